@@ -1,0 +1,2 @@
+//! The admin command.
+fn main() {}
