@@ -14,3 +14,5 @@
 //! Nothing below `daemon` opens a socket or waits; nothing but `filter`, `compile`
 //! and `daemon` touches a file.
 #![forbid(unsafe_code)]
+
+pub mod milter;

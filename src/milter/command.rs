@@ -1,0 +1,188 @@
+//! The payloads of the commands that have one: where each string begins and ends.
+//!
+//! Nothing here is refused that a mail server might mean: a missing final NUL, a
+//! connect packet that ends early, an address that is none. What is missing counts as
+//! not known.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// How the client is connected to the mail server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// Not told, or a letter that stands for nothing known. Sendmail says this of a
+    /// client on standard input.
+    #[default]
+    Unknown,
+    /// A unix socket.
+    Unix,
+    /// IPv4.
+    Inet,
+    /// IPv6.
+    Inet6,
+}
+
+/// The client of the mail server, as far as that told of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Client<'a> {
+    /// Its name, or its address in square brackets when it has no name.
+    pub host: &'a [u8],
+    /// Its address, unless it is not known or not an IP address.
+    pub address: Option<IpAddr>,
+    /// Its port; 0 when not known, and for mail that Postfix took from its own host
+    /// without SMTP.
+    pub port: u16,
+    /// The kind of connection.
+    pub family: Family,
+}
+
+/// `IPv6:`, which Sendmail writes before addresses of that family.
+const IPV6_TAG: &[u8] = b"IPv6:";
+
+impl<'a> Client<'a> {
+    /// Reads the payload of CONNECT: host NUL, family, and for most families two bytes
+    /// of port and an address NUL.
+    pub(super) fn read(payload: &'a [u8]) -> Self {
+        let (host, rest) = string(payload);
+        let mut client = Client {
+            host,
+            ..Client::default()
+        };
+        let Some((family, rest)) = rest.split_first() else {
+            return client;
+        };
+        client.family = match family {
+            b'4' => Family::Inet,
+            b'6' => Family::Inet6,
+            b'L' => Family::Unix,
+            _ => Family::Unknown,
+        };
+        if let Some((port, rest)) = rest.split_first_chunk() {
+            client.port = u16::from_be_bytes(*port);
+            client.address = match client.family {
+                Family::Inet | Family::Inet6 => address(string(rest).0),
+                Family::Unix | Family::Unknown => None,
+            };
+        }
+        client
+    }
+}
+
+/// An IP address as text, with or without Sendmail's tag. An IPv4 address inside IPv6
+/// counts as what it is, so that networks need be written once.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let untagged = match text.split_at_checked(IPV6_TAG.len()) {
+        Some((tag, rest)) if tag.eq_ignore_ascii_case(IPV6_TAG) => rest,
+        _ => text,
+    };
+    let text = std::str::from_utf8(untagged).ok()?;
+    if let Ok(v4) = text.parse::<Ipv4Addr>() {
+        return Some(IpAddr::V4(v4));
+    }
+    Some(IpAddr::V6(text.parse::<Ipv6Addr>().ok()?).to_canonical())
+}
+
+/// The first string of a payload, without its NUL, and what follows. All of it when
+/// there is no NUL.
+pub(super) fn string(payload: &[u8]) -> (&[u8], &[u8]) {
+    match memchr::memchr(0, payload) {
+        Some(end) => match payload.split_at_checked(end) {
+            Some((string, rest)) => (string, rest.get(1..).unwrap_or_default()),
+            None => (payload, &[]),
+        },
+        None => (payload, &[]),
+    }
+}
+
+/// Name and value of HEADER. The value is all that follows the name but for the final
+/// NUL: should a server pass on a NUL inside, nothing behind it is lost.
+pub(super) fn header(payload: &[u8]) -> (&[u8], &[u8]) {
+    let (name, value) = string(payload);
+    (name, value.strip_suffix(b"\0").unwrap_or(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_read_as_far_as_they_go() {
+        type Case = (
+            &'static [u8],
+            &'static [u8],
+            Option<&'static str>,
+            u16,
+            Family,
+        );
+        let cases: [Case; 10] = [
+            (
+                b"mail.example\x004\x04\xd2192.0.2.1\0",
+                b"mail.example",
+                Some("192.0.2.1"),
+                1234,
+                Family::Inet,
+            ),
+            (
+                b"[192.0.2.1]\x004\0\x19192.0.2.1",
+                b"[192.0.2.1]",
+                Some("192.0.2.1"),
+                25,
+                Family::Inet,
+            ),
+            (
+                b"h\x006\0\x19IPv6:2001:db8::1\0",
+                b"h",
+                Some("2001:db8::1"),
+                25,
+                Family::Inet6,
+            ),
+            (
+                b"h\x006\0\x192001:db8::1\0",
+                b"h",
+                Some("2001:db8::1"),
+                25,
+                Family::Inet6,
+            ),
+            (
+                b"h\x006\0\x19::ffff:192.0.2.7\0",
+                b"h",
+                Some("192.0.2.7"),
+                25,
+                Family::Inet6,
+            ),
+            (
+                b"localhost\0L\0\0/run/smtp\0",
+                b"localhost",
+                None,
+                0,
+                Family::Unix,
+            ),
+            (b"localhost\0U", b"localhost", None, 0, Family::Unknown),
+            (b"h\x004\xa1", b"h", None, 0, Family::Inet),
+            (b"h\x004\0\x19nonsense\0", b"h", None, 25, Family::Inet),
+            (b"h", b"h", None, 0, Family::Unknown),
+        ];
+        for (payload, host, address, port, family) in cases {
+            let address = address.map(|text| text.parse().expect("an address of this table"));
+            assert_eq!(
+                Client::read(payload),
+                Client {
+                    host,
+                    address,
+                    port,
+                    family
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn headers_are_split_at_the_first_nul() {
+        assert_eq!(
+            header(b"From\0a@b.test\0"),
+            (&b"From"[..], &b"a@b.test"[..])
+        );
+        assert_eq!(header(b"From\0a\0b\0"), (&b"From"[..], &b"a\0b"[..]));
+        assert_eq!(header(b"From\0\0"), (&b"From"[..], &b""[..]));
+        assert_eq!(header(b"From"), (&b"From"[..], &b""[..]));
+    }
+}

@@ -1,0 +1,227 @@
+//! Changes to a message, made at its end.
+//!
+//! ```text
+//!  h  AddHeader      name NUL value NUL              behind the last header
+//!  i  InsertHeader   u32 index, name NUL value NUL   0 is above the server's Received
+//!  m  ChangeHeader   u32 index, name NUL value NUL   no value: delete
+//!  q  Quarantine     reason NUL
+//! ```
+//!
+//! Neither server checks all of what it is given, so that a line break in a value could
+//! put a header of the sender's choice into the mail. It is checked here, before
+//! anything is sent: names as in RFC 5322 section 2.2, values without CR and NUL, and
+//! with LF only where white space follows.
+
+use super::negotiate::action;
+use super::reply::write_packet;
+
+/// Most bytes of an edit's strings together.
+const EDIT_BYTES_MAX: usize = 60_000;
+
+/// One change to the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// Puts a header behind the last.
+    AddHeader {
+        /// The name, without colon.
+        name: String,
+        /// The value; the mail server puts a space before it. Folds as LF and white
+        /// space.
+        value: Vec<u8>,
+    },
+    /// Puts a header at a place among all headers.
+    InsertHeader {
+        /// 0 is the top, above the mail server's own Received field; 1 is below that.
+        index: u32,
+        /// The name, without colon.
+        name: String,
+        /// As in [`Edit::AddHeader`].
+        value: Vec<u8>,
+    },
+    /// Gives a header another value, or deletes it.
+    ChangeHeader {
+        /// Which of the headers of this name, from 1.
+        index: u32,
+        /// The name, without colon.
+        name: String,
+        /// The new value; nothing deletes the header.
+        value: Vec<u8>,
+    },
+    /// Puts the message on hold; the reason is for the mail server's log.
+    Quarantine(String),
+}
+
+/// Why an edit cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EditError {
+    /// The mail server did not agree to changes of this kind.
+    #[error("the mail server does not allow this change")]
+    NotAgreed,
+    /// A header name with a byte that no name may have, or none at all.
+    #[error("{0:?} cannot be the name of a header")]
+    Name(String),
+    /// A value, or a reason, with a line end, or a NUL.
+    #[error("byte {at} of the value must not stand there: {byte:#04x}")]
+    Value {
+        /// Where, from 0.
+        at: usize,
+        /// The byte.
+        byte: u8,
+    },
+    /// Longer than one packet can take.
+    #[error("{0} bytes are too many for one change, at most {EDIT_BYTES_MAX} can be sent")]
+    TooLong(usize),
+}
+
+impl Edit {
+    /// The action flag that the server must have agreed to.
+    pub(super) const fn action(&self) -> u32 {
+        match self {
+            Self::AddHeader { .. } | Self::InsertHeader { .. } => action::ADD_HEADERS,
+            Self::ChangeHeader { .. } => action::CHANGE_HEADERS,
+            Self::Quarantine(_) => action::QUARANTINE,
+        }
+    }
+
+    /// Appends the packet; nothing if it cannot be sent.
+    pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), EditError> {
+        match self {
+            Self::AddHeader { name, value } => {
+                check(name, value)?;
+                write_packet(out, b'h', &[name.as_bytes(), b"\0", value, b"\0"]);
+            }
+            Self::InsertHeader { index, name, value } => {
+                check(name, value)?;
+                let index = index.to_be_bytes();
+                write_packet(out, b'i', &[&index, name.as_bytes(), b"\0", value, b"\0"]);
+            }
+            Self::ChangeHeader { index, name, value } => {
+                check(name, value)?;
+                let index = index.to_be_bytes();
+                write_packet(out, b'm', &[&index, name.as_bytes(), b"\0", value, b"\0"]);
+            }
+            Self::Quarantine(reason) => {
+                check_len(reason.len())?;
+                if let Some((at, byte)) = find(reason.as_bytes(), |byte, _| byte < b' ') {
+                    return Err(EditError::Value { at, byte });
+                }
+                write_packet(out, b'q', &[reason.as_bytes(), b"\0"]);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks a header that is to be written.
+fn check(name: &str, value: &[u8]) -> Result<(), EditError> {
+    check_len(name.len() + value.len())?;
+    let printable = |byte| (b'!'..=b'~').contains(&byte) && byte != b':';
+    if name.is_empty() || !name.bytes().all(printable) {
+        return Err(EditError::Name(name.to_owned()));
+    }
+    let forbidden = |byte, next: Option<u8>| match byte {
+        b'\0' | b'\r' => true,
+        b'\n' => !matches!(next, Some(b' ' | b'\t')),
+        _ => false,
+    };
+    match find(value, forbidden) {
+        Some((at, byte)) => Err(EditError::Value { at, byte }),
+        None => Ok(()),
+    }
+}
+
+fn check_len(len: usize) -> Result<(), EditError> {
+    if len > EDIT_BYTES_MAX {
+        Err(EditError::TooLong(len))
+    } else {
+        Ok(())
+    }
+}
+
+/// The first byte that is `forbidden`, given the one after it.
+fn find(bytes: &[u8], forbidden: impl Fn(u8, Option<u8>) -> bool) -> Option<(usize, u8)> {
+    let next = bytes.iter().copied().skip(1).map(Some).chain([None]);
+    let mut pairs = bytes.iter().copied().zip(next).enumerate();
+    pairs
+        .find(|(_, (byte, next))| forbidden(*byte, *next))
+        .map(|(at, (byte, _))| (at, byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(name: &str, value: &[u8]) -> Edit {
+        Edit::AddHeader {
+            name: name.to_owned(),
+            value: value.to_vec(),
+        }
+    }
+
+    #[test]
+    fn edits_are_written_as_the_server_reads_them() {
+        let (name, value) = ("X-A".to_owned(), b"one\n two".to_vec());
+        let cases = [
+            (
+                add("X-A", b"one\n two"),
+                &b"\0\0\0\x0ehX-A\0one\n two\0"[..],
+            ),
+            (
+                Edit::InsertHeader {
+                    index: 1,
+                    name: name.clone(),
+                    value,
+                },
+                b"\0\0\0\x12i\0\0\0\x01X-A\0one\n two\0",
+            ),
+            (
+                Edit::ChangeHeader {
+                    index: 2,
+                    name,
+                    value: Vec::new(),
+                },
+                b"\0\0\0\x0am\0\0\0\x02X-A\0\0",
+            ),
+            (Edit::Quarantine("held".to_owned()), b"\0\0\0\x06qheld\0"),
+        ];
+        for (edit, expected) in cases {
+            let mut out = Vec::new();
+            assert_eq!(edit.write(&mut out), Ok(()));
+            assert_eq!(out, expected, "{edit:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_can_be_smuggled_into_a_header() {
+        let cases = [
+            (
+                add("X-A", b"a\r\nInjected: yes"),
+                EditError::Value { at: 1, byte: b'\r' },
+            ),
+            (
+                add("X-A", b"a\nInjected: yes"),
+                EditError::Value { at: 1, byte: b'\n' },
+            ),
+            (add("X-A", b"a\n"), EditError::Value { at: 1, byte: b'\n' }),
+            (add("X-A", b"a\0b"), EditError::Value { at: 1, byte: 0 }),
+            (add("X A", b""), EditError::Name("X A".to_owned())),
+            (add("X:", b""), EditError::Name("X:".to_owned())),
+            (add("", b""), EditError::Name(String::new())),
+            (add("\u{fc}", b""), EditError::Name("\u{fc}".to_owned())),
+            (
+                Edit::Quarantine("a\nb".to_owned()),
+                EditError::Value { at: 1, byte: b'\n' },
+            ),
+            (
+                add("X", &[b'x'; EDIT_BYTES_MAX]),
+                EditError::TooLong(EDIT_BYTES_MAX + 1),
+            ),
+        ];
+        for (edit, expected) in cases {
+            let mut out = Vec::new();
+            assert_eq!(edit.write(&mut out), Err(expected));
+            assert!(out.is_empty());
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Macros: what the mail server tells of the client and the message beside the
+//! commands themselves, such as the queue id.
+//!
+//! They come in packets of their own, before the command they belong to. Only the ones
+//! the handler asked for are kept. Those of the stages connect and helo live until the
+//! next client, the others until the next message; a later value replaces an earlier.
+//!
+//! Postfix sends a macro packet even where a step was declined, one before every
+//! header, and empty ones: all of that is normal.
+
+use super::command::string;
+
+/// The steps whose macros can be asked for, with the numbers they have in a
+/// negotiation. The numbers are not in the order of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// CONNECT.
+    Connect = 0,
+    /// HELO.
+    Helo = 1,
+    /// MAIL FROM.
+    Mail = 2,
+    /// RCPT TO.
+    Rcpt = 3,
+    /// DATA.
+    Data = 4,
+    /// The end of the message.
+    EndOfMessage = 5,
+    /// The end of the headers.
+    EndOfHeaders = 6,
+}
+
+/// The names asked for, stage by stage, without braces.
+pub(super) type Lists = &'static [(Stage, &'static [&'static str])];
+
+/// Most bytes of values kept of one client, and of one message.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// The macros that are valid now.
+#[derive(Debug, Default)]
+pub struct Macros {
+    lists: Lists,
+    client: Values,
+    message: Values,
+    /// The macros of a CONNECT have come, the command itself has not.
+    before_connect: bool,
+    /// The same for MAIL.
+    before_mail: bool,
+}
+
+impl Macros {
+    /// The value of a macro, if the mail server gave one: `i`, `auth_authen`. The name
+    /// is written without braces.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.message.get(name).or_else(|| self.client.get(name))
+    }
+
+    /// Keeps the values of these names alone.
+    pub(super) fn keep(&mut self, lists: Lists) {
+        self.lists = lists;
+    }
+
+    /// Reads the payload of a macro packet: the letter of the command it belongs to,
+    /// then name NUL value NUL, any number of times.
+    pub(super) fn read(&mut self, payload: &[u8]) {
+        let Some((command, mut pairs)) = payload.split_first() else {
+            return;
+        };
+        let values = match command {
+            b'C' => {
+                self.end_client();
+                self.before_connect = true;
+                &mut self.client
+            }
+            b'H' => &mut self.client,
+            b'M' => {
+                self.message.clear();
+                self.before_mail = true;
+                &mut self.message
+            }
+            _ => &mut self.message,
+        };
+        while !pairs.is_empty() {
+            let (name, rest) = string(pairs);
+            let (value, rest) = string(rest);
+            pairs = rest;
+            if let Some(name) = wanted(self.lists, unbraced(name)) {
+                values.set(name, value);
+            }
+        }
+    }
+
+    /// A client has connected: what came for it just before stays, all older goes.
+    pub(super) fn begin_client(&mut self) {
+        if !std::mem::take(&mut self.before_connect) {
+            self.end_client();
+        }
+    }
+
+    /// A message begins: what came for it just before stays, all older goes.
+    pub(super) fn begin_message(&mut self) {
+        if !std::mem::take(&mut self.before_mail) {
+            self.message.clear();
+        }
+    }
+
+    /// The message is over.
+    pub(super) fn end_message(&mut self) {
+        self.before_mail = false;
+        self.message.clear();
+    }
+
+    /// The client has gone.
+    pub(super) fn end_client(&mut self) {
+        self.before_connect = false;
+        self.end_message();
+        self.client.clear();
+    }
+}
+
+/// The name as it was asked for.
+fn wanted(lists: Lists, name: &[u8]) -> Option<&'static str> {
+    lists
+        .iter()
+        .flat_map(|(_, names)| names.iter().copied())
+        .find(|wanted| wanted.as_bytes() == name)
+}
+
+/// `{name}` or `name`: both are the same macro.
+fn unbraced(name: &[u8]) -> &[u8] {
+    name.strip_prefix(b"{")
+        .and_then(|name| name.strip_suffix(b"}"))
+        .unwrap_or(name)
+}
+
+/// Names and values of one lifetime, in memory that is kept from message to message.
+#[derive(Debug, Default)]
+struct Values {
+    known: Vec<Known>,
+    bytes: Vec<u8>,
+}
+
+/// Where the value of a name stands in the bytes.
+#[derive(Debug)]
+struct Known {
+    name: &'static str,
+    start: usize,
+    len: usize,
+    /// Room at `start`; a value that fits into it takes the place of the one before.
+    room: usize,
+}
+
+impl Values {
+    fn get(&self, name: &str) -> Option<&[u8]> {
+        let known = self.known.iter().find(|known| known.name == name)?;
+        self.bytes.get(known.start..known.start + known.len)
+    }
+
+    /// A value that finds no room any more makes its name unknown: better no value than
+    /// the old one.
+    fn set(&mut self, name: &'static str, value: &[u8]) {
+        if let Some(at) = self.known.iter().position(|known| known.name == name) {
+            let Some(known) = self.known.get_mut(at) else {
+                return;
+            };
+            if value.len() <= known.room {
+                known.len = value.len();
+                if let Some(place) = self.bytes.get_mut(known.start..known.start + value.len()) {
+                    place.copy_from_slice(value);
+                }
+                return;
+            }
+            self.known.swap_remove(at);
+        }
+        let start = self.bytes.len();
+        if start + value.len() > VALUE_BYTES_MAX {
+            return;
+        }
+        self.bytes.extend_from_slice(value);
+        self.known.push(Known {
+            name,
+            start,
+            len: value.len(),
+            room: value.len(),
+        });
+    }
+
+    fn clear(&mut self) {
+        self.known.clear();
+        self.bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LISTS: Lists = &[
+        (Stage::Connect, &["j"]),
+        (Stage::Mail, &["i", "auth_authen", "mail_addr"]),
+        (Stage::Rcpt, &["i"]),
+    ];
+
+    fn macros() -> Macros {
+        let mut macros = Macros::default();
+        macros.keep(LISTS);
+        macros
+    }
+
+    #[test]
+    fn the_last_definition_wins_and_others_are_not_kept() {
+        let mut macros = macros();
+        macros.read(b"Cj\0mx.test\0{daemon_name}\0MTA\0");
+        macros.read(b"M{mail_addr}\0a@b.test\0");
+        macros.begin_message();
+        assert_eq!(macros.get("j"), Some(&b"mx.test"[..]));
+        assert_eq!(macros.get("daemon_name"), None);
+        assert_eq!(macros.get("i"), None);
+        macros.read(b"Ri\0AB\0");
+        macros.read(b"L{i}\0ABCDEF\0");
+        macros.read(b"Li\0XY\0");
+        assert_eq!(macros.get("i"), Some(&b"XY"[..]));
+        assert_eq!(macros.get("mail_addr"), Some(&b"a@b.test"[..]));
+    }
+
+    #[test]
+    fn a_message_does_not_see_the_macros_of_the_one_before() {
+        let mut macros = macros();
+        macros.read(b"Cj\0mx.test\0");
+        macros.read(b"M{auth_authen}\0alice\0");
+        macros.begin_message();
+        // No packet before the second MAIL at all.
+        macros.begin_message();
+        assert_eq!(macros.get("auth_authen"), None);
+        macros.read(b"M{auth_authen}\0bob\0");
+        macros.read(b"M");
+        macros.begin_message();
+        assert_eq!(macros.get("auth_authen"), None);
+        assert_eq!(macros.get("j"), Some(&b"mx.test"[..]));
+        macros.end_client();
+        assert_eq!(macros.get("j"), None);
+    }
+
+    #[test]
+    fn odd_and_empty_lists_are_taken_as_they_are() {
+        let mut macros = macros();
+        for payload in [
+            &b""[..],
+            b"M",
+            b"M\0",
+            b"M\0\0\0",
+            b"?i\0x\0",
+            b"M{i",
+            b"M{}\0",
+        ] {
+            macros.read(payload);
+        }
+        macros.read(b"Mi");
+        assert_eq!(macros.get("i"), Some(&b""[..]));
+        macros.read(b"Mi\0no final NUL");
+        assert_eq!(macros.get("i"), Some(&b"no final NUL"[..]));
+    }
+
+    #[test]
+    fn values_are_bounded_and_a_stale_one_is_never_shown() {
+        let mut macros = macros();
+        macros.read(b"Mi\0short\0");
+        let mut long = b"Ri\0".to_vec();
+        long.resize(3 + VALUE_BYTES_MAX + 1, b'x');
+        macros.read(&long);
+        assert_eq!(macros.get("i"), None);
+        for len in 1..200 {
+            let mut payload = b"Ri\0".to_vec();
+            payload.resize(3 + len, b'x');
+            macros.read(&payload);
+        }
+        assert!(macros.message.bytes.len() <= VALUE_BYTES_MAX);
+    }
+}

@@ -1,0 +1,268 @@
+//! Length-prefixed packets, cut out of the byte stream.
+//!
+//! A packet that lies whole in the input is handed out in place. Only one that is
+//! incomplete is copied, and only as much of it as its kind may keep: memory is taken
+//! for bytes that came, never for a length that was announced. Bytes beyond the bound,
+//! and the payload of packets nobody wants, are counted off.
+//!
+//! ```text
+//!            | 4 bytes: N, big-endian | letter | payload, N - 1 bytes             |
+//!  kept                                         | up to Bound::keep | counted off |
+//! ```
+
+/// Most bytes of a header packet that are kept: name, value and their two NULs.
+/// Postfix sends up to `header_size_limit`, 102,400 bytes by default.
+pub const HEADER_BYTES_MAX: usize = 128 << 10;
+
+/// No packet of any kind may be longer; whoever announces more is not a mail server.
+/// It leaves room for the largest chunks that a Sendmail can be built for.
+pub(super) const PACKET_BYTES_MAX: usize = 1 << 20;
+
+/// A packet's length field and its letter.
+const PREFIX_BYTES: usize = 5;
+
+/// An incomplete packet's memory is given back when it was larger than this.
+const HELD_BYTES_KEPT: usize = 4096;
+
+/// How much payload a packet of one kind may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bound {
+    /// A longer payload ends the connection.
+    pub(super) max: usize,
+    /// Of a payload within `max`, this much is handed out; the rest is counted off.
+    pub(super) keep: usize,
+}
+
+impl Bound {
+    /// Up to `max` bytes, all of them wanted.
+    pub(super) const fn whole(max: usize) -> Self {
+        Self { max, keep: max }
+    }
+
+    /// Whatever it holds is counted off.
+    pub(super) const fn unwanted() -> Self {
+        Self::cut(0)
+    }
+
+    /// The first `keep` bytes; the rest is counted off.
+    pub(super) const fn cut(keep: usize) -> Self {
+        Self {
+            max: PACKET_BYTES_MAX,
+            keep,
+        }
+    }
+}
+
+/// One packet: its letter and the part of its payload that is kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Packet<'p> {
+    pub(super) letter: u8,
+    pub(super) payload: &'p [u8],
+}
+
+/// A packet whose length its kind does not allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BadLength {
+    pub(super) letter: u8,
+    pub(super) length: u32,
+}
+
+/// Cuts packets out of the stream of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Packets {
+    /// What has come of an incomplete packet, with its prefix.
+    held: Vec<u8>,
+    /// The packet in `held` was handed out; its memory is free at the next call.
+    handed_out: bool,
+    /// Bytes of the last packet still to be counted off.
+    excess: usize,
+}
+
+impl Packets {
+    /// Has a packet begun whose end is not here yet?
+    pub(super) fn is_inside(&self) -> bool {
+        self.excess > 0 || (!self.handed_out && !self.held.is_empty())
+    }
+
+    /// The next packet, taken from the front of `input`; `None` if it is not complete
+    /// yet, and then all of `input` is taken. `bound` says what a letter allows.
+    pub(super) fn next<'p, 'i: 'p>(
+        &'p mut self,
+        input: &mut &'i [u8],
+        bound: impl Fn(u8) -> Option<Bound>,
+    ) -> Result<Option<Packet<'p>>, BadLength> {
+        if self.handed_out {
+            self.handed_out = false;
+            if self.held.capacity() > HELD_BYTES_KEPT {
+                self.held = Vec::new();
+            } else {
+                self.held.clear();
+            }
+        }
+        self.excess -= take(input, self.excess).len();
+        if self.excess > 0 {
+            return Ok(None);
+        }
+        if self.held.is_empty() {
+            if let Some(prefix) = input.first_chunk() {
+                let shape = Shape::read(*prefix, bound)?;
+                if let Some(packet) = input.get(..PREFIX_BYTES + shape.keep) {
+                    take(input, packet.len());
+                    self.excess = shape.excess;
+                    let payload = packet.get(PREFIX_BYTES..).unwrap_or_default();
+                    return Ok(Some(Packet {
+                        letter: shape.letter,
+                        payload,
+                    }));
+                }
+            }
+            self.held.extend_from_slice(take(input, input.len()));
+            return Ok(None);
+        }
+        self.top_up(input, PREFIX_BYTES);
+        let Some(prefix) = self.held.first_chunk() else {
+            return Ok(None);
+        };
+        let shape = Shape::read(*prefix, bound)?;
+        self.top_up(input, PREFIX_BYTES + shape.keep);
+        if self.held.len() < PREFIX_BYTES + shape.keep {
+            return Ok(None);
+        }
+        self.excess = shape.excess;
+        self.handed_out = true;
+        let payload = self.held.get(PREFIX_BYTES..).unwrap_or_default();
+        Ok(Some(Packet {
+            letter: shape.letter,
+            payload,
+        }))
+    }
+
+    /// Moves input to the held bytes until those are `len`.
+    fn top_up(&mut self, input: &mut &[u8], len: usize) {
+        let missing = len.saturating_sub(self.held.len());
+        self.held.extend_from_slice(take(input, missing));
+    }
+}
+
+/// What a packet's prefix says of it.
+struct Shape {
+    letter: u8,
+    keep: usize,
+    excess: usize,
+}
+
+impl Shape {
+    /// A letter without a bound is left to the caller: nothing of its payload is kept.
+    fn read(
+        prefix: [u8; PREFIX_BYTES],
+        bound: impl Fn(u8) -> Option<Bound>,
+    ) -> Result<Self, BadLength> {
+        let [a, b, c, d, letter] = prefix;
+        let length = u32::from_be_bytes([a, b, c, d]);
+        let bound = bound(letter).unwrap_or(Bound::unwanted());
+        match (length as usize).checked_sub(1) {
+            Some(payload) if payload <= bound.max => {
+                let keep = payload.min(bound.keep);
+                Ok(Self {
+                    letter,
+                    keep,
+                    excess: payload - keep,
+                })
+            }
+            _ => Err(BadLength { letter, length }),
+        }
+    }
+}
+
+/// Takes up to `len` bytes off the front of `input`.
+fn take<'a>(input: &mut &'a [u8], len: usize) -> &'a [u8] {
+    let (front, rest) = input.split_at(len.min(input.len()));
+    *input = rest;
+    front
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(letter: u8) -> Option<Bound> {
+        match letter {
+            b'M' => Some(Bound::whole(16)),
+            b'L' => Some(Bound::cut(4)),
+            b'B' => Some(Bound::unwanted()),
+            _ => None,
+        }
+    }
+
+    /// All packets of `stream`, given in pieces of `step` bytes.
+    fn packets(stream: &[u8], step: usize) -> Result<Vec<(u8, Vec<u8>)>, BadLength> {
+        let mut packets = Packets::default();
+        let mut found = Vec::new();
+        for mut piece in stream.chunks(step) {
+            while let Some(packet) = packets.next(&mut piece, bound)? {
+                found.push((packet.letter, packet.payload.to_vec()));
+            }
+            assert!(piece.is_empty(), "an incomplete packet takes all there is");
+        }
+        Ok(found)
+    }
+
+    #[test]
+    fn every_split_gives_the_same_packets() {
+        let stream = b"\0\0\0\x05M<a>\0\0\0\0\x09Labcdefgh\0\0\0\x06Bxxxxx\0\0\0\x01A";
+        let expected = vec![
+            (b'M', b"<a>\0".to_vec()),
+            (b'L', b"abcd".to_vec()),
+            (b'B', Vec::new()),
+            (b'A', Vec::new()),
+        ];
+        for step in 1..=stream.len() {
+            assert_eq!(
+                packets(stream, step).as_ref(),
+                Ok(&expected),
+                "pieces of {step}"
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_out_of_bounds_are_refused_before_any_payload_is_kept() {
+        for (prefix, letter, length) in [
+            (*b"\0\0\0\0M", b'M', 0),
+            (*b"\0\0\0\x12M", b'M', 18),
+            (*b"\0\x10\0\x02B", b'B', 0x0010_0002),
+            (*b"\xff\xff\xff\xffZ", b'Z', u32::MAX),
+        ] {
+            for step in [1, 5] {
+                assert_eq!(packets(&prefix, step), Err(BadLength { letter, length }));
+            }
+        }
+    }
+
+    #[test]
+    fn an_announced_length_takes_no_memory() {
+        let mut packets = Packets::default();
+        let mut input: &[u8] = b"\0\x0f\xff\xffL";
+        assert_eq!(packets.next(&mut input, bound), Ok(None));
+        assert!(packets.is_inside());
+        assert!(packets.held.capacity() < 64);
+    }
+
+    #[test]
+    fn the_memory_of_a_large_packet_is_given_back() {
+        let large = |_| Some(Bound::whole(PACKET_BYTES_MAX));
+        let mut packets = Packets::default();
+        let mut stream = 60_001_u32.to_be_bytes().to_vec();
+        stream.resize(4 + 60_001, b'L');
+        let (mut head, mut tail) = stream.split_at(30_000);
+        assert_eq!(packets.next(&mut head, large), Ok(None));
+        assert!(
+            packets
+                .next(&mut tail, large)
+                .is_ok_and(|packet| packet.is_some())
+        );
+        assert!(!packets.is_inside());
+        assert_eq!(packets.next(&mut tail, large), Ok(None));
+        assert_eq!(packets.held.capacity(), 0);
+    }
+}

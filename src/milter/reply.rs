@@ -1,0 +1,318 @@
+//! What a handler answers, and the reply texts a mail server will take.
+//!
+//! ```text
+//!  Continue c   Accept a   Reject r   Tempfail t   Discard d   (without payload)
+//!  Text     y   550-5.7.1 first line CR LF 550 5.7.1 last line NUL
+//! ```
+//!
+//! A text that is not well formed costs the sender a "451 server configuration
+//! problem" at Postfix, and at Sendmail the text; without its NUL Postfix reads on behind
+//! it. So the rules of both are kept here, once, and a [`ReplyText`] that exists is
+//! good: RFC 5321 section 4.2 for codes and lines, RFC 3463 for enhanced codes, ASCII
+//! alone, and each `%` doubled, because Sendmail takes the text for a format.
+
+use std::fmt;
+
+/// Most lines of a reply.
+pub const REPLY_LINES_MAX: usize = 32;
+/// Most bytes of a line, with its codes and with each `%` counted twice. RFC 5321 gives
+/// 512 with the line end; Sendmail puts the address in front at RCPT.
+pub const REPLY_LINE_BYTES_MAX: usize = 500;
+
+/// The answer to a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Go on.
+    Continue,
+    /// Take the message; nothing more of it is to be seen.
+    Accept,
+    /// Refuse for good, in the mail server's words.
+    Reject,
+    /// Refuse for now, in the mail server's words.
+    Tempfail,
+    /// Pretend to take the message, and drop it.
+    Discard,
+    /// Refuse, in these words.
+    Text(ReplyText),
+}
+
+impl Reply {
+    /// Is this a refusal, for now or for good?
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        match self {
+            Self::Reject | Self::Tempfail | Self::Text(_) => true,
+            Self::Continue | Self::Accept | Self::Discard => false,
+        }
+    }
+
+    /// Appends the packet.
+    pub(super) fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Continue => write_packet(out, b'c', &[]),
+            Self::Accept => write_packet(out, b'a', &[]),
+            Self::Reject => write_packet(out, b'r', &[]),
+            Self::Tempfail => write_packet(out, b't', &[]),
+            Self::Discard => write_packet(out, b'd', &[]),
+            Self::Text(text) => write_packet(out, b'y', &[text.as_bytes()]),
+        }
+    }
+}
+
+/// Appends one packet whose payload is these parts, joined.
+pub(super) fn write_packet(out: &mut Vec<u8>, letter: u8, payload: &[&[u8]]) {
+    let len = 1 + payload.iter().map(|part| part.len()).sum::<usize>();
+    let len = u32::try_from(len).expect("replies and edits are bounded far below 4 GiB");
+    out.extend_from_slice(&len.to_be_bytes());
+    out.push(letter);
+    for part in payload {
+        out.extend_from_slice(part);
+    }
+}
+
+/// Why a reply text cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplyTextError {
+    /// The code is not 400 to 599.
+    #[error("reply code {0}: a refusal has a code from 400 to 599")]
+    Code(u16),
+    /// The enhanced code is not three numbers of the code's class.
+    #[error("enhanced code {enhanced:?} does not go with {code}: it must look like {class}.7.1", class = code / 100)]
+    Enhanced {
+        /// The reply code.
+        code: u16,
+        /// What was given as its enhanced code.
+        enhanced: String,
+    },
+    /// There are no lines, or too many.
+    #[error("a reply has 1 to {REPLY_LINES_MAX} lines, not {0}")]
+    Lines(usize),
+    /// A line has no words.
+    #[error("line {line} of the reply has no words after its codes")]
+    Empty {
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// A line is too long.
+    #[error(
+        "line {line} of the reply has {bytes} bytes with its codes, at most {REPLY_LINE_BYTES_MAX} can be sent"
+    )]
+    TooLong {
+        /// Which line, from 1.
+        line: usize,
+        /// Its length, codes included, each `%` counted twice.
+        bytes: usize,
+    },
+    /// A character that is not printable ASCII.
+    #[error(
+        "line {line}, column {column} of the reply is {character:?}: only printable ASCII can be sent"
+    )]
+    Character {
+        /// Which line, from 1.
+        line: usize,
+        /// Which character of the line, from 1, codes not counted.
+        column: usize,
+        /// The character.
+        character: char,
+    },
+}
+
+/// A reply of our own words, ready to be sent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ReplyText {
+    code: u16,
+    wire: Box<[u8]>,
+}
+
+impl ReplyText {
+    /// A reply of `code` (400 to 599), an enhanced code of the same class ("5.7.1", or
+    /// "" for none) and 1 to 32 lines of printable ASCII. A `%` is written once here.
+    ///
+    /// # Errors
+    /// [`ReplyTextError`] says which rule is broken, and where.
+    pub fn new(code: u16, enhanced: &str, lines: &[&str]) -> Result<Self, ReplyTextError> {
+        if !(400..600).contains(&code) {
+            return Err(ReplyTextError::Code(code));
+        }
+        if !enhanced.is_empty() && !is_enhanced(enhanced, code / 100) {
+            return Err(ReplyTextError::Enhanced {
+                code,
+                enhanced: enhanced.to_owned(),
+            });
+        }
+        if lines.is_empty() || lines.len() > REPLY_LINES_MAX {
+            return Err(ReplyTextError::Lines(lines.len()));
+        }
+        let mut wire = Vec::new();
+        for (n, text) in lines.iter().enumerate() {
+            let line = n + 1;
+            let start = wire.len();
+            let separator = if line == lines.len() { ' ' } else { '-' };
+            wire.extend_from_slice(format!("{code}{separator}").as_bytes());
+            if !enhanced.is_empty() {
+                wire.extend_from_slice(enhanced.as_bytes());
+                wire.push(b' ');
+            }
+            if text.trim().is_empty() {
+                return Err(ReplyTextError::Empty { line });
+            }
+            for (n, character) in text.chars().enumerate() {
+                match u8::try_from(character) {
+                    Ok(b'%') => wire.extend_from_slice(b"%%"),
+                    Ok(byte @ b' '..=b'~') => wire.push(byte),
+                    _ => {
+                        return Err(ReplyTextError::Character {
+                            line,
+                            column: n + 1,
+                            character,
+                        });
+                    }
+                }
+            }
+            let bytes = wire.len() - start;
+            if bytes > REPLY_LINE_BYTES_MAX {
+                return Err(ReplyTextError::TooLong { line, bytes });
+            }
+            wire.extend_from_slice(if line == lines.len() { b"\0" } else { b"\r\n" });
+        }
+        Ok(Self {
+            code,
+            wire: wire.into_boxed_slice(),
+        })
+    }
+
+    /// The reply code, 400 to 599. With 421 the mail server drops the session.
+    #[must_use]
+    pub const fn code(&self) -> u16 {
+        self.code
+    }
+
+    /// The payload as it is sent: codes on each line, `%` doubled, a NUL at the end.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.wire
+    }
+}
+
+/// The lines as an SMTP client sees them, joined by LF.
+impl fmt::Display for ReplyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = String::from_utf8_lossy(self.wire.strip_suffix(b"\0").unwrap_or(&self.wire));
+        f.write_str(&text.replace("%%", "%").replace("\r\n", "\n"))
+    }
+}
+
+impl fmt::Debug for ReplyText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReplyText({:?})", self.to_string())
+    }
+}
+
+/// `class.subject.detail`, the last two of up to three digits (RFC 3463 section 2).
+fn is_enhanced(text: &str, class: u16) -> bool {
+    let mut parts = text.split('.');
+    let number = |part: Option<&str>| {
+        part.is_some_and(|part| {
+            (1..=3).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    parts.next() == Some(&class.to_string())
+        && number(parts.next())
+        && number(parts.next())
+        && parts.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_written_as_both_servers_want_them() {
+        let one = ReplyText::new(550, "5.7.1", &["100% listed"]).expect("a good text");
+        assert_eq!(one.as_bytes(), b"550 5.7.1 100%% listed\0");
+        assert_eq!(one.to_string(), "550 5.7.1 100% listed");
+        let three = ReplyText::new(451, "4.7.1", &["a", "b", "c"]).expect("a good text");
+        assert_eq!(
+            three.as_bytes(),
+            b"451-4.7.1 a\r\n451-4.7.1 b\r\n451 4.7.1 c\0"
+        );
+        let plain = ReplyText::new(421, "", &["later"]).expect("a good text");
+        assert_eq!((plain.code(), plain.as_bytes()), (421, &b"421 later\0"[..]));
+    }
+
+    #[test]
+    fn texts_that_a_server_would_not_take_are_refused() {
+        use ReplyTextError::{Character, Code, Empty, Enhanced, Lines, TooLong};
+        let enhanced = |code, enhanced: &str| Enhanced {
+            code,
+            enhanced: enhanced.to_owned(),
+        };
+        let long = "x".repeat(REPLY_LINE_BYTES_MAX - "550 5.7.1 ".len() + 1);
+        let percent = "%".repeat(REPLY_LINE_BYTES_MAX / 2 - 2);
+        let many = vec!["x"; REPLY_LINES_MAX + 1];
+        let cases: [(u16, &str, &[&str], ReplyTextError); 15] = [
+            (250, "5.7.1", &["x"], Code(250)),
+            (600, "", &["x"], Code(600)),
+            (550, "4.7.1", &["x"], enhanced(550, "4.7.1")),
+            (450, "5.7.1", &["x"], enhanced(450, "5.7.1")),
+            (550, "5.7", &["x"], enhanced(550, "5.7")),
+            (550, "5.7.1.1", &["x"], enhanced(550, "5.7.1.1")),
+            (550, "5.7.1000", &["x"], enhanced(550, "5.7.1000")),
+            (550, "5.7.1", &[], Lines(0)),
+            (550, "5.7.1", &many, Lines(REPLY_LINES_MAX + 1)),
+            (550, "5.7.1", &["a", " "], Empty { line: 2 }),
+            (
+                550,
+                "5.7.1",
+                &["a\r\nb"],
+                Character {
+                    line: 1,
+                    column: 2,
+                    character: '\r',
+                },
+            ),
+            (
+                550,
+                "5.7.1",
+                &["a", "b\0"],
+                Character {
+                    line: 2,
+                    column: 2,
+                    character: '\0',
+                },
+            ),
+            (
+                550,
+                "5.7.1",
+                &["sch\u{f6}n"],
+                Character {
+                    line: 1,
+                    column: 4,
+                    character: '\u{f6}',
+                },
+            ),
+            (
+                550,
+                "5.7.1",
+                &[long.as_str()],
+                TooLong {
+                    line: 1,
+                    bytes: REPLY_LINE_BYTES_MAX + 1,
+                },
+            ),
+            (
+                550,
+                "5.7.1",
+                &[percent.as_str()],
+                TooLong {
+                    line: 1,
+                    bytes: 10 + 2 * percent.len(),
+                },
+            ),
+        ];
+        for (code, text, lines, expected) in cases {
+            assert_eq!(ReplyText::new(code, text, lines), Err(expected));
+        }
+    }
+}

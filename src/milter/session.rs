@@ -1,0 +1,408 @@
+//! One connection of a mail server: which command may come when, and what is answered.
+//!
+//! ```text
+//!            O            M, and anything of a message          E, or a verdict
+//!  Opening ----> Between ------------------------------> Message -------+
+//!                  ^  ^                                   |  |          |
+//!                  |  +---------- A, C, H, K ------------+   | verdict  |
+//!                  |                                         v before E |
+//!                  +------------- E, A, C, H, K, M ------- Decided      |
+//!                  +----------------------------------------------------+
+//! ```
+//!
+//! Invariants: each awaited command has exactly one answer, in order; no other command
+//! has any; a message leaves nothing behind for the next, on whatever way it ends. What
+//! is awaited follows from the negotiation alone ([`Agreed::is_awaited`]).
+//!
+//! Once decided, a mail server sends nothing more of the message. Should one ask all the
+//! same, it hears the same verdict again rather than wait for ever; what it sends
+//! without asking is counted off.
+
+use super::command::{Client, header, string};
+use super::edit::EditError;
+use super::macros::Macros;
+use super::negotiate::Agreed;
+use super::packet::{BadLength, Bound, Packet, Packets};
+use super::reply::write_packet;
+use super::{Edit, HEADER_BYTES_MAX, Handler, Reply, Transport, Wanted};
+
+/// Most bytes of a negotiation: the three numbers, and room for what a later version
+/// may add.
+const OFFER_BYTES_MAX: usize = 64;
+/// Most bytes of CONNECT: a host name has 255, a unix path 108.
+const CONNECT_BYTES_MAX: usize = 4 << 10;
+/// Most bytes of MAIL and RCPT with all parameters. SMTP allows 512, servers some 2,000.
+const ENVELOPE_BYTES_MAX: usize = 8 << 10;
+/// Most bytes of a macro packet that are read; the rest is counted off.
+const MACRO_BYTES_MAX: usize = 64 << 10;
+/// Once this much waits to be sent, no further command is read before it has been. A
+/// mail server waits for each answer, so that only a broken one comes here.
+const OUTPUT_BYTES_MAX: usize = 64 << 10;
+
+/// Whether the connection stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// More may come.
+    Open,
+    /// The mail server is done: close, once the output is written.
+    Quit,
+}
+
+/// What came of some input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes taken off the front of the input. Less than all of them only after
+    /// [`Status::Quit`], or while so much output waits that it must be written first.
+    pub taken: usize,
+    /// Whether the connection stays.
+    pub status: Status,
+}
+
+/// Why a connection must be closed: the other side does not speak the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtocolError {
+    /// A packet whose length its kind does not allow.
+    #[error("a packet {:?} of {length} bytes", char::from(*letter))]
+    Length {
+        /// Its letter.
+        letter: u8,
+        /// The length it announced.
+        length: u32,
+    },
+    /// A letter that stands for no command.
+    #[error("an unknown command {:?}", char::from(*.0))]
+    Unknown(u8),
+    /// A command before the negotiation, or a second negotiation.
+    #[error("a command {:?} in place of the negotiation, or a second negotiation", char::from(*.0))]
+    Negotiation(u8),
+    /// A negotiation that cannot be answered.
+    #[error("an offer that is cut short, or of a protocol version before 2")]
+    Offer,
+    /// A command that belongs to a message, and there is none.
+    #[error("a command {:?} outside of a message", char::from(*.0))]
+    OutsideMessage(u8),
+    /// A command without the argument it must have.
+    #[error("a command {:?} without an argument", char::from(*.0))]
+    NoArgument(u8),
+}
+
+impl From<BadLength> for ProtocolError {
+    fn from(bad: BadLength) -> Self {
+        Self::Length {
+            letter: bad.letter,
+            length: bad.length,
+        }
+    }
+}
+
+/// One connection of a mail server.
+#[derive(Debug)]
+pub struct Session<H> {
+    packets: Packets,
+    talk: Talk<H>,
+}
+
+impl<H: Handler> Session<H> {
+    /// A connection that has just been made over `transport`.
+    pub fn new(handler: H, transport: Transport) -> Self {
+        Self {
+            packets: Packets::default(),
+            talk: Talk {
+                handler,
+                transport,
+                wanted: Wanted::default(),
+                agreed: Agreed::default(),
+                phase: Phase::Opening,
+                macros: Macros::default(),
+                edits: Vec::new(),
+            },
+        }
+    }
+
+    /// Takes bytes as they came, and appends to `out` what is to be sent back. Packets may
+    /// be split anywhere.
+    ///
+    /// # Errors
+    /// [`ProtocolError`]: write what is in `out`, then close. Nothing may be given to
+    /// this session after that, nor after [`Status::Quit`].
+    pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, ProtocolError> {
+        let mut rest = input;
+        let mut status = Status::Open;
+        while status == Status::Open && out.len() < OUTPUT_BYTES_MAX {
+            let talk = &mut self.talk;
+            let Some(packet) = self.packets.next(&mut rest, |letter| talk.bound(letter))? else {
+                break;
+            };
+            status = self.talk.command(&packet, out)?;
+        }
+        Ok(Progress {
+            taken: input.len() - rest.len(),
+            status,
+        })
+    }
+
+    /// Has the opening negotiation been completed?
+    pub fn is_negotiated(&self) -> bool {
+        !matches!(self.talk.phase, Phase::Opening)
+    }
+
+    /// Has a packet begun that is not complete yet?
+    pub fn is_inside_packet(&self) -> bool {
+        self.packets.is_inside()
+    }
+
+    /// Is a message under way that has no verdict yet?
+    pub fn is_inside_message(&self) -> bool {
+        matches!(self.talk.phase, Phase::Message { .. })
+    }
+
+    /// The handler, for tests and for the last words at the end of a connection.
+    pub fn handler(&self) -> &H {
+        &self.talk.handler
+    }
+}
+
+/// Where in the protocol we are.
+#[derive(Debug)]
+enum Phase {
+    /// Nothing is negotiated yet.
+    Opening,
+    /// No message is under way.
+    Between,
+    /// A message is under way.
+    Message { headers_ended: bool },
+    /// This message was decided before its end.
+    Decided(Reply),
+}
+
+/// All of a session but the cutting of packets.
+#[derive(Debug)]
+struct Talk<H> {
+    handler: H,
+    transport: Transport,
+    wanted: Wanted,
+    agreed: Agreed,
+    phase: Phase,
+    macros: Macros,
+    edits: Vec<Edit>,
+}
+
+impl<H: Handler> Talk<H> {
+    /// How much of a packet is kept, now. `None` for letters of no command.
+    fn bound(&self, letter: u8) -> Option<Bound> {
+        Some(match letter {
+            b'O' => Bound::whole(OFFER_BYTES_MAX),
+            b'C' => Bound::whole(CONNECT_BYTES_MAX),
+            b'M' | b'R' => Bound::whole(ENVELOPE_BYTES_MAX),
+            b'D' => Bound::cut(MACRO_BYTES_MAX),
+            b'L' if self.wanted.headers => match self.phase {
+                Phase::Message {
+                    headers_ended: false,
+                } => Bound::cut(HEADER_BYTES_MAX),
+                _ => Bound::unwanted(),
+            },
+            b'A' | b'B' | b'E' | b'H' | b'K' | b'L' | b'N' | b'Q' | b'T' | b'U' => {
+                Bound::unwanted()
+            }
+            _ => return None,
+        })
+    }
+
+    /// Acts on one command.
+    fn command(&mut self, packet: &Packet<'_>, out: &mut Vec<u8>) -> Result<Status, ProtocolError> {
+        let &Packet { letter, payload } = packet;
+        tracing::trace!(command = %char::from(letter), bytes = payload.len());
+        match (&self.phase, letter) {
+            (_, b'Q') => {
+                self.end_message();
+                return Ok(Status::Quit);
+            }
+            (Phase::Opening, b'O') => {
+                self.negotiate(payload, out)?;
+                return Ok(Status::Open);
+            }
+            (Phase::Opening, _) | (_, b'O') => return Err(ProtocolError::Negotiation(letter)),
+            _ => {}
+        }
+        let reply = match letter {
+            b'D' => {
+                self.macros.read(payload);
+                return Ok(Status::Open);
+            }
+            b'A' => {
+                self.end_message();
+                return Ok(Status::Open);
+            }
+            b'K' => {
+                self.end_message();
+                self.macros.end_client();
+                self.handler.connect(&Client::default(), &self.macros);
+                return Ok(Status::Open);
+            }
+            b'C' => {
+                self.abort();
+                self.macros.begin_client();
+                self.handler.connect(&Client::read(payload), &self.macros);
+                Reply::Continue
+            }
+            b'H' => {
+                self.abort();
+                Reply::Continue
+            }
+            b'M' => {
+                self.abort();
+                self.mail(payload)?;
+                Reply::Continue
+            }
+            b'R' | b'T' | b'L' | b'N' | b'B' | b'E' => {
+                return self
+                    .inside_message(letter, payload, out)
+                    .map(|()| Status::Open);
+            }
+            b'U' => Reply::Continue,
+            _ => return Err(ProtocolError::Unknown(letter)),
+        };
+        self.answer(letter, &reply, out);
+        Ok(Status::Open)
+    }
+
+    fn negotiate(&mut self, offer: &[u8], out: &mut Vec<u8>) -> Result<(), ProtocolError> {
+        self.wanted = self.handler.wanted();
+        self.agreed =
+            Agreed::on(offer, &self.wanted, self.transport).ok_or(ProtocolError::Offer)?;
+        self.macros.keep(self.wanted.macros);
+        self.phase = Phase::Between;
+        tracing::debug!(
+            version = self.agreed.version,
+            actions = format_args!("{:#x}", self.agreed.actions),
+            steps = format_args!("{:#x}", self.agreed.steps),
+            "negotiated"
+        );
+        let mut payload = Vec::new();
+        self.agreed.write(self.wanted.macros, &mut payload);
+        write_packet(out, b'O', &[&payload]);
+        Ok(())
+    }
+
+    fn mail(&mut self, payload: &[u8]) -> Result<(), ProtocolError> {
+        if payload.is_empty() {
+            return Err(ProtocolError::NoArgument(b'M'));
+        }
+        self.macros.begin_message();
+        self.phase = Phase::Message {
+            headers_ended: false,
+        };
+        self.handler.mail(string(payload).0, &self.macros);
+        Ok(())
+    }
+
+    /// A command that is part of a message.
+    fn inside_message(
+        &mut self,
+        letter: u8,
+        payload: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), ProtocolError> {
+        let headers_ended = match &self.phase {
+            Phase::Opening | Phase::Between => return Err(ProtocolError::OutsideMessage(letter)),
+            Phase::Decided(verdict) => {
+                self.answer(letter, verdict, out);
+                if letter == b'E' {
+                    self.phase = Phase::Between;
+                }
+                return Ok(());
+            }
+            Phase::Message { headers_ended } => *headers_ended,
+        };
+        let reply = match letter {
+            b'R' if payload.is_empty() => return Err(ProtocolError::NoArgument(letter)),
+            b'R' => self.handler.rcpt(string(payload).0, &self.macros),
+            b'L' => {
+                if self.wanted.headers && !headers_ended {
+                    let (name, value) = header(payload);
+                    self.handler.header(name, value);
+                }
+                Reply::Continue
+            }
+            b'N' | b'B' | b'E' if !headers_ended => {
+                self.phase = Phase::Message {
+                    headers_ended: true,
+                };
+                self.handler.end_of_headers(&self.macros)
+            }
+            _ => Reply::Continue,
+        };
+        match (letter, &reply) {
+            (b'E', Reply::Continue) => {
+                self.end_of_message(out);
+                return Ok(());
+            }
+            (b'B', Reply::Continue) if self.agreed.skips() => {
+                write_packet(out, b's', &[]);
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.answer(letter, &reply, out);
+        let ends = match &reply {
+            Reply::Continue => false,
+            Reply::Accept | Reply::Discard => true,
+            Reply::Reject | Reply::Tempfail | Reply::Text(_) => letter != b'R',
+        };
+        if ends {
+            self.phase = if letter == b'E' {
+                Phase::Between
+            } else {
+                Phase::Decided(reply)
+            };
+        }
+        Ok(())
+    }
+
+    /// The message is complete, and nothing has decided it yet.
+    fn end_of_message(&mut self, out: &mut Vec<u8>) {
+        self.edits.clear();
+        let reply = self.handler.end_of_message(&self.macros, &mut self.edits);
+        if matches!(reply, Reply::Continue | Reply::Accept) {
+            for edit in &self.edits {
+                let written = if self.agreed.allows(edit.action()) {
+                    edit.write(out)
+                } else {
+                    Err(EditError::NotAgreed)
+                };
+                if let Err(error) = written {
+                    tracing::warn!(?edit, %error, "a change to the message was left out");
+                }
+            }
+        }
+        self.answer(b'E', &reply, out);
+        self.phase = Phase::Between;
+    }
+
+    /// Answers a command, if an answer is awaited.
+    fn answer(&self, letter: u8, reply: &Reply, out: &mut Vec<u8>) {
+        if self.agreed.is_awaited(letter) {
+            reply.write(out);
+        }
+    }
+
+    /// Forgets the message under way, and the macros that came for it.
+    fn end_message(&mut self) {
+        self.abort();
+        self.macros.end_message();
+    }
+
+    /// Forgets the message under way, but not the macros: those of the command that ends
+    /// it have come already.
+    fn abort(&mut self) {
+        match self.phase {
+            Phase::Opening | Phase::Between => {}
+            Phase::Message { .. } => {
+                self.handler.abort();
+                self.phase = Phase::Between;
+            }
+            Phase::Decided(_) => self.phase = Phase::Between,
+        }
+    }
+}
