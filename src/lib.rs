@@ -15,4 +15,5 @@
 //! and `daemon` touches a file.
 #![forbid(unsafe_code)]
 
+pub mod list;
 pub mod milter;
