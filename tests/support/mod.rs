@@ -1,0 +1,221 @@
+//! What the tests with real programs share: a folder, a daemon under test, mail servers, an SMTP client.
+//!
+//! * [`site`]: a folder with blocklists, a configuration and the daemon that runs with them
+//! * [`mta`]: what a mail server under test can do, whichever it is; [`postfix`] and [`sendmail`] do it
+//! * [`smtp`]: the client that delivers mail to them
+//! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/postfix.rs`
+//!   and in `tests/sendmail.rs`
+//!
+//! Nothing sleeps for a guessed time: [`until`] waits for a condition. Each server and each folder
+//! goes away when its value is dropped, also when a test fails, and then shows its log first.
+#![allow(dead_code, reason = "each test file uses its own part of the helpers")]
+
+pub(crate) mod mta;
+pub(crate) mod postfix;
+pub(crate) mod scenarios;
+pub(crate) mod sendmail;
+pub(crate) mod site;
+pub(crate) mod smtp;
+
+use std::fs;
+use std::io::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long a condition may take to come true: no test should need a tenth of it, and a machine
+/// that is busy with other work must not fail one.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `ready` answers with something, looking again every few milliseconds.
+///
+/// # Panics
+/// After a minute, naming `what` was waited for.
+pub(crate) fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a real program that a test is about can be used.
+///
+/// `tests/run` names in `BLOCKLIST_MILTER_NEEDED` the programs that no test may do without; any
+/// other that is missing is left out, with the reason on standard error.
+///
+/// # Panics
+/// If the program cannot be used although it is needed.
+pub(crate) fn usable(program: &str, obstacle: Option<String>) -> bool {
+    let Some(obstacle) = obstacle else {
+        return true;
+    };
+    let needed = std::env::var("BLOCKLIST_MILTER_NEEDED").unwrap_or_default();
+    assert!(
+        !needed.split_whitespace().any(|name| name == program),
+        "{program} is needed here, but cannot be used: {obstacle}"
+    );
+    let test = std::thread::current().name().unwrap_or_default().to_owned();
+    // Not by a macro: what those print is not shown for a test that passes.
+    let _ = writeln!(std::io::stderr(), "left out: {test}: {program}: {obstacle}");
+    false
+}
+
+/// Where a program stands in the search path, or where servers are kept.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/sbin".into()])
+        .map(|folder| folder.join(name))
+        .find(|file| file.is_file())
+}
+
+/// Whether this process may start servers under other users' names.
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The number that `id` prints for a user or group, for example of `["-u", "postfix"]`.
+pub(crate) fn id(arguments: [&str; 2]) -> Option<u32> {
+    let output = Command::new("id").args(arguments).output().ok()?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}
+
+/// A folder for one test, which users other than root can enter; removed when dropped.
+pub(crate) struct Scratch(TempDir);
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        let parent = std::env::var_os("BLOCKLIST_MILTER_SCRATCH")
+            .map_or_else(std::env::temp_dir, PathBuf::from);
+        let folder = tempfile::Builder::new()
+            .prefix("t")
+            .tempdir_in(parent)
+            .expect("a temporary folder can be made");
+        open_to_all(folder.path());
+        Self(folder)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn join(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a file below the folder, with the folders above it.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.join(name);
+        let parent = path.parent().expect("a joined path has a parent");
+        fs::create_dir_all(parent).expect("a folder can be made");
+        fs::write(&path, text).expect("a file can be written");
+        path
+    }
+}
+
+fn open_to_all(folder: &Path) {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("our own folder");
+}
+
+/// A port of 127.0.0.1 that nobody listens on now.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
+    listener
+        .local_addr()
+        .expect("a bound socket has an address")
+        .port()
+}
+
+/// Whether somebody listens on a port of 127.0.0.1. The kernel is asked, because a connection made
+/// to find out would reach the milter as a client.
+pub(crate) fn port_listens(port: u16) -> bool {
+    const LISTEN: &str = "0A";
+    let local = format!(":{port:04X}");
+    fs::read_to_string("/proc/net/tcp")
+        .unwrap_or_default()
+        .lines()
+        .any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            fields
+                .next()
+                .is_some_and(|address| address.ends_with(&local))
+                && fields.nth(1) == Some(LISTEN)
+        })
+}
+
+/// Whether somebody listens on a unix socket, from the kernel's table for the same reason.
+pub(crate) fn socket_listens(path: &Path) -> bool {
+    const ACCEPTS: &str = "00010000";
+    let Some(path) = path.to_str() else {
+        return false;
+    };
+    fs::read_to_string("/proc/net/unix")
+        .unwrap_or_default()
+        .lines()
+        .any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            fields.get(3) == Some(&ACCEPTS) && fields.last() == Some(&path)
+        })
+}
+
+/// Ends every process that works in `folder` or below it: servers leave children that outlive them.
+pub(crate) fn end_processes_in(folder: &Path) {
+    until("the processes of a server end", || {
+        let mut left = false;
+        for entry in fs::read_dir("/proc").expect("Linux has /proc").flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            let Ok(cwd) = fs::read_link(entry.path().join("cwd")) else {
+                continue;
+            };
+            if cwd.starts_with(folder) && pid != std::process::id().cast_signed() {
+                left = true;
+                if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+                }
+            }
+        }
+        (!left).then_some(())
+    });
+}
+
+/// Runs a command to its end and gives back what it printed.
+///
+/// # Panics
+/// If it cannot be started or fails.
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{said}",
+        output.status
+    );
+    said
+}
+
+/// Shows a log when the test is failing.
+pub(crate) fn show_on_failure(name: &str, log: &str) {
+    if std::thread::panicking() {
+        eprintln!("---- {name} ----\n{log}");
+    }
+}

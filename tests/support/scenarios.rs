@@ -1,0 +1,541 @@
+//! What a mail server must do with the milter, the same for Postfix and Sendmail.
+//!
+//! Each function is one test; [`scenarios!`](crate::scenarios) makes the tests of one server. All
+//! play on the site that [`Scene::new`] sets up: five lists, one for each action.
+
+use super::mta::{Mta, WhenDown};
+use super::site::{Daemon, Site, Transport};
+use super::smtp::{Mail, Reply, Sent, Smtp, send};
+use super::{until, usable};
+
+/// Makes a test of each scenario for one mail server.
+#[macro_export]
+macro_rules! scenarios {
+    ($server:ty: $($name:ident,)+) => {
+        $(#[test] fn $name() { support::scenarios::$name::<$server>(); })+
+    };
+}
+
+/// The lists of the site: name, action, entries.
+const LISTS: [(&str, &str, &[&str]); 5] = [
+    (
+        "spammers",
+        "reject",
+        &[
+            "# listed in every way an entry can be written",
+            "spammer@listed.test",
+            "@listed-domain.test",
+            ".listed-tree.test",
+            "wholesale@",
+            "josé@listed.test",
+        ],
+    ),
+    ("later", "tempfail", &["later@listed.test"]),
+    ("held", "quarantine", &["held@listed.test"]),
+    ("marked", "tag", &["marked@listed.test"]),
+    ("gone", "discard", &["gone@listed.test"]),
+];
+
+const EXCEPTIONS: &str = "\
+[whitelist]
+files = [\"@DIR@/whitelist.txt\"]
+[exempt]
+networks = [\"203.0.113.0/24\"]
+";
+
+/// A mail server, the daemon it asks, and the site that the daemon serves; dropped in this order.
+pub(crate) struct Scene<M> {
+    pub(crate) mta: M,
+    pub(crate) daemon: Daemon,
+    pub(crate) site: Site,
+}
+
+impl<M: Mta> Scene<M> {
+    /// Starts everything, or gives nothing where the server may be left out.
+    pub(crate) fn new(transport: Transport) -> Option<Self> {
+        Self::with(transport, |site| M::start(&site.socket, WhenDown::Tempfail))
+    }
+
+    /// As [`Self::new`], with the server started by the caller.
+    pub(crate) fn with(transport: Transport, start: impl FnOnce(&Site) -> M) -> Option<Self> {
+        if !usable(M::NAME, M::obstacle()) {
+            return None;
+        }
+        let site = site(transport);
+        let daemon = site.serve();
+        let mta = start(&site);
+        Some(Self { mta, daemon, site })
+    }
+
+    pub(crate) fn send(&self, mail: &Mail) -> Sent {
+        send(self.mta.port(), mail)
+    }
+
+    pub(crate) fn session(&self) -> Smtp {
+        Smtp::connect(self.mta.port())
+    }
+
+    /// Sends a message and waits for it to arrive.
+    pub(crate) fn deliver(&self, mail: &Mail) -> String {
+        assert_accepted(&self.send(mail));
+        let mut copies = self.mta.delivered(&mail.subject);
+        assert_eq!(copies.len(), 1, "{copies:?}");
+        copies.remove(0)
+    }
+}
+
+/// The site's lists and configuration.
+pub(crate) fn site(transport: Transport) -> Site {
+    let site = Site::new(transport);
+    let mut configuration = String::new();
+    for (name, action, entries) in LISTS {
+        site.list(name, entries);
+        configuration.push_str(&format!(
+            "[[list]]\nname = \"{name}\"\nfilter = \"@DIR@/{name}.blf\"\naction = \"{action}\"\n"
+        ));
+    }
+    site.write("whitelist.txt", "friend@listed-domain.test\n");
+    configuration.push_str(EXCEPTIONS);
+    site.configure(&configuration);
+    site
+}
+
+pub(crate) fn assert_accepted(sent: &Sent) {
+    assert!(sent.accepted(), "{sent:?}");
+}
+
+/// Checks that a reply is our own refusal, and not one that the server has thought of.
+pub(crate) fn assert_refused(reply: &Reply, address: &str, list: &str) {
+    assert_eq!(reply.code, 550, "{reply}");
+    for word in ["5.7.1", address, "blocklist", list] {
+        assert!(reply.text.contains(word), "no {word:?} in {reply}");
+    }
+}
+
+/// An address of a listed sender is refused however it is written.
+pub(crate) fn listed_envelope_sender_is_refused<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    for (argument, address) in [
+        ("<spammer@listed.test>", "spammer@listed.test"),
+        ("<SpamMer@LISTED.test>", "spammer@listed.test"),
+        ("<\"spammer\"@listed.test>", "spammer@listed.test"),
+        ("<@relay.test:spammer@listed.test>", "spammer@listed.test"),
+        ("<spammer@listed.test.>", "spammer@listed.test"),
+        // Both servers take it so, although RFC 5321 demands the brackets.
+        ("spammer@listed.test", "spammer@listed.test"),
+        ("<anybody@listed-domain.test>", "anybody@listed-domain.test"),
+        (
+            "<anybody@a.b.listed-tree.test>",
+            "anybody@a.b.listed-tree.test",
+        ),
+        ("<wholesale@elsewhere.test>", "wholesale@elsewhere.test"),
+    ] {
+        let sent = scene.send(&Mail::innocent("listed sender").from(argument));
+        assert_eq!(
+            sent.mail.code, 250,
+            "{argument}: the answer comes at RCPT: {sent:?}"
+        );
+        assert_refused(sent.last(), address, "spammers");
+    }
+    let line = scene
+        .daemon
+        .logged(&["spammer@listed.test", "spammers", "reject"]);
+    assert!(line.contains("127.0.0.1"), "the client is named: {line}");
+    scene.mta.assert_nothing_delivered("listed sender");
+    // Neighbours of what is listed are not listed.
+    for argument in [
+        "<spammers@listed.test>",
+        "<a@sub.listed-domain.test>",
+        "<a@listed-tree.test>",
+    ] {
+        assert_accepted(&scene.send(&Mail::innocent("neighbour").from(argument)));
+    }
+}
+
+/// A listed address in a header field is refused, wherever in the field it stands.
+pub(crate) fn listed_header_sender_is_refused<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    for header in [
+        "From: spammer@listed.test\r\n",
+        "FROM: \"A. Friend\" <Spammer@Listed.Test>\r\n",
+        "From:\r\n\t=?utf-8?q?Dear_friend?=\r\n <spammer@listed.test>\r\n",
+        "From: innocent@elsewhere.test\r\nFrom: spammer@listed.test\r\n",
+        "From: innocent@elsewhere.test, spammer@listed.test\r\n",
+        "From: innocent@elsewhere.test\r\nSender: spammer@listed.test\r\n",
+        "From: innocent@elsewhere.test\r\nReply-To: Team: a@elsewhere.test, spammer@listed.test;\r\n",
+    ] {
+        let sent = scene.send(&Mail::innocent("listed in the header").header(header));
+        let end = sent
+            .end
+            .as_ref()
+            .unwrap_or_else(|| panic!("refused too early: {sent:?}"));
+        assert_refused(end, "spammer@listed.test", "spammers");
+    }
+    scene.mta.assert_nothing_delivered("listed in the header");
+    // A name is not an address.
+    let named = "From: \"spammer@listed.test\" <innocent@elsewhere.test>\r\nSubject-Note: spammer@listed.test\r\n";
+    scene.deliver(&Mail::innocent("listed in a name").header(named));
+}
+
+/// Mail of a sender who is not listed arrives as it was sent.
+pub(crate) fn innocent_mail_arrives_unchanged<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let mut mail = Mail::innocent("as it was sent");
+    mail.header
+        .push_str("X-Folded: one\r\n two\r\nX-Empty:\r\n");
+    mail.body = format!(".\r\n..two\r\n{}\r\nend\r\n", "x".repeat(900));
+    let arrived = scene.deliver(&mail);
+    for part in [
+        "X-Folded: one\n two\n",
+        "\nX-Empty:\n",
+        "From: Innocent <innocent@elsewhere.test>\n",
+    ] {
+        assert!(arrived.contains(part), "no {part:?} in {arrived}");
+    }
+    assert!(
+        arrived.contains(&format!("\n\n.\n..two\n{}\nend\n", "x".repeat(900))),
+        "{arrived}"
+    );
+    assert!(!arrived.contains("Blocklist"), "{arrived}");
+}
+
+/// A whitelisted address is accepted, but does not clear a second one in the same message.
+pub(crate) fn whitelisted_sender_is_accepted<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let friend = Mail::innocent("from a friend")
+        .from("<friend@listed-domain.test>")
+        .header("From: friend@listed-domain.test\r\n");
+    scene.deliver(&friend);
+    let sent = scene.send(
+        &friend.header("From: friend@listed-domain.test\r\nReply-To: other@listed-domain.test\r\n"),
+    );
+    assert_refused(sent.last(), "other@listed-domain.test", "spammers");
+}
+
+/// The null sender of a bounce is nobody; what its header names is looked up all the same.
+pub(crate) fn null_sender_is_nobody<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let bounce = Mail::innocent("a bounce")
+        .from("<>")
+        .header("From: MAILER-DAEMON (Mail Delivery System)\r\n");
+    scene.deliver(&bounce);
+    let sent = scene.send(&bounce.header("From: spammer@listed.test\r\n"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+}
+
+/// Nothing of one message is left for the next one in the session, whatever became of it.
+pub(crate) fn messages_of_one_session_are_apart<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let mut session = scene.session();
+    let innocent = |subject: &str| Mail::innocent(subject);
+    let listed = Mail::innocent("listed").from("<spammer@listed.test>");
+    let listed_header = Mail::innocent("listed").header("From: spammer@listed.test\r\n");
+
+    assert_refused(
+        session.send(&listed).last(),
+        "spammer@listed.test",
+        "spammers",
+    );
+    assert_accepted(&session.send(&innocent("first")));
+    assert_refused(
+        session.send(&listed_header).last(),
+        "spammer@listed.test",
+        "spammers",
+    );
+    assert_accepted(&session.send(&innocent("second")));
+    // Left unfinished by the client.
+    assert_eq!(session.say("MAIL FROM:<spammer@listed.test>").code, 250);
+    assert_eq!(session.say("RSET").code, 250);
+    assert_accepted(&session.send(&innocent("third")));
+    assert_eq!(session.say("MAIL FROM:<spammer@listed.test>").code, 250);
+    assert_eq!(session.say("EHLO again.test").code, 250);
+    assert_accepted(&session.send(&innocent("fourth")));
+    assert_refused(
+        session.send(&listed).last(),
+        "spammer@listed.test",
+        "spammers",
+    );
+    session.quit();
+
+    for subject in ["first", "second", "third", "fourth"] {
+        assert_eq!(scene.mta.delivered(subject).len(), 1);
+    }
+    scene.mta.assert_nothing_delivered("listed");
+}
+
+/// Commands sent at once get their answers in order.
+pub(crate) fn pipelined_session<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let mut session = scene.session();
+    let commands = [
+        "MAIL FROM:<spammer@listed.test>",
+        "RCPT TO:<reader@local.test>",
+        "RCPT TO:<other@local.test>",
+        "RSET",
+        "MAIL FROM:<innocent@elsewhere.test>",
+        "RCPT TO:<reader@local.test>",
+        "RSET",
+        "MAIL FROM:<anybody@listed-domain.test>",
+        "RCPT TO:<reader@local.test>",
+        "DATA",
+    ];
+    let replies = session.say_at_once(&commands.map(str::to_owned));
+    let codes: Vec<u16> = replies.iter().map(|reply| reply.code).collect();
+    assert_eq!(
+        codes[..9],
+        [250, 550, 550, 250, 250, 250, 250, 250, 550],
+        "{replies:?}"
+    );
+    assert!([503, 554].contains(&codes[9]), "{replies:?}");
+    assert_refused(&replies[1], "spammer@listed.test", "spammers");
+    assert_refused(&replies[8], "anybody@listed-domain.test", "spammers");
+    assert_eq!(session.say("RSET").code, 250);
+    assert_accepted(&session.send(&Mail::innocent("after the pipeline")));
+    session.quit();
+}
+
+/// The postmaster can be written to by everybody, and only the postmaster.
+pub(crate) fn refusal_is_per_recipient<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let mail = Mail::innocent("an appeal")
+        .from("<spammer@listed.test>")
+        .to(&[
+            "<reader@local.test>",
+            "<PostMaster@local.test>",
+            "<other@local.test>",
+        ]);
+    let sent = scene.send(&mail);
+    let codes: Vec<u16> = sent.recipients.iter().map(|reply| reply.code).collect();
+    assert_eq!(codes, [550, 250, 550], "{sent:?}");
+    assert_accepted(&sent);
+    let copies = scene.mta.delivered("an appeal");
+    assert_eq!(copies.len(), 1, "{copies:?}");
+    assert!(
+        copies[0]
+            .to_lowercase()
+            .contains("delivered-to: postmaster@local.test"),
+        "{copies:?}"
+    );
+}
+
+/// After a header hit there is one answer for all recipients: with an exempt one among them the
+/// message is accepted and marked, because dropping a recipient in silence would lose mail.
+pub(crate) fn header_hit_with_exempt_recipient_is_tagged<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let mail = Mail::innocent("to both").header("From: spammer@listed.test\r\n");
+    assert_accepted(
+        &scene.send(
+            &mail
+                .clone()
+                .to(&["<reader@local.test>", "<abuse@local.test>"]),
+        ),
+    );
+    let copies = until("both copies", || {
+        let copies = scene.mta.delivered("to both");
+        (copies.len() == 2).then_some(copies)
+    });
+    for copy in copies {
+        assert_eq!(tags(&copy).len(), 1, "{copy}");
+    }
+    assert_refused(scene.send(&mail).last(), "spammer@listed.test", "spammers");
+}
+
+/// A tagging list adds one header; what a sender has put there to deceive is removed.
+pub(crate) fn tag_is_added_once<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let forged =
+        "X-Sender-Blocklist: list=none; identity=from; address=x@y.test; source=forged\r\n";
+    let header = format!("{forged}From: marked@listed.test\r\nx-sender-blocklist: forged\r\n");
+    let arrived = scene.deliver(&Mail::innocent("marked").header(&header));
+    let tags = tags(&arrived);
+    assert_eq!(tags.len(), 1, "{arrived}");
+    for word in [
+        "list=marked",
+        "identity=from",
+        "address=marked@listed.test",
+        "source=",
+    ] {
+        assert!(tags[0].contains(word), "no {word:?} in {}", tags[0]);
+    }
+    assert!(!arrived.contains("forged"), "{arrived}");
+
+    let arrived = scene.deliver(
+        &Mail::innocent("not marked").header(&format!("{forged}From: innocent@elsewhere.test\r\n")),
+    );
+    assert!(!arrived.contains("forged"), "{arrived}");
+}
+
+/// The tag headers of a delivered message, unfolded.
+fn tags(message: &str) -> Vec<String> {
+    let header = message.split("\n\n").next().unwrap_or_default();
+    let unfolded = header.replace("\n\t", " ").replace("\n ", " ");
+    unfolded
+        .lines()
+        .filter(|line| line.to_ascii_lowercase().starts_with("x-sender-blocklist:"))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Quarantine: the sender is told that all is well, and the message waits for the administrator.
+pub(crate) fn quarantined_mail_is_held<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    assert_accepted(&scene.send(&Mail::innocent("held").header("From: held@listed.test\r\n")));
+    assert_accepted(&scene.send(&Mail::innocent("held").from("<held@listed.test>")));
+    until("two held messages", || {
+        (scene.mta.held() == 2).then_some(())
+    });
+    scene.deliver(&Mail::innocent("not held"));
+    scene.mta.assert_nothing_delivered("held");
+    scene.mta.logged(&["quarantine", "held"]);
+}
+
+/// Discard: accepted, and gone.
+pub(crate) fn discarded_mail_vanishes<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    assert_accepted(&scene.send(&Mail::innocent("gone").from("<gone@listed.test>")));
+    assert_accepted(&scene.send(&Mail::innocent("gone").header("From: gone@listed.test\r\n")));
+    scene.deliver(&Mail::innocent("not gone"));
+    scene.mta.assert_nothing_delivered("gone");
+    assert_eq!(scene.mta.held(), 0);
+    scene.daemon.logged(&["gone@listed.test", "discard"]);
+}
+
+/// Tempfail: the client is asked to come again.
+pub(crate) fn tempfail_asks_to_come_again<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    for mail in [
+        Mail::innocent("later").from("<later@listed.test>"),
+        Mail::innocent("later").header("From: later@listed.test\r\n"),
+    ] {
+        let sent = scene.send(&mail);
+        assert!((400..500).contains(&sent.last().code), "{sent:?}");
+        assert!(sent.last().text.contains("4.7.1"), "{sent:?}");
+        assert!(sent.last().text.contains("later"), "{sent:?}");
+    }
+    scene.mta.assert_nothing_delivered("later");
+}
+
+/// On TCP every step is answered; the verdicts are the same.
+pub(crate) fn verdicts_over_tcp<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Tcp) else {
+        return;
+    };
+    let mut session = scene.session();
+    let sent = session.send(&Mail::innocent("tcp").from("<spammer@listed.test>"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    let sent = session.send(&Mail::innocent("tcp").header("From: spammer@listed.test\r\n"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    assert_accepted(&session.send(&Mail::innocent("tcp innocent")));
+    assert_accepted(&session.send(&Mail::innocent("tcp marked").from("<marked@listed.test>")));
+    assert_accepted(&session.send(&Mail::innocent("tcp held").from("<held@listed.test>")));
+    session.quit();
+    assert_eq!(tags(&scene.mta.delivered("tcp marked")[0]).len(), 1);
+    assert_eq!(scene.mta.delivered("tcp innocent").len(), 1);
+    until("a held message", || (scene.mta.held() == 1).then_some(()));
+    scene.mta.assert_nothing_delivered("tcp");
+}
+
+/// A list that is compiled anew is in force without a restart of anything, and the session that is
+/// open meanwhile goes on.
+pub(crate) fn recompiled_list_is_in_force<M: Mta>() {
+    let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let mut session = scene.session();
+    let mail = Mail::innocent("from a newcomer").from("<newcomer@elsewhere.test>");
+    assert_accepted(&session.send(&mail));
+
+    scene.site.list(
+        "spammers",
+        &["spammer@listed.test", "newcomer@elsewhere.test"],
+    );
+    let sent = until("the newcomer's refusal", || {
+        let sent = session.send(&mail);
+        (!sent.accepted()).then_some(sent)
+    });
+    assert_refused(sent.last(), "newcomer@elsewhere.test", "spammers");
+    let sent = session.send(&Mail::innocent("old").from("<spammer@listed.test>"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+
+    scene.site.list("spammers", &["spammer@listed.test"]);
+    until("the newcomer's return", || {
+        session.send(&mail).accepted().then_some(())
+    });
+    let sent = session.send(&Mail::innocent("old").from("<spammer@listed.test>"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    session.quit();
+}
+
+/// Without the daemon, the server does what it is told to; with it back, mail is refused again.
+pub(crate) fn daemon_down_and_back<M: Mta>() {
+    for when_down in [WhenDown::Accept, WhenDown::Tempfail, WhenDown::Reject] {
+        let start = |site: &Site| M::start(&site.socket, when_down);
+        let Some(mut scene) = Scene::<M>::with(Transport::Unix, start) else {
+            return;
+        };
+        let listed = Mail::innocent("while it is down").from("<spammer@listed.test>");
+        assert_refused(
+            scene.send(&listed).last(),
+            "spammer@listed.test",
+            "spammers",
+        );
+
+        let Scene { mta, daemon, site } = scene;
+        let ended = daemon.terminate();
+        assert!(ended.success(), "an orderly end: {ended}");
+        match when_down {
+            WhenDown::Accept => {
+                assert_accepted(&send(mta.port(), &listed));
+                mta.delivered("while it is down");
+            }
+            WhenDown::Tempfail => {
+                let sent = send(mta.port(), &listed);
+                assert_eq!(sent.last().code, 451, "{sent:?}");
+            }
+            WhenDown::Reject => {
+                let (mut session, banner) = Smtp::open(mta.port());
+                session.say("EHLO client.test");
+                let mail = session.say("MAIL FROM:<innocent@elsewhere.test>");
+                assert!(banner.code == 554 || mail.code >= 500, "{banner} {mail}");
+            }
+        }
+
+        scene = Scene {
+            daemon: site.serve(),
+            mta,
+            site,
+        };
+        assert_refused(
+            scene.send(&listed).last(),
+            "spammer@listed.test",
+            "spammers",
+        );
+        scene.deliver(&Mail::innocent("it is back"));
+    }
+}

@@ -1,0 +1,216 @@
+//! A site under test: its blocklists, its configuration, and the daemon that runs with them.
+//!
+//! Everything runs without privileges where that is possible: the test's root compiles and serves
+//! as user `nobody` in Postfix's group, as README.md has an administrator do it.
+
+use std::fs::{self, File};
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{
+    Scratch, free_port, id, is_root, port_listens, run, show_on_failure, socket_listens, until,
+};
+
+/// Where the milter listens.
+#[derive(Debug, Clone)]
+pub(crate) enum Socket {
+    Unix(PathBuf),
+    Inet(u16),
+}
+
+impl Socket {
+    pub(crate) fn for_daemon(&self) -> String {
+        self.for_sendmail()
+    }
+
+    pub(crate) fn for_sendmail(&self) -> String {
+        match self {
+            Self::Unix(path) => format!("unix:{}", path.display()),
+            Self::Inet(port) => format!("inet:{port}@127.0.0.1"),
+        }
+    }
+
+    pub(crate) fn for_postfix(&self) -> String {
+        match self {
+            Self::Unix(path) => format!("unix:{}", path.display()),
+            Self::Inet(port) => format!("inet:127.0.0.1:{port}"),
+        }
+    }
+
+    pub(crate) fn listens(&self) -> bool {
+        match self {
+            Self::Unix(path) => socket_listens(path),
+            Self::Inet(port) => port_listens(*port),
+        }
+    }
+}
+
+/// How the mail server reaches the milter.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Transport {
+    Unix,
+    Tcp,
+}
+
+pub(crate) struct Site {
+    scratch: Scratch,
+    pub(crate) socket: Socket,
+    user: Option<(u32, u32)>,
+}
+
+impl Site {
+    /// A site without lists and configuration.
+    pub(crate) fn new(transport: Transport) -> Self {
+        let scratch = Scratch::new();
+        let user = is_root().then(|| {
+            let nobody = id(["-u", "nobody"]).expect("every system has nobody");
+            let group = id(["-g", "postfix"]).or_else(|| id(["-g", "nobody"]));
+            (nobody, group.expect("nobody has a group"))
+        });
+        if let Some((uid, gid)) = user {
+            chown(scratch.path(), Some(uid), Some(gid)).expect("root may");
+        }
+        let socket = match transport {
+            Transport::Unix => Socket::Unix(scratch.join("milter.sock")),
+            Transport::Tcp => Socket::Inet(free_port()),
+        };
+        Self {
+            scratch,
+            socket,
+            user,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Writes the text list NAME.txt and compiles it into NAME.blf.
+    pub(crate) fn list(&self, name: &str, entries: &[&str]) {
+        let text = self.write(&format!("{name}.txt"), &(entries.join("\n") + "\n"));
+        let filter = self.scratch.join(&format!("{name}.blf"));
+        run(self
+            .program("blocklist-compile")
+            .args(["build", "--name", name, "-o"])
+            .arg(filter)
+            .arg(text));
+    }
+
+    /// Writes a file of the site; in `text`, `@DIR@` stands for the site's folder.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let folder = self.path().to_str().expect("a plain path");
+        let path = self.scratch.write(name, &text.replace("@DIR@", folder));
+        if let Some((uid, gid)) = self.user {
+            chown(&path, Some(uid), Some(gid)).expect("root may");
+        }
+        path
+    }
+
+    /// Writes the configuration: the socket, and then `rest`.
+    pub(crate) fn configure(&self, rest: &str) {
+        let text = format!("listen = [\"{}\"]\n{rest}", self.socket.for_daemon());
+        self.write("milter.toml", &text);
+    }
+
+    /// One of the two programs, ready to be run as the site's user.
+    pub(crate) fn program(&self, name: &str) -> Command {
+        let built = match name {
+            "blocklist-milter" => env!("CARGO_BIN_EXE_blocklist-milter"),
+            _ => env!("CARGO_BIN_EXE_blocklist-compile"),
+        };
+        let Some((uid, gid)) = self.user else {
+            return Command::new(built);
+        };
+        // The build folder may be below a home that nobody else can enter.
+        let reachable = self.scratch.join(name);
+        if !reachable.exists() {
+            fs::hard_link(built, &reachable)
+                .or_else(|_| fs::copy(built, &reachable).map(drop))
+                .expect("the program can be copied");
+        }
+        let mut command = Command::new(reachable);
+        command.uid(uid).gid(gid).current_dir(self.path());
+        command
+    }
+
+    /// Starts the daemon and returns when it listens.
+    pub(crate) fn serve(&self) -> Daemon {
+        let mut command = self.program("blocklist-milter");
+        command
+            .arg("--config")
+            .arg(self.scratch.join("milter.toml"));
+        Daemon::spawn(command, &self.socket, self.scratch.join("daemon.log"))
+    }
+}
+
+/// The running daemon; it is killed when dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// Starts a command that is to listen on `socket`, its output kept in the file `log`.
+    pub(crate) fn spawn(mut command: Command, socket: &Socket, log: PathBuf) -> Self {
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .expect("our own folder");
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output.try_clone().expect("a file can be shared"))
+            .stderr(output)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut daemon = Self { child, log };
+        until("the daemon listens", || {
+            if let Some(status) = daemon.child.try_wait().expect("our own child") {
+                panic!("the daemon ended with {status}");
+            }
+            socket.listens().then_some(())
+        });
+        daemon
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Waits until the log has a line with every one of these words, and gives it.
+    pub(crate) fn logged(&self, words: &[&str]) -> String {
+        until(
+            &format!("a line of the daemon's log with {words:?}"),
+            || {
+                self.log()
+                    .lines()
+                    .find(|line| words.iter().all(|word| line.contains(word)))
+                    .map(str::to_owned)
+            },
+        )
+    }
+
+    /// Asks the daemon to end, as a service manager does, and waits for it.
+    pub(crate) fn terminate(mut self) -> ExitStatus {
+        self.signal(Signal::TERM);
+        self.child.wait().expect("our own child")
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a child has a number");
+        kill_process(pid, signal).expect("our own child");
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        show_on_failure("blocklist-milter", &self.log());
+        // An error means that it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
