@@ -15,5 +15,6 @@
 //! and `daemon` touches a file.
 #![forbid(unsafe_code)]
 
+pub mod filter;
 pub mod list;
 pub mod milter;

@@ -1,0 +1,358 @@
+//! Reading a filter file, and vouching for it.
+//!
+//! What is checked when:
+//!
+//! | | header, sizes, sums, directory, sources | pages against their sums, bits counted, rate | records against their sums | every record decoded and found in its page |
+//! |-|-|-|-|-|
+//! | open, disk   | yes | a page when it is read | a block when it is read | |
+//! | open, memory | yes | yes | a block when it is read | |
+//! | after writing | yes | yes | yes | |
+//! | verify       | yes | yes | yes | yes |
+//!
+//! Memory is taken only after the file's length has shown that the file has as much.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use twox_hash::XxHash3_64;
+
+use super::error::Error;
+use super::format::{self, Fault, HEADER_BYTES, Header, Section};
+use super::page::{self, PAGE_BYTES, Page};
+use super::records::{self, Block, Record};
+use super::sizing;
+
+/// A page's row in the directory.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    end: u64,
+    sum: u64,
+}
+
+/// An open filter file whose small parts are read and checked.
+#[derive(Debug)]
+pub(super) struct Reader {
+    path: PathBuf,
+    file: File,
+    pub(super) header: Header,
+    sums: Vec<u64>,
+    directory: Vec<Slot>,
+}
+
+/// What the pages come to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) set_bits: u64,
+    pub(super) records: u64,
+    /// Sum of the rates of the pages.
+    rates: f64,
+}
+
+impl Reader {
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |action| Error::io(path, action);
+        let invalid = |fault| Error::invalid(path, fault);
+        let file = File::open(path).map_err(failed("open"))?;
+        let metadata = file.metadata().map_err(failed("read its length"))?;
+        if !metadata.is_file() {
+            return Err(Error::NotAFile {
+                path: path.to_owned(),
+            });
+        }
+        let file_bytes = metadata.len();
+        if file_bytes < HEADER_BYTES as u64 {
+            let mut magic = [0; format::MAGIC.len()];
+            let ours = file.read_exact_at(&mut magic, 0).is_ok() && magic == format::MAGIC;
+            let expected = HEADER_BYTES as u64;
+            let fault = if ours {
+                Fault::Size {
+                    expected,
+                    got: file_bytes,
+                }
+            } else {
+                Fault::NotAFilter
+            };
+            return Err(invalid(fault));
+        }
+        let mut bytes = [0; HEADER_BYTES];
+        file.read_exact_at(&mut bytes, 0)
+            .map_err(failed("read the header"))?;
+        let (mut header, sources) = format::decode_header(&bytes, file_bytes).map_err(invalid)?;
+
+        let section = |part: &'static str, section: Section| {
+            let length = usize::try_from(section.length).map_err(|_| Error::Memory {
+                path: path.to_owned(),
+                bytes: section.length,
+            })?;
+            let mut bytes = Vec::new();
+            bytes.try_reserve_exact(length).map_err(|_| Error::Memory {
+                path: path.to_owned(),
+                bytes: section.length,
+            })?;
+            bytes.resize(length, 0);
+            file.read_exact_at(&mut bytes, section.offset)
+                .map_err(failed("read"))?;
+            if XxHash3_64::oneshot(&bytes) != section.sum {
+                return Err(invalid(Fault::Sum { part }));
+            }
+            Ok(bytes)
+        };
+        let sums = section("page sums", header.sections.sums)?;
+        let sums = sums
+            .as_chunks()
+            .0
+            .iter()
+            .map(|sum| u64::from_le_bytes(*sum))
+            .collect();
+        let directory = section("directory rows", header.sections.directory)?;
+        let directory =
+            decode_directory(&directory, header.sections.records.length).map_err(invalid)?;
+        let listed = section("sources", header.sections.sources)?;
+        header.spec.sources = format::decode_sources(&listed, sources).map_err(invalid)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            header,
+            sums,
+            directory,
+        })
+    }
+
+    pub(super) fn invalid(&self, fault: Fault) -> Error {
+        Error::invalid(&self.path, fault)
+    }
+
+    pub(super) fn no_records(&self) -> Error {
+        Error::NoRecords {
+            path: self.path.clone(),
+        }
+    }
+
+    /// Reads one page and checks its sum.
+    pub(super) fn page(&self, number: u64) -> Result<Page, Error> {
+        let mut page = [0; PAGE_BYTES];
+        self.read_pages(number, std::slice::from_mut(&mut page))?;
+        Ok(page)
+    }
+
+    /// Reads pages from `first` on and checks their sums.
+    fn read_pages(&self, first: u64, pages: &mut [Page]) -> Result<(), Error> {
+        let offset = self.header.sections.pages.offset + first * PAGE_BYTES as u64;
+        self.file
+            .read_exact_at(pages.as_flattened_mut(), offset)
+            .map_err(Error::io(&self.path, "read a page"))?;
+        for (number, page) in (first..).zip(pages) {
+            if self.sums.get(index(number)) != Some(&page::sum(page)) {
+                return Err(self.invalid(Fault::PageSum { page: number }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a page's records into `block` and checks their sum.
+    pub(super) fn block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
+        let slot = self.directory[index(number)];
+        let start = number
+            .checked_sub(1)
+            .map_or(0, |before| self.directory[index(before)].end);
+        block.clear();
+        // The directory was checked against the file's length.
+        block.resize(index(slot.end - start), 0);
+        self.file
+            .read_exact_at(block, self.header.sections.records.offset + start)
+            .map_err(Error::io(&self.path, "read the records of a page"))?;
+        if records::sum(block) != slot.sum {
+            let what = "they do not match their checksum";
+            return Err(self.invalid(Fault::Records { page: number, what }));
+        }
+        Ok(())
+    }
+
+    /// Reads all pages into memory, and counts their bits.
+    pub(super) fn load(&self) -> Result<(Vec<Page>, Tally), Error> {
+        let no_memory = || Error::Memory {
+            path: self.path.clone(),
+            bytes: self.header.sections.pages.length,
+        };
+        let count = usize::try_from(self.header.shape.pages).map_err(|_| no_memory())?;
+        let mut pages: Vec<Page> = Vec::new();
+        pages.try_reserve_exact(count).map_err(|_| no_memory())?;
+        let mut tally = Tally::default();
+        self.each_page(0, self.header.shape.pages, |_, page| {
+            self.count_page(page, &mut tally);
+            pages.push(*page);
+            Ok(())
+        })?;
+        Ok((pages, tally))
+    }
+
+    /// Visits the pages from `first` to before `end`, read many at once.
+    pub(super) fn each_page(
+        &self,
+        first: u64,
+        end: u64,
+        mut visit: impl FnMut(u64, &Page) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        /// Pages read at once: 256 KiB, which stay in the second-level cache.
+        const AT_ONCE: usize = 64;
+        let mut buffer = vec![[0; PAGE_BYTES]; AT_ONCE];
+        let mut next = first;
+        while next < end {
+            let count = AT_ONCE.min(usize::try_from(end - next).unwrap_or(AT_ONCE));
+            let pages = &mut buffer[..count];
+            self.read_pages(next, pages)?;
+            for page in pages {
+                visit(next, page)?;
+                next += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn count_page(&self, page: &Page, tally: &mut Tally) {
+        let set = page::count_set(page);
+        tally.set_bits += u64::from(set);
+        tally.rates += sizing::rate_of_fill(set, self.header.shape.probes);
+    }
+
+    /// Is the filter as full as it says, and does it answer as rarely wrongly?
+    pub(super) fn check_fill(&self, tally: &Tally) -> Result<(), Error> {
+        let declared = self.header.set_bits;
+        if tally.set_bits != declared {
+            return Err(self.invalid(Fault::Fill {
+                declared,
+                counted: tally.set_bits,
+            }));
+        }
+        let pages = self.header.shape.pages as f64;
+        let fpr = self.header.spec.fpr;
+        let rate = tally.rates / pages;
+        // Twice the target. The mean of a few unevenly loaded pages strays further:
+        // of two pages at 1e-12 one in a million comes to 15 times the target.
+        if rate > 2.0 * fpr * (1.0 + 32.0 / pages) {
+            return Err(self.invalid(Fault::Rate { rate, fpr }));
+        }
+        Ok(())
+    }
+
+    /// Reads everything, on all cores; with `deep`, every record is decoded and looked
+    /// up in its page.
+    pub(super) fn check(&self, deep: bool) -> Result<Tally, Error> {
+        /// Fewer pages than this are not worth a thread.
+        const PAGES_A_THREAD: u64 = 256;
+        let pages = self.header.shape.pages;
+        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let threads = cores.min(pages.div_ceil(PAGES_A_THREAD));
+        let part = pages.div_ceil(threads);
+        let tallies = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|i| (i * part, ((i + 1) * part).min(pages)))
+                .map(|(first, end)| scope.spawn(move || self.check_part(first, end, deep)))
+                .collect();
+            workers
+                .into_iter()
+                .map(|worker| {
+                    worker
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
+                .collect::<Result<Vec<_>, _>>()
+        })?;
+        let mut sum = Tally::default();
+        for tally in tallies {
+            sum.set_bits += tally.set_bits;
+            sum.records += tally.records;
+            sum.rates += tally.rates;
+        }
+        self.check_fill(&sum)?;
+        if self.header.spec.records && sum.records != self.header.entries {
+            let declared = self.header.entries;
+            return Err(self.invalid(Fault::Count {
+                declared,
+                counted: sum.records,
+            }));
+        }
+        Ok(sum)
+    }
+
+    fn check_part(&self, first: u64, end: u64, deep: bool) -> Result<Tally, Error> {
+        let mut tally = Tally::default();
+        let (mut block, mut records) = (Vec::new(), Vec::new());
+        self.each_page(first, end, |number, page| {
+            self.count_page(page, &mut tally);
+            if self.header.spec.records {
+                self.block(number, &mut block)?;
+                let parsed = Block::parse(self.header.shape, number, &block)
+                    .map_err(|fault| self.invalid(fault))?;
+                tally.records += parsed.count() as u64;
+                if deep {
+                    records.clear();
+                    parsed
+                        .decode(&mut records)
+                        .map_err(|fault| self.invalid(fault))?;
+                    self.check_records(number, page, &records)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(tally)
+    }
+
+    fn check_records(&self, number: u64, page: &Page, records: &[Record]) -> Result<(), Error> {
+        let spec = &self.header.spec;
+        let fault = |what| Err(self.invalid(Fault::Records { page: number, what }));
+        for record in records {
+            if !page::contains(page, record.key, self.header.shape.probes) {
+                let fault = Fault::Lost {
+                    page: number,
+                    key: record.key,
+                };
+                return Err(self.invalid(fault));
+            }
+            if u32::from(spec.kinds)
+                .checked_shr(record.kind.into())
+                .unwrap_or(0)
+                & 1
+                == 0
+            {
+                return fault("a kind of entry that the header does not declare");
+            }
+            if record.source as usize >= spec.sources.len() {
+                return fault("a source that is not there");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ends must rise and the last be the end of the records, so that no row
+/// reaches out of the section.
+fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault> {
+    let mut before = 0;
+    let mut slots = Vec::with_capacity(bytes.len() / 16);
+    for row in bytes.as_chunks::<16>().0 {
+        let [end, sum] = [0, 8]
+            .map(|at| u64::from_le_bytes(*row[at..].first_chunk().expect("a row has 16 bytes")));
+        // A block grows with its page's records: 4 GiB would be a page of 200 million.
+        if end < before || end - before > u64::from(u32::MAX) {
+            return Err(Fault::Malformed { part: "directory" });
+        }
+        before = end;
+        slots.push(Slot { end, sum });
+    }
+    if before != records_bytes {
+        return Err(Fault::Malformed { part: "directory" });
+    }
+    Ok(slots)
+}
+
+/// Reads a file that was just written and checks every sum.
+pub(super) fn check_sums(path: &Path) -> Result<(), Error> {
+    Reader::open(path)?.check(false).map(|_| ())
+}
+
+fn index(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,571 @@
+//! The file layout: header and sources to bytes and back. Works on slices alone.
+//!
+//! All numbers are little-endian. The sections follow each other without gaps, the
+//! file ends with the last, so every offset and length can be checked before any of
+//! it is read. `contrib/filter-format.md` is the same for readers outside.
+//!
+//! ```text
+//!   header      4096                one page, below
+//!   pages       pages * 4096        Bloom bits; pages start at multiples of 4096
+//!   sums        pages * 8           XXH3-64 of each page
+//!   directory   pages * 16          per page: u64 end of its records, u64 their XXH3-64
+//!   sources     as it is            name, file, licence, counts of each input list
+//!   records     as it is            blocks in page order, see `records`
+//!
+//!   header:  0  magic        8      24  generation  u64     80  bits set    u64
+//!            8  version      u32    32  built       u64     88  sources     u32
+//!           12  header size  u32    40  seed        u64     92  zero        u32
+//!           16  rules version u16   48  fpr         f64     96  5 sections: u64 offset,
+//!           18  rules        u8     56  entries     u64         u64 length, u64 XXH3-64
+//!           19  kinds        u8     64  pages       u64    216  name length u16, name
+//!           20  flags        u32    72  probes      u32         zeros
+//!                                   76  page size   u32   4088  XXH3-64 of 0..4088
+//! ```
+//!
+//! Pages and records are summed page by page, in the sums and the directory; their
+//! own sum in the section table is 0. Without records (flag 0 clear) directory
+//! and records are empty.
+
+use thiserror::Error;
+use twox_hash::XxHash3_64;
+
+use super::page::{PAGE_BITS, PAGE_BYTES};
+use super::sizing::{MAX_PAGES, MAX_PROBES, RATES, Shape};
+
+/// Version of the layout that this program writes and reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// First bytes of a filter file. The first is no ASCII and the line ends differ, so
+/// that a transfer as text shows at once (the idea is PNG's).
+pub const MAGIC: [u8; 8] = *b"\x89blf\r\n\x1a\n";
+
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = PAGE_BYTES;
+
+/// Longest list name in bytes.
+pub const MAX_NAME: usize = 255;
+
+/// Most sources of a filter: a list of lists has thousands at most.
+pub const MAX_SOURCES: usize = 1 << 20;
+
+/// Longest sources section in bytes, read into memory at once.
+pub const MAX_SOURCES_BYTES: u64 = 64 << 20;
+
+/// Longest text of a source in bytes.
+pub const MAX_TEXT: usize = 4096;
+
+/// What a filter is made for: all that is known before its entries are counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// Name of the list: at most [`MAX_NAME`] bytes, no control characters.
+    pub name: String,
+    /// Rises with each build of the list.
+    pub generation: u64,
+    /// When it was built, in seconds since 1970.
+    pub built: u64,
+    /// Seed of the keys.
+    pub seed: u64,
+    /// Version of the rules that made the keys.
+    pub rules_version: u16,
+    /// Options of those rules.
+    pub rules: u8,
+    /// Kinds of entry present: bit n for kind n.
+    pub kinds: u8,
+    /// Target false-positive rate of the pages, within [`RATES`].
+    pub fpr: f64,
+    /// Are exact records kept?
+    pub records: bool,
+    /// The input lists; a record names its source by the position here.
+    pub sources: Vec<Source>,
+}
+
+/// An input list that a filter was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Short name, shown in logs.
+    pub name: String,
+    /// File it was read from.
+    pub file: String,
+    /// Licence note.
+    pub licence: String,
+    /// Lines read.
+    pub lines: u64,
+    /// Entries found, doubles included.
+    pub entries: u64,
+    /// Lines refused.
+    pub rejected: u64,
+}
+
+/// The whole header of a filter, with its sources.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// What it was made for.
+    pub spec: Spec,
+    /// Pages and probes.
+    pub shape: Shape,
+    /// Distinct entries.
+    pub entries: u64,
+    /// The entries are not counted but estimated: a union of pages without records.
+    pub estimated: bool,
+    /// Bits set in all pages.
+    pub set_bits: u64,
+    pub(super) sections: Sections,
+}
+
+impl Header {
+    /// Size of the whole file in bytes.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.sections.records.end()
+    }
+
+    /// Size of the Bloom pages in bytes.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.sections.pages.length
+    }
+
+    /// Size of the records with their directory in bytes.
+    #[must_use]
+    pub fn record_bytes(&self) -> u64 {
+        self.sections.directory.length + self.sections.records.length
+    }
+}
+
+/// Where a part of the file lies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Section {
+    pub(super) offset: u64,
+    pub(super) length: u64,
+    pub(super) sum: u64,
+}
+
+impl Section {
+    pub(super) fn end(self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sections {
+    pub(super) pages: Section,
+    pub(super) sums: Section,
+    pub(super) directory: Section,
+    pub(super) sources: Section,
+    pub(super) records: Section,
+}
+
+/// Bytes of a page's sum, and of a page's row in the directory.
+pub(super) const SUM_BYTES: u64 = 8;
+pub(super) const SLOT_BYTES: u64 = 16;
+
+impl Sections {
+    /// The one order and size of the sections; sums still to be filled in.
+    pub(super) fn lay_out(pages: u64, records: bool, sources: u64, records_bytes: u64) -> Self {
+        let mut offset = HEADER_BYTES as u64;
+        let mut next = |length| {
+            let section = Section {
+                offset,
+                length,
+                sum: 0,
+            };
+            offset = section.end();
+            section
+        };
+        Self {
+            pages: next(pages * PAGE_BYTES as u64),
+            sums: next(pages * SUM_BYTES),
+            directory: next(if records { pages * SLOT_BYTES } else { 0 }),
+            sources: next(sources),
+            records: next(records_bytes),
+        }
+    }
+
+    fn in_order(&self) -> [(&'static str, Section); 5] {
+        [
+            ("pages", self.pages),
+            ("sums", self.sums),
+            ("directory", self.directory),
+            ("sources", self.sources),
+            ("records", self.records),
+        ]
+    }
+}
+
+/// What is wrong with a filter file.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The magic is missing.
+    #[error("this is not a filter file; make one with blocklist-compile build")]
+    NotAFilter,
+    /// A layout this program does not know.
+    #[error(
+        "format version {found}, this program reads {FORMAT_VERSION}: compile the list again, or update the program"
+    )]
+    Version {
+        /// The version found.
+        found: u32,
+    },
+    /// A field of the header holds what no writer writes.
+    #[error("the header's field {field} has the impossible value {value}")]
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The file is shorter or longer than its header says.
+    #[error(
+        "the file has {got} bytes, its header says {expected}: it is cut off, or still being copied"
+    )]
+    Size {
+        /// Bytes the header accounts for.
+        expected: u64,
+        /// Bytes found.
+        got: u64,
+    },
+    /// A checksum does not match.
+    #[error("the {part} do not match their checksum: the file is damaged; compile the list again")]
+    Sum {
+        /// Which part: "header bytes", "sums", ...
+        part: &'static str,
+    },
+    /// A page does not match its checksum.
+    #[error("page {page} does not match its checksum: the file is damaged; compile the list again")]
+    PageSum {
+        /// Number of the page.
+        page: u64,
+    },
+    /// Records cannot be what a writer wrote.
+    #[error("records of page {page}: {what}: the file is damaged; compile the list again")]
+    Records {
+        /// Number of the page.
+        page: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The directory or the sources cannot be what a writer wrote.
+    #[error("the {part} are malformed: compile the list again")]
+    Malformed {
+        /// "directory" or "sources".
+        part: &'static str,
+    },
+    /// Not as many bits set as declared.
+    #[error("{counted} bits are set, the header says {declared}")]
+    Fill {
+        /// Bits set by the header.
+        declared: u64,
+        /// Bits set in the pages.
+        counted: u64,
+    },
+    /// Not as many records as entries declared.
+    #[error("{counted} records, the header says {declared} entries")]
+    Count {
+        /// Entries by the header.
+        declared: u64,
+        /// Records found.
+        counted: u64,
+    },
+    /// The pages would answer wrongly far more often than declared.
+    #[error("the pages would hit {rate:.2e} of all innocent senders, declared are {fpr:.2e}")]
+    Rate {
+        /// Rate of the pages.
+        rate: f64,
+        /// Declared rate.
+        fpr: f64,
+    },
+    /// A record whose key the pages deny: a listed sender would be missed.
+    #[error("the record {key:016x} is not in page {page}: a listed sender would be missed")]
+    Lost {
+        /// Number of the page.
+        page: u64,
+        /// The key.
+        key: u64,
+    },
+}
+
+const FLAG_RECORDS: u32 = 1;
+const FLAG_ESTIMATED: u32 = 2;
+const SUM_AT: usize = HEADER_BYTES - 8;
+
+/// The header page.
+pub(super) fn encode_header(header: &Header) -> Vec<u8> {
+    let Header { spec, shape, .. } = header;
+    let flags = if spec.records { FLAG_RECORDS } else { 0 }
+        | if header.estimated { FLAG_ESTIMATED } else { 0 };
+    let mut out = Vec::with_capacity(HEADER_BYTES);
+    out.extend_from_slice(&MAGIC);
+    out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+    out.extend_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
+    out.extend_from_slice(&spec.rules_version.to_le_bytes());
+    out.extend_from_slice(&[spec.rules, spec.kinds]);
+    out.extend_from_slice(&flags.to_le_bytes());
+    for value in [spec.generation, spec.built, spec.seed] {
+        out.extend_from_slice(&value.to_le_bytes());
+    }
+    out.extend_from_slice(&spec.fpr.to_le_bytes());
+    out.extend_from_slice(&header.entries.to_le_bytes());
+    out.extend_from_slice(&shape.pages.to_le_bytes());
+    out.extend_from_slice(&shape.probes.to_le_bytes());
+    out.extend_from_slice(&(PAGE_BYTES as u32).to_le_bytes());
+    out.extend_from_slice(&header.set_bits.to_le_bytes());
+    let sources = u32::try_from(spec.sources.len()).expect("checked by check_spec");
+    out.extend_from_slice(&sources.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    for (_, section) in header.sections.in_order() {
+        for value in [section.offset, section.length, section.sum] {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+    put_text(&mut out, &spec.name);
+    out.resize(SUM_AT, 0);
+    let sum = XxHash3_64::oneshot(&out);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// The header, each field checked, of a file of `file_bytes`. The sources are still
+/// to be read: their number comes beside the header.
+pub(super) fn decode_header(
+    bytes: &[u8; HEADER_BYTES],
+    file_bytes: u64,
+) -> Result<(Header, u32), Fault> {
+    let mut fields = Fields(bytes);
+    if fields.array()? != MAGIC {
+        return Err(Fault::NotAFilter);
+    }
+    let found = fields.u32()?;
+    if found != FORMAT_VERSION {
+        return Err(Fault::Version { found });
+    }
+    let (summed, sum) = bytes.split_at(SUM_AT);
+    if XxHash3_64::oneshot(summed).to_le_bytes() != sum {
+        return Err(Fault::Sum {
+            part: "header bytes",
+        });
+    }
+    expect_field("header size", fields.u32()?.into(), |v| {
+        v == HEADER_BYTES as u64
+    })?;
+    let rules_version = fields.u16()?;
+    let [rules, kinds] = fields.array()?;
+    let flags = fields.u32()?;
+    expect_field("flags", flags.into(), |v| {
+        v <= u64::from(FLAG_RECORDS | FLAG_ESTIMATED)
+    })?;
+    let generation = fields.u64()?;
+    let built = fields.u64()?;
+    let seed = fields.u64()?;
+    let fpr = f64::from_le_bytes(fields.array()?);
+    expect_field("fpr", fpr.to_bits(), |_| RATES.contains(&fpr))?;
+    let entries = fields.u64()?;
+    let pages = expect_field("pages", fields.u64()?, |v| (1..=MAX_PAGES).contains(&v))?;
+    let probes = fields.u32()?;
+    expect_field("probes", probes.into(), |v| {
+        (1..=u64::from(MAX_PROBES)).contains(&v)
+    })?;
+    expect_field("page size", fields.u32()?.into(), |v| {
+        v == PAGE_BYTES as u64
+    })?;
+    let set_bits = expect_field("bits set", fields.u64()?, |v| {
+        v <= pages * u64::from(PAGE_BITS)
+    })?;
+    let source_count = fields.u32()?;
+    expect_field("sources", source_count.into(), |v| v <= MAX_SOURCES as u64)?;
+    expect_field("zero", fields.u32()?.into(), |v| v == 0)?;
+    let mut section = || {
+        Ok::<_, Fault>(Section {
+            offset: fields.u64()?,
+            length: fields.u64()?,
+            sum: fields.u64()?,
+        })
+    };
+    let sections = Sections {
+        pages: section()?,
+        sums: section()?,
+        directory: section()?,
+        sources: section()?,
+        records: section()?,
+    };
+    let records = flags & FLAG_RECORDS != 0;
+    check_sections(&sections, pages, records, file_bytes)?;
+    let name = fields
+        .text(MAX_NAME)
+        .filter(|name| plain(name))
+        .ok_or(Fault::Field {
+            field: "name",
+            value: 0,
+        })?;
+    let header = Header {
+        spec: Spec {
+            name,
+            generation,
+            built,
+            seed,
+            rules_version,
+            rules,
+            kinds,
+            fpr,
+            records,
+            sources: Vec::new(),
+        },
+        shape: Shape { pages, probes },
+        entries,
+        estimated: flags & FLAG_ESTIMATED != 0,
+        set_bits,
+        sections,
+    };
+    Ok((header, source_count))
+}
+
+/// The sections must be where they would have been laid out, to the byte.
+fn check_sections(
+    sections: &Sections,
+    pages: u64,
+    records: bool,
+    file_bytes: u64,
+) -> Result<(), Fault> {
+    let sources = sections.sources.length;
+    expect_field("sources length", sources, |v| v <= MAX_SOURCES_BYTES)?;
+    let records_bytes = sections.records.length;
+    expect_field("records length", records_bytes, |v| {
+        v < 1 << 62 && (records || v == 0)
+    })?;
+    let expected = Sections::lay_out(pages, records, sources, records_bytes);
+    for ((part, found), (_, expected)) in sections.in_order().iter().zip(expected.in_order()) {
+        if (found.offset, found.length) != (expected.offset, expected.length) {
+            return Err(Fault::Field {
+                field: part,
+                value: found.offset,
+            });
+        }
+    }
+    let expected = expected.records.end();
+    if expected != file_bytes {
+        return Err(Fault::Size {
+            expected,
+            got: file_bytes,
+        });
+    }
+    Ok(())
+}
+
+fn expect_field(
+    field: &'static str,
+    value: u64,
+    possible: impl FnOnce(u64) -> bool,
+) -> Result<u64, Fault> {
+    if possible(value) {
+        Ok(value)
+    } else {
+        Err(Fault::Field { field, value })
+    }
+}
+
+/// Checks what a caller wants written, so that what is written can be read.
+pub(super) fn check_spec(spec: &Spec) -> Result<(), &'static str> {
+    let fits = |text: &String| text.len() <= MAX_TEXT && plain(text);
+    if spec.name.len() > MAX_NAME || !plain(&spec.name) {
+        return Err("the list's name is longer than 255 bytes or holds control characters");
+    }
+    if !RATES.contains(&spec.fpr) {
+        return Err("the false-positive rate is not between 1e-12 and 0.5");
+    }
+    if spec.sources.len() > MAX_SOURCES {
+        return Err("more than 1,048,576 sources");
+    }
+    let texts = |source: &Source| fits(&source.name) && fits(&source.file) && fits(&source.licence);
+    if !spec.sources.iter().all(texts) {
+        return Err(
+            "a source's name, file or licence is longer than 4096 bytes or holds control characters",
+        );
+    }
+    Ok(())
+}
+
+fn plain(text: &str) -> bool {
+    !text.contains(char::is_control)
+}
+
+/// The sources section.
+pub(super) fn encode_sources(sources: &[Source]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for source in sources {
+        for text in [&source.name, &source.file, &source.licence] {
+            put_text(&mut out, text);
+        }
+        for value in [source.lines, source.entries, source.rejected] {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+    out
+}
+
+pub(super) fn decode_sources(bytes: &[u8], count: u32) -> Result<Vec<Source>, Fault> {
+    let malformed = || Fault::Malformed { part: "sources" };
+    let mut fields = Fields(bytes);
+    let mut sources = Vec::new();
+    for _ in 0..count {
+        let mut text = || {
+            let text = fields.text(MAX_TEXT)?;
+            plain(&text).then_some(text)
+        };
+        let (name, file, licence) = (text(), text(), text());
+        sources.push(Source {
+            name: name.ok_or_else(malformed)?,
+            file: file.ok_or_else(malformed)?,
+            licence: licence.ok_or_else(malformed)?,
+            lines: fields.u64().map_err(|_| malformed())?,
+            entries: fields.u64().map_err(|_| malformed())?,
+            rejected: fields.u64().map_err(|_| malformed())?,
+        });
+    }
+    if fields.0.is_empty() {
+        Ok(sources)
+    } else {
+        Err(malformed())
+    }
+}
+
+/// A text behind its length in 16 bits.
+fn put_text(out: &mut Vec<u8>, text: &str) {
+    let length = u16::try_from(text.len()).expect("checked by check_spec");
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// Takes little-endian fields from the front.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(Fault::Malformed {
+            part: "header fields",
+        })?;
+        self.0 = rest;
+        Ok(*field)
+    }
+
+    fn u16(&mut self) -> Result<u16, Fault> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, Fault> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Fault> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn text(&mut self, longest: usize) -> Option<String> {
+        let length = usize::from(self.u16().ok()?);
+        if length > longest {
+            return None;
+        }
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        String::from_utf8(text.to_vec()).ok()
+    }
+}

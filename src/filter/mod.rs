@@ -1,0 +1,292 @@
+//! A compiled list: Bloom pages in front, exact records behind.
+//!
+//! A filter knows 64-bit keys and what was recorded of each; what a key stands for
+//! is its users' affair. A look-up asks one page of 4096 bytes. Almost every key
+//! that is not listed ends there, after two bits on average. Where the page says
+//! "perhaps", the records of that page are read from disk and settle it:
+//!
+//! ```text
+//!   key --page--> clear bit ----------------------------> Miss
+//!             \-> all set --records--> not among them --> FalsePositive
+//!                        \         \-> there -----------> Listed
+//!                         \-- filter without records ---> Unproved
+//! ```
+//!
+//! | file         | is about |
+//! |--------------|----------|
+//! | [`sizing`]   | entries and rate to pages and probes; all formulas |
+//! | [`page`]     | 4096 bytes: draws, set, test |
+//! | `records`    | sorted keys of a page with source and dates |
+//! | [`format`](mod@format) | the file layout |
+//! | `file`       | reading, and vouching for what was read |
+//! | [`aside`]    | a file written aside, locked, renamed when complete |
+//! | `writer`     | encoding pages on any thread, writing them in order |
+//! | `stats`      | fill, estimated entries, rates, page loads |
+//!
+//! A file that cannot be vouched for is an [`Error`], never an answer.
+
+pub mod aside;
+mod error;
+mod file;
+pub mod format;
+pub mod page;
+mod records;
+pub mod sizing;
+mod stats;
+mod writer;
+
+use std::path::Path;
+
+use file::Reader;
+use page::Page;
+use records::Block;
+
+pub use aside::Aside;
+pub use error::Error;
+pub use format::{Fault, Header, Source, Spec};
+pub use records::Record;
+pub use sizing::Shape;
+pub use stats::Stats;
+pub use writer::{EncodedPage, Writer, encode_keys, encode_page};
+
+/// Where the pages are while a filter is open. Records stay on disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Load {
+    /// In memory, all checked when opening.
+    #[default]
+    Memory,
+    /// On disk: one read a look-up, of a page that is checked then. For filters
+    /// larger than memory.
+    Disk,
+}
+
+/// What a filter says of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Not listed.
+    Miss,
+    /// Not listed, though the page said "perhaps": the records prove it.
+    FalsePositive,
+    /// Perhaps listed: the filter has no records to prove it.
+    Unproved,
+    /// Listed.
+    Listed(Record),
+}
+
+/// An open filter. Look-ups take no lock, so threads share one.
+///
+/// It holds its file open: a file that is replaced goes on answering as the one that
+/// was opened.
+#[derive(Debug)]
+pub struct Filter {
+    reader: Reader,
+    /// All pages, with `Load::Memory`.
+    memory: Option<Vec<Page>>,
+}
+
+impl Filter {
+    /// Opens a filter and checks what it reads: header, page sums, directory and
+    /// sources, and with [`Load::Memory`] every page.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the file cannot be vouched for, [`Error::Io`] when it
+    /// cannot be read, [`Error::Memory`] when its pages do not fit.
+    pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
+        let reader = Reader::open(path)?;
+        let memory = match load {
+            Load::Memory => {
+                let (pages, tally) = reader.load()?;
+                reader.check_fill(&tally)?;
+                Some(pages)
+            }
+            Load::Disk => None,
+        };
+        Ok(Self { reader, memory })
+    }
+
+    /// Reads all of a filter file: every sum, every record, every record's bits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] with the first fault, [`Error::Io`].
+    pub fn verify(path: &Path) -> Result<Header, Error> {
+        let reader = Reader::open(path)?;
+        reader.check(true)?;
+        Ok(reader.header)
+    }
+
+    /// The whole header.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.reader.header
+    }
+
+    /// What the filter was made for.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.header().spec
+    }
+
+    /// Pages and probes.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.header().shape
+    }
+
+    /// Distinct entries.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.header().entries
+    }
+
+    /// The source that a record names.
+    #[must_use]
+    pub fn source(&self, number: u32) -> Option<&Source> {
+        self.spec().sources.get(number as usize)
+    }
+
+    /// Looks a key up. A miss allocates nothing, and with [`Load::Memory`] reads
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] when the page or the records it read are damaged,
+    /// [`Error::Io`] when they cannot be read. That is no answer: the sender may
+    /// be listed or not.
+    #[inline]
+    pub fn look_up(&self, key: u64) -> Result<Answer, Error> {
+        if self.may_hold(key)? {
+            self.prove(key)
+        } else {
+            Ok(Answer::Miss)
+        }
+    }
+
+    /// Asks the pages alone: `false` is certain.
+    ///
+    /// # Errors
+    ///
+    /// As [`look_up`](Self::look_up), with [`Load::Disk`] only.
+    #[inline]
+    pub fn may_hold(&self, key: u64) -> Result<bool, Error> {
+        let Shape { pages, probes } = self.shape();
+        let number = page::page_of(key, pages);
+        match &self.memory {
+            Some(pages) => {
+                // Opening took all pages, and `page_of` is below their number.
+                let page = &pages[usize::try_from(number).unwrap_or(usize::MAX)];
+                Ok(page::contains(page, key, probes))
+            }
+            None => Ok(page::contains(&self.reader.page(number)?, key, probes)),
+        }
+    }
+
+    /// Settles a hit by the records.
+    #[cold]
+    fn prove(&self, key: u64) -> Result<Answer, Error> {
+        if !self.spec().records {
+            return Ok(Answer::Unproved);
+        }
+        let number = page::page_of(key, self.shape().pages);
+        let mut block = Vec::new();
+        self.reader.block(number, &mut block)?;
+        let found = Block::parse(self.shape(), number, &block)
+            .and_then(|block| block.find(key))
+            .map_err(|fault| self.reader.invalid(fault))?;
+        Ok(found.map_or(Answer::FalsePositive, Answer::Listed))
+    }
+
+    /// Copies a page: for unions and comparisons of filters without records.
+    ///
+    /// # Errors
+    ///
+    /// As [`look_up`](Self::look_up).
+    ///
+    /// # Panics
+    ///
+    /// When the filter has no page of this number.
+    pub fn page(&self, number: u64) -> Result<Page, Error> {
+        assert!(number < self.shape().pages, "no page {number}");
+        match &self.memory {
+            Some(pages) => Ok(pages[usize::try_from(number).unwrap_or(usize::MAX)]),
+            None => self.reader.page(number),
+        }
+    }
+
+    /// Appends the records of one page to `out`, in the order of their keys. Pages may
+    /// be read on several threads.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoRecords`]; otherwise as [`look_up`](Self::look_up).
+    ///
+    /// # Panics
+    ///
+    /// When the filter has no page of this number.
+    pub fn records_of_page(&self, number: u64, out: &mut Vec<Record>) -> Result<(), Error> {
+        assert!(number < self.shape().pages, "no page {number}");
+        if !self.spec().records {
+            return Err(self.reader.no_records());
+        }
+        let mut block = Vec::new();
+        self.reader.block(number, &mut block)?;
+        Block::parse(self.shape(), number, &block)
+            .and_then(|block| block.decode(out))
+            .map_err(|fault| self.reader.invalid(fault))
+    }
+
+    /// All records in the order of their keys, read page by page.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoRecords`]. Each item may be an error as of
+    /// [`look_up`](Self::look_up); after one there are no more.
+    pub fn records(&self) -> Result<Records<'_>, Error> {
+        if !self.spec().records {
+            return Err(self.reader.no_records());
+        }
+        Ok(Records {
+            filter: self,
+            next_page: 0,
+            records: Vec::new(),
+            next: 0,
+        })
+    }
+}
+
+/// The records of a filter, in the order of their keys. See [`Filter::records`].
+#[derive(Debug)]
+pub struct Records<'a> {
+    filter: &'a Filter,
+    next_page: u64,
+    records: Vec<Record>,
+    next: usize,
+}
+
+impl Iterator for Records<'_> {
+    type Item = Result<Record, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(record) = self.records.get(self.next) {
+                self.next += 1;
+                return Some(Ok(*record));
+            }
+            let pages = self.filter.shape().pages;
+            if self.next_page == pages {
+                return None;
+            }
+            self.records.clear();
+            self.next = 0;
+            let page = self.next_page;
+            self.next_page += 1;
+            if let Err(error) = self.filter.records_of_page(page, &mut self.records) {
+                self.records.clear();
+                self.next_page = pages;
+                return Some(Err(error));
+            }
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! 4096 bytes of Bloom bits: the page of a key, its draws, setting and testing.
+//!
+//! The page of a key is `(key * pages) >> 64`, so sorted keys are in page order
+//! and a filter is written from front to back. Inside the page a key owns k bits,
+//! drawn from a SplitMix64 stream that starts at the key, four draws of 15 bits
+//! to a word, low bits first:
+//!
+//! ```text
+//!   word i = mix(key + (i + 1) * GAMMA)
+//!   63  60 59         45 44         30 29         15 14          0
+//!   unused | draw 4i+3   | draw 4i+2   | draw 4i+1   | draw 4i      |
+//! ```
+//!
+//! Double hashing (h1 + i h2) was tried and dropped: inside 32,768 bits it has
+//! only 2^29 patterns, and the measured rate was 13.5 times the target of 1e-6.
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Bits of a page.
+pub const PAGE_BITS: u32 = 32_768;
+
+/// A page as it stands in the file: bit b is bit `b % 8` of byte `b / 8`.
+pub type Page = [u8; PAGE_BYTES];
+
+/// The increment of SplitMix64 (Steele, Lea, Flood 2014).
+const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The bits of one draw.
+const DRAW: u64 = PAGE_BITS as u64 - 1;
+
+/// The page of a key in a filter of so many pages.
+#[must_use]
+#[inline]
+pub fn page_of(key: u64, pages: u64) -> u64 {
+    // The product is below pages * 2^64, so what is left of it fits.
+    u64::try_from((u128::from(key) * u128::from(pages)) >> 64).unwrap_or(u64::MAX)
+}
+
+/// The smallest key that belongs to a page, of so many pages.
+#[must_use]
+pub fn first_key(page: u64, pages: u64) -> u64 {
+    debug_assert!(page < pages);
+    let start = (u128::from(page) << 64).div_ceil(u128::from(pages));
+    u64::try_from(start).unwrap_or(u64::MAX)
+}
+
+/// The output function of SplitMix64.
+#[inline]
+fn mix(state: u64) -> u64 {
+    let mut z = state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The SplitMix64 stream from a seed: the draws of a key, and cheap random probes.
+#[derive(Clone, Debug)]
+pub(super) struct SplitMix(pub(super) u64);
+
+impl SplitMix {
+    #[inline]
+    pub(super) fn next_word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GAMMA);
+        mix(self.0)
+    }
+}
+
+/// Are all bits of this key set? Stops at the first clear one: on a miss that is
+/// the second draw on average.
+#[must_use]
+#[inline]
+pub fn contains(page: &Page, key: u64, probes: u32) -> bool {
+    let mut stream = SplitMix(key);
+    let mut left = probes;
+    while left > 0 {
+        let mut word = stream.next_word();
+        for _ in 0..left.min(4) {
+            let bit = word & DRAW;
+            if page[(bit >> 3) as usize] & (1 << (bit & 7)) == 0 {
+                return false;
+            }
+            word >>= 15;
+        }
+        left = left.saturating_sub(4);
+    }
+    true
+}
+
+/// Bits of a page in the making, as words: a third faster to set than bytes.
+pub(super) struct Filling([u64; PAGE_BYTES / 8]);
+
+impl Filling {
+    pub(super) fn new() -> Self {
+        Self([0; PAGE_BYTES / 8])
+    }
+
+    /// Sets the bits of a key. No branch depends on the key.
+    #[inline]
+    pub(super) fn insert(&mut self, key: u64, probes: u32) {
+        let mut stream = SplitMix(key);
+        for _ in 0..probes / 4 {
+            let word = stream.next_word();
+            self.set(word);
+            self.set(word >> 15);
+            self.set(word >> 30);
+            self.set(word >> 45);
+        }
+        if !probes.is_multiple_of(4) {
+            let mut word = stream.next_word();
+            for _ in 0..probes % 4 {
+                self.set(word);
+                word >>= 15;
+            }
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, draw: u64) {
+        let bit = draw & DRAW;
+        self.0[(bit >> 6) as usize] |= 1 << (bit & 63);
+    }
+
+    /// The page as it stands in the file.
+    pub(super) fn write(&self, page: &mut Page) {
+        for (bytes, word) in page.chunks_exact_mut(8).zip(&self.0) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// How many bits of a page are set.
+#[must_use]
+pub fn count_set(page: &Page) -> u32 {
+    let (words, _) = page.as_chunks::<8>();
+    words
+        .iter()
+        .map(|word| u64::from_le_bytes(*word).count_ones())
+        .sum()
+}
+
+/// Sets in `page` every bit that is set in `other`: the union of two sets, where
+/// both pages have the same place in filters of the same shape and seed.
+pub fn unite(page: &mut Page, other: &Page) {
+    for (byte, other) in page.iter_mut().zip(other) {
+        *byte |= other;
+    }
+}
+
+/// The checksum of a page: its XXH3-64.
+#[must_use]
+pub fn sum(page: &Page) -> u64 {
+    twox_hash::XxHash3_64::oneshot(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn splitmix_is_the_published_one() {
+        // First outputs of the reference implementation for the seed 1234567.
+        let mut stream = SplitMix(1_234_567);
+        assert_eq!(stream.next_word(), 6_457_827_717_110_365_317);
+        assert_eq!(stream.next_word(), 3_203_168_211_198_807_973);
+    }
+
+    proptest! {
+        #[test]
+        fn first_keys_bound_the_pages(key: u64, pages in 1_u64..1 << 40) {
+            let page = page_of(key, pages);
+            prop_assert!(page < pages);
+            prop_assert!(first_key(page, pages) <= key);
+            if page + 1 < pages {
+                prop_assert!(key < first_key(page + 1, pages));
+            }
+            prop_assert_eq!(page_of(first_key(page, pages), pages), page);
+        }
+
+        #[test]
+        fn what_is_set_is_found(keys: Vec<u64>, probes in 1_u32..=64) {
+            let mut filling = Filling::new();
+            for &key in &keys {
+                filling.insert(key, probes);
+            }
+            let mut page = [0; PAGE_BYTES];
+            filling.write(&mut page);
+            prop_assert!(keys.iter().all(|&key| contains(&page, key, probes)));
+            prop_assert!(u64::from(count_set(&page)) <= keys.len() as u64 * u64::from(probes));
+            prop_assert!(!contains(&[0; PAGE_BYTES], 7, probes));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the pages of a filter say of themselves: fill, entries, rates, loads.
+
+use super::page::{self, PAGE_BITS, SplitMix};
+use super::sizing;
+use super::{Error, Filter};
+
+/// Figures of an open filter, from all its pages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stats {
+    /// Part of all bits that is set, 0 to 1.
+    pub fill: f64,
+    /// Entries by the fill of each page.
+    pub entries_estimated: f64,
+    /// Standard deviation of that estimate.
+    pub entries_deviation: f64,
+    /// Rate designed: that of the header's shape and entries.
+    pub rate_designed: f64,
+    /// Rate of the pages as they are: the mean of (set bits / bits)^probes.
+    pub rate_expected: f64,
+    /// Bits of the pages an entry; infinite for an empty list.
+    pub bits_per_entry: f64,
+    /// How many pages hold how many entries: the lower bound of each of 16 equal
+    /// ranges of estimated entries, and the pages in it.
+    pub loads: Vec<(f64, u64)>,
+}
+
+/// Ranges of page loads that are told apart.
+const LOADS: usize = 16;
+
+impl Filter {
+    /// Reads the pages, where they are not in memory, and reckons.
+    ///
+    /// # Errors
+    ///
+    /// As [`look_up`](Filter::look_up), with [`Load::Disk`](super::Load::Disk) only.
+    pub fn stats(&self) -> Result<Stats, Error> {
+        let shape = self.shape();
+        let mut pages_by_set = vec![0_u64; PAGE_BITS as usize + 1];
+        let mut count = |set: u32| pages_by_set[set as usize] += 1;
+        match &self.memory {
+            Some(pages) => pages.iter().for_each(|page| count(page::count_set(page))),
+            None => self.reader.each_page(0, shape.pages, |_, page| {
+                count(page::count_set(page));
+                Ok(())
+            })?,
+        }
+        let (mut set_bits, mut rate, mut entries) = (0.0, 0.0, 0.0);
+        let mut by_load = Vec::new();
+        for (set, &pages) in (0_u32..).zip(&pages_by_set) {
+            if pages > 0 {
+                let load = sizing::entries_of_fill(set, shape.probes);
+                let weight = pages as f64;
+                set_bits += f64::from(set) * weight;
+                rate += sizing::rate_of_fill(set, shape.probes) * weight;
+                entries += load * weight;
+                by_load.push((load, pages));
+            }
+        }
+        let pages = shape.pages as f64;
+        let bits = pages * f64::from(PAGE_BITS);
+        Ok(Stats {
+            fill: set_bits / bits,
+            entries_estimated: entries,
+            entries_deviation: sizing::estimate_deviation(entries, shape),
+            rate_designed: sizing::rate(self.entries(), shape),
+            rate_expected: rate / pages,
+            bits_per_entry: bits / self.entries() as f64,
+            loads: histogram(&by_load),
+        })
+    }
+
+    /// The part of so many random keys that the pages hit: what
+    /// [`Stats::rate_expected`] reckons, tried out. The same keys each time.
+    ///
+    /// # Errors
+    ///
+    /// As [`look_up`](Filter::look_up), with [`Load::Disk`](super::Load::Disk) only.
+    pub fn measured_rate(&self, probes: u64) -> Result<f64, Error> {
+        let mut random = SplitMix(!self.spec().seed);
+        let mut hits = 0_u64;
+        for _ in 0..probes {
+            hits += u64::from(self.may_hold(random.next_word())?);
+        }
+        Ok(hits as f64 / probes.max(1) as f64)
+    }
+}
+
+/// Pages by ranges of their loads, which come in rising order.
+fn histogram(by_load: &[(f64, u64)]) -> Vec<(f64, u64)> {
+    let (Some(&(lowest, _)), Some(&(highest, _))) = (by_load.first(), by_load.last()) else {
+        return Vec::new();
+    };
+    let width = (highest - lowest) / LOADS as f64;
+    if width <= 0.0 {
+        return by_load.to_vec();
+    }
+    let mut ranges: Vec<(f64, u64)> = (0..LOADS).map(|i| (lowest + i as f64 * width, 0)).collect();
+    for &(load, pages) in by_load {
+        let at = ranges
+            .iter()
+            .rposition(|&(lower, _)| lower <= load)
+            .unwrap_or(0);
+        ranges[at].1 += pages;
+    }
+    ranges
+}

@@ -1,0 +1,314 @@
+//! Writing a filter: pages encoded anywhere, appended in order, header last.
+//!
+//! [`encode_page`] is pure and runs on as many threads as there are; [`Writer`] takes
+//! the encoded pages in page order and streams the two growing sections, pages and
+//! records, to their places. The header is written last: a file without it is
+//! no filter. Before the new file takes the old one's name it is read again and every sum
+//! is checked.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use twox_hash::XxHash3_64;
+
+use super::aside::Aside;
+use super::error::Error;
+use super::file;
+use super::format::{self, Fault, Header, Sections, Spec};
+use super::page::{self, Filling, PAGE_BYTES, Page};
+use super::records::{self, Record, Scratch};
+use super::sizing::{self, Shape};
+
+/// One page as it will stand in the file, with its records. Reusable: it keeps its
+/// memory, so that encoding many pages allocates once.
+#[derive(Debug)]
+pub struct EncodedPage {
+    bits: Box<Page>,
+    sum: u64,
+    set_bits: u32,
+    /// Number of the page, where a key tells it.
+    number: Option<u64>,
+    /// Keys in the page, where they were counted.
+    count: Option<u32>,
+    block: Vec<u8>,
+    block_sum: u64,
+    scratch: Scratch,
+}
+
+impl Default for EncodedPage {
+    fn default() -> Self {
+        let mut page = Self {
+            bits: Box::new([0; PAGE_BYTES]),
+            sum: 0,
+            set_bits: 0,
+            number: None,
+            count: None,
+            block: Vec::new(),
+            block_sum: 0,
+            scratch: Scratch::default(),
+        };
+        page.seal(None, Some(0));
+        page
+    }
+}
+
+impl EncodedPage {
+    /// An empty page.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the bits of a page as they are, without records and without knowing how
+    /// many keys they hold: for the union of two pages.
+    pub fn set_bits(&mut self, bits: &Page) {
+        self.bits.copy_from_slice(bits);
+        self.block.clear();
+        self.seal(None, None);
+    }
+
+    fn seal(&mut self, number: Option<u64>, count: Option<u32>) {
+        self.sum = page::sum(&self.bits);
+        self.set_bits = page::count_set(&self.bits);
+        self.block_sum = records::sum(&self.block);
+        self.number = number;
+        self.count = count;
+    }
+}
+
+/// Encodes one page: the sorted, distinct records of that page, which may be none.
+///
+/// # Panics
+///
+/// When the records are out of order, or of several pages.
+pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &mut EncodedPage) {
+    out.block.clear();
+    if with_records {
+        records::encode(shape, records, &mut out.scratch, &mut out.block);
+    }
+    fill(shape, records.iter().map(|record| record.key), out);
+}
+
+/// The same without records, from keys alone.
+///
+/// # Panics
+///
+/// When the keys are of several pages.
+pub fn encode_keys(shape: Shape, keys: &[u64], out: &mut EncodedPage) {
+    out.block.clear();
+    fill(shape, keys.iter().copied(), out);
+}
+
+fn fill(
+    shape: Shape,
+    keys: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + Clone,
+    out: &mut EncodedPage,
+) {
+    let page_of = |key| page::page_of(key, shape.pages);
+    let number = keys.clone().next().map(page_of);
+    assert_eq!(
+        number,
+        keys.clone().next_back().map(page_of),
+        "keys of two pages"
+    );
+    let count = u32::try_from(keys.len()).expect("a page holds far fewer than 2^32 keys");
+    let mut filling = Filling::new();
+    keys.for_each(|key| filling.insert(key, shape.probes));
+    filling.write(&mut out.bits);
+    out.seal(number, Some(count));
+}
+
+/// Bytes gathered before they are written.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// A filter file in the making.
+#[derive(Debug)]
+pub struct Writer {
+    aside: Aside,
+    header: Header,
+    pages: Stream,
+    records: Stream,
+    sums: Vec<u8>,
+    directory: Vec<u8>,
+    sources: Vec<u8>,
+    appended: u64,
+    counted: Option<u64>,
+}
+
+impl Writer {
+    /// Begins a filter of exactly so many entries at the output `path`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Aside::claim`], and [`Error::Unwritable`] when the spec breaks a bound.
+    pub fn create(path: &Path, spec: Spec, entries: u64) -> Result<Self, Error> {
+        let shape = sizing::shape(entries, spec.fpr);
+        Self::begin(Aside::claim(path)?, spec, entries, shape)
+    }
+
+    /// Begins a filter of a given shape in an output that is already claimed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] when the spec breaks a bound.
+    pub fn begin(aside: Aside, spec: Spec, entries: u64, shape: Shape) -> Result<Self, Error> {
+        let unwritable = |what| Error::Unwritable {
+            path: aside.target().to_owned(),
+            what,
+        };
+        format::check_spec(&spec).map_err(unwritable)?;
+        let sources = format::encode_sources(&spec.sources);
+        if sources.len() as u64 > format::MAX_SOURCES_BYTES {
+            return Err(unwritable("the names of the sources take more than 64 MiB"));
+        }
+        let sections = Sections::lay_out(shape.pages, spec.records, sources.len() as u64, 0);
+        Ok(Self {
+            aside,
+            pages: Stream::at(sections.pages.offset),
+            records: Stream::at(sections.records.offset),
+            header: Header {
+                spec,
+                shape,
+                entries,
+                estimated: false,
+                set_bits: 0,
+                sections,
+            },
+            sums: Vec::new(),
+            directory: Vec::new(),
+            sources,
+            appended: 0,
+            counted: Some(0),
+        })
+    }
+
+    /// The shape the pages have to be encoded for.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.header.shape
+    }
+
+    /// Appends the next pages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the disk is full or fails; [`Error::Unwritable`] when a page
+    /// is not the next one.
+    pub fn append(&mut self, pages: &[EncodedPage]) -> Result<(), Error> {
+        for page in pages {
+            if self.appended == self.header.shape.pages {
+                return Err(self.unwritable("more pages than the shape has"));
+            }
+            if page.number.is_some_and(|number| number != self.appended) {
+                return Err(self.unwritable("pages out of order"));
+            }
+            self.appended += 1;
+            self.header.set_bits += u64::from(page.set_bits);
+            self.counted = self
+                .counted
+                .zip(page.count)
+                .map(|(sum, count)| sum + u64::from(count));
+            self.sums.extend_from_slice(&page.sum.to_le_bytes());
+            self.pages.write(&self.aside, page.bits.as_slice())?;
+            if self.header.spec.records {
+                self.records.write(&self.aside, &page.block)?;
+                let end = self.records.end() - self.header.sections.records.offset;
+                self.directory.extend_from_slice(&end.to_le_bytes());
+                self.directory
+                    .extend_from_slice(&page.block_sum.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the rest, checks the whole, and puts it in the place of the old file.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when the disk is full or fails, [`Error::Unwritable`] when pages or
+    /// entries are missing, [`Error::Invalid`] when what was read back is not what was
+    /// written. The old file stands then.
+    pub fn finish(mut self) -> Result<Header, Error> {
+        if self.appended != self.header.shape.pages {
+            return Err(self.unwritable("fewer pages than the shape has"));
+        }
+        if let Some(counted) = self
+            .counted
+            .filter(|&counted| counted != self.header.entries)
+        {
+            let declared = self.header.entries;
+            let fault = Fault::Count { declared, counted };
+            return Err(Error::invalid(self.aside.target(), fault));
+        }
+        if self.counted.is_none() && self.header.spec.records {
+            return Err(self.unwritable("pages without records in a filter with records"));
+        }
+        self.header.estimated = self.counted.is_none();
+        self.pages.flush(&self.aside)?;
+        self.records.flush(&self.aside)?;
+        let sections = &mut self.header.sections;
+        sections.records.length = self.records.end() - sections.records.offset;
+        for (section, bytes) in [
+            (&mut sections.sums, &self.sums),
+            (&mut sections.directory, &self.directory),
+            (&mut sections.sources, &self.sources),
+        ] {
+            section.sum = XxHash3_64::oneshot(bytes);
+            write_at(&self.aside, bytes, section.offset)?;
+        }
+        self.aside.sync()?;
+        write_at(&self.aside, &format::encode_header(&self.header), 0)?;
+        file::check_sums(self.aside.path())?;
+        self.aside.commit()?;
+        Ok(self.header)
+    }
+
+    fn unwritable(&self, what: &'static str) -> Error {
+        Error::Unwritable {
+            path: self.aside.target().to_owned(),
+            what,
+        }
+    }
+}
+
+/// A section that grows at its end, written in large pieces.
+#[derive(Debug)]
+struct Stream {
+    written_to: u64,
+    buffer: Vec<u8>,
+}
+
+impl Stream {
+    fn at(offset: u64) -> Self {
+        Self {
+            written_to: offset,
+            buffer: Vec::new(),
+        }
+    }
+
+    fn end(&self) -> u64 {
+        self.written_to + self.buffer.len() as u64
+    }
+
+    fn write(&mut self, aside: &Aside, bytes: &[u8]) -> Result<(), Error> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush(aside)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, aside: &Aside) -> Result<(), Error> {
+        write_at(aside, &self.buffer, self.written_to)?;
+        self.written_to = self.end();
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+fn write_at(aside: &Aside, bytes: &[u8], offset: u64) -> Result<(), Error> {
+    aside
+        .file()
+        .write_all_at(bytes, offset)
+        .map_err(Error::io(aside.target(), "write"))
+}
