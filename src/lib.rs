@@ -18,3 +18,4 @@
 pub mod filter;
 pub mod list;
 pub mod milter;
+pub mod sender;

@@ -1,0 +1,215 @@
+//! Encoded words, `=?charset?Q?text?=` (RFC 2047), read as mail programs do.
+//!
+//! More lenient than the RFC where programs are: blanks inside are allowed (unless
+//! angle brackets stand there as well, for then a program that does not decode it sees
+//! a mailbox), any length, a language after the charset (RFC 2231).
+//!
+//! Finding is linear over a whole text, however many openers it has: a search stops at
+//! the next opener, so no byte is passed by two searches.
+
+use super::header;
+
+/// Longest name of a charset; the registry's longest has 45 bytes.
+const MAX_CHARSET_BYTES: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Quoted,
+    Base64,
+}
+
+/// One encoded word inside a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Encoded<'t> {
+    charset: &'t [u8],
+    coding: Coding,
+    data: &'t [u8],
+    /// Bytes of the whole word, from `=?` to `?=`.
+    pub(super) len: usize,
+}
+
+impl<'t> Encoded<'t> {
+    /// The encoded word that `text` begins with.
+    pub(super) fn at_start(text: &'t [u8]) -> Option<Self> {
+        let rest = text.strip_prefix(b"=?")?;
+        let end = rest
+            .iter()
+            .take(MAX_CHARSET_BYTES + 1)
+            .position(|byte| !matches!(byte, b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'_' | b'.' | b':' | b'+' | b'*' | b'\''))?;
+        let (charset, rest) = rest.split_at(end);
+        let (coding, data) = match rest {
+            [b'?', b'q' | b'Q', b'?', data @ ..] => (Coding::Quoted, data),
+            [b'?', b'b' | b'B', b'?', data @ ..] => (Coding::Base64, data),
+            _ => return None,
+        };
+        if charset.is_empty() {
+            return None;
+        }
+        let (mut blank, mut angle) = (false, false);
+        for (index, &byte) in data.iter().enumerate() {
+            match byte {
+                b'?' if data.get(index + 1) == Some(&b'=') => {
+                    return Some(Self {
+                        charset,
+                        coding,
+                        data: &data[..index],
+                        len: text.len() - data.len() + index + 2,
+                    });
+                }
+                b'=' if data.get(index + 1) == Some(&b'?')
+                    && data.get(index + 2) != Some(&b'=') =>
+                {
+                    return None;
+                }
+                b'\r' | b'\n' => return None,
+                b' ' | b'\t' => blank = true,
+                b'<' | b'>' => angle = true,
+                _ => {}
+            }
+            let base64 = byte.is_ascii_alphanumeric()
+                || matches!(byte, b'+' | b'/' | b'-' | b'_' | b'=' | b' ' | b'\t');
+            if (blank && angle) || (coding == Coding::Base64 && !base64) {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Appends the text it stands for: UTF-8 where the charset is known, else the
+    /// bytes as they are.
+    pub(super) fn decode(&self, text: &mut Vec<u8>) {
+        let start = text.len();
+        match self.coding {
+            Coding::Quoted => quoted_printable(self.data, text),
+            Coding::Base64 => base64(self.data, text),
+        }
+        let charset = self.charset.split(|&byte| byte == b'*').next();
+        let charset = charset.unwrap_or_default();
+        if charset.eq_ignore_ascii_case(b"utf-8") || charset.eq_ignore_ascii_case(b"us-ascii") {
+            return;
+        }
+        if let Some(decoded) = header::in_charset(charset, &text[start..]) {
+            text.truncate(start);
+            text.extend_from_slice(decoded.as_bytes());
+        }
+    }
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    }
+}
+
+/// The "Q" encoding; what is no `=XX` stays as it is.
+fn quoted_printable(data: &[u8], text: &mut Vec<u8>) {
+    let mut rest = data;
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        let escape = match (byte, after) {
+            (b'=', [high, low, ..]) => hex(*high).zip(hex(*low)),
+            _ => None,
+        };
+        if let Some((high, low)) = escape {
+            text.push(high << 4 | low);
+            rest = &after[2..];
+        } else {
+            text.push(if byte == b'_' { b' ' } else { byte });
+        }
+    }
+}
+
+/// Base64, also the URL alphabet; padding and foreign bytes are passed over.
+fn base64(data: &[u8], text: &mut Vec<u8>) {
+    let (mut bits, mut count) = (0_u32, 0);
+    for &byte in data {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            b'=' => {
+                // Padding: what was written in one go may be pieces put together.
+                (bits, count) = (0, 0);
+                continue;
+            }
+            _ => continue,
+        };
+        bits = bits << 6 | u32::from(value);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            let [.., low] = (bits >> count).to_be_bytes();
+            text.push(low);
+        }
+    }
+}
+
+/// Appends `text` with its encoded words decoded and the blanks between two of them
+/// gone (RFC 2047 section 6.2); the bytes for which `blank` says so become spaces,
+/// decoded or not.
+pub(super) fn decode_all(text: &[u8], blank: impl Fn(u8) -> bool, decoded: &mut Vec<u8>) {
+    let start = decoded.len();
+    let mut rest = text;
+    // Where the last encoded word ended, in `decoded`.
+    let mut word_end = None;
+    while !rest.is_empty() {
+        if let Some(encoded) = Encoded::at_start(rest) {
+            if let Some(end) = word_end
+                && decoded[end..].iter().all(u8::is_ascii_whitespace)
+            {
+                decoded.truncate(end);
+            }
+            encoded.decode(decoded);
+            word_end = Some(decoded.len());
+            rest = &rest[encoded.len..];
+            continue;
+        }
+        let skipped = rest.get(1..).unwrap_or_default();
+        let next = memchr::memchr(b'=', skipped).map_or(rest.len(), |index| index + 1);
+        decoded.extend_from_slice(&rest[..next]);
+        rest = &rest[next..];
+    }
+    for byte in &mut decoded[start..] {
+        if blank(*byte) {
+            *byte = b' ';
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_and_decoded() {
+        let cases: [(&str, &str); 17] = [
+            ("=?utf-8?Q?spam=40bad.example?=", "spam@bad.example"),
+            ("=?UTF-8?b?c3BhbUBiYWQuZXhhbXBsZQ==?=", "spam@bad.example"),
+            ("=?UTF-8?b?c3BhbUBiYWQuZXhhbXBsZQ?=", "spam@bad.example"),
+            ("=?us-ascii?q?a?= \r\n =?us-ascii?q?b?= c", "ab c"),
+            ("x =?us-ascii?q?a?= y", "x a y"),
+            ("=?iso-8859-1?Q?J=F8rn?=", "Jørn"),
+            ("=?iso-8859-1*en?Q?J=F8rn?=", "Jørn"),
+            ("=?koi8-r?B?8NLJ18XU?=", "Привет"),
+            ("=?utf-16be?B?AHMAcABhAG0=?=", "spam"),
+            ("=?utf-8?Q?a b?=", "a b"),
+            ("=?utf-8?Q?a_?b?=", "a ?b"),
+            ("=?utf-8?Q?a=?=", "a="),
+            ("=?utf-8?Q?a <b@c>?=", "=?utf-8?Q?a <b@c>?="),
+            ("=?utf-8?X?a?=", "=?utf-8?X?a?="),
+            ("=?utf-8?Q?a =?utf-8?Q?b?=", "=?utf-8?Q?a b"),
+            ("=?utf-8?B?a@b?=", "=?utf-8?B?a@b?="),
+            ("=??Q?a?= =? =", "=??Q?a?= =? ="),
+        ];
+        for (text, expected) in cases {
+            let mut decoded = Vec::new();
+            decode_all(text.as_bytes(), |_| false, &mut decoded);
+            assert_eq!(String::from_utf8_lossy(&decoded), expected, "{text}");
+        }
+    }
+}

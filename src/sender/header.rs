@@ -1,0 +1,129 @@
+//! A header value by crate `mail-parser`, beside our own scan: a second pair of eyes.
+//!
+//! This is the only file that names the crate. Its answer is not taken blindly, for it
+//! glues neighbours together (`a@b <c@d>` gives `a@bc@d`), replaces 8-bit bytes by
+//! U+FFFD and takes a quoted name for an address where a comment follows. So an address
+//! counts
+//!
+//! * when it stands in the value byte for byte between `<` and `>`: then the parser saw
+//!   an angle address there, wherever our scan thinks it is;
+//! * as a weak one when the scan found nothing but weak ones, and it stands in the
+//!   value byte for byte.
+//!
+//! It is read on like the inside of an angle address, for routes and doubled brackets
+//! come along with it.
+//!
+//! The parser takes memory for each token and has quadratic corners (openers of
+//! encoded words), so it is given no more than [`MAX_VALUE_BYTES`] of one value and
+//! [`MAX_MESSAGE_BYTES`] of one message. The scan does not need it.
+
+use mail_parser::decoders::charsets::map::charset_decoder;
+use mail_parser::parsers::MessageStream;
+use mail_parser::{Addr, HeaderValue};
+use memchr::memmem;
+
+use super::scan::Scanner;
+use super::store::Out;
+
+/// Values up to this length are given to mail-parser. Among 8,685 real sender fields
+/// none was longer than 1 KiB.
+pub(super) const MAX_VALUE_BYTES: usize = 2 * 1024;
+
+/// What mail-parser reads of one message, all values together: its time per byte is a
+/// hundred times ours in the worst case, which this bounds to about a millisecond.
+const MAX_MESSAGE_BYTES: usize = 16 * 1024;
+
+/// Reads values within the budget of one message.
+#[derive(Debug)]
+pub(super) struct Parser {
+    left_bytes: usize,
+    line: Vec<u8>,
+}
+
+impl Default for Parser {
+    fn default() -> Self {
+        Self {
+            left_bytes: MAX_MESSAGE_BYTES,
+            line: Vec::new(),
+        }
+    }
+}
+
+impl Parser {
+    /// A new message begins.
+    pub(super) fn refill(&mut self) {
+        self.left_bytes = MAX_MESSAGE_BYTES;
+    }
+
+    /// Adds to the scan's addresses those that mail-parser finds beyond them; `strong`
+    /// says whether the scan found any that is not weak.
+    pub(super) fn union(
+        &mut self,
+        scanner: &mut Scanner,
+        value: &[u8],
+        strong: bool,
+        out: &mut Out<'_>,
+    ) {
+        if value.len() > MAX_VALUE_BYTES || value.len() > self.left_bytes {
+            return;
+        }
+        self.left_bytes -= value.len();
+        // Without an end of line the parser forgets its last token.
+        self.line.clear();
+        self.line.extend_from_slice(value);
+        self.line.push(b'\n');
+        let parsed = MessageStream::new(&self.line).parse_address();
+        let HeaderValue::Address(addresses) = parsed else {
+            return;
+        };
+        for Addr { address, .. } in addresses.iter() {
+            let Some(address) = address.as_deref().map(str::trim) else {
+                continue;
+            };
+            let Some((local, domain)) = address.rsplit_once('@') else {
+                continue;
+            };
+            if local.is_empty() || domain.is_empty() || address.contains(['<', '>']) {
+                continue;
+            }
+            match standing(value, address.as_bytes()) {
+                Some(Standing::Angle) => {
+                    out.set_weak(false);
+                    scanner.content(address.as_bytes(), out);
+                }
+                Some(Standing::Loose) if !strong => {
+                    out.set_weak(true);
+                    scanner.content(address.as_bytes(), out);
+                }
+                Some(Standing::Loose) | None => {}
+            }
+        }
+        out.set_weak(false);
+    }
+}
+
+enum Standing {
+    Angle,
+    Loose,
+}
+
+/// How `address` stands in `value`, if it does.
+fn standing(value: &[u8], address: &[u8]) -> Option<Standing> {
+    let mut standing = None;
+    for start in memmem::find_iter(value, address) {
+        let before = value[..start].trim_ascii_end();
+        let after = value[start + address.len()..].trim_ascii_start();
+        if before.ends_with(b"<") && after.starts_with(b">") {
+            return Some(Standing::Angle);
+        }
+        standing = Some(Standing::Loose);
+    }
+    standing
+}
+
+/// Text of a charset other than UTF-8, as UTF-8; `None` when the charset is not known
+/// or a character is not in it.
+pub(super) fn in_charset(charset: &[u8], text: &[u8]) -> Option<String> {
+    let decoded = charset_decoder(charset)?(text);
+    (!decoded.contains('\u{FFFD}')).then_some(decoded)
+}

@@ -1,0 +1,248 @@
+//! Whom a message names as its sender: every address, in every sender field.
+//!
+//! ```text
+//!   MAIL argument --> envelope ------------------------+
+//!                                                      v
+//!   header value --> plain? --yes----------------->  Store --> Sender, Sender, ...
+//!                      |no                             ^
+//!                      +--> scan (ours, lenient) ------+
+//!                      +--> header (mail-parser) ------+   only what it took as it stands
+//! ```
+//!
+//! Two promises meet here. A listed sender is never missed, so every occurrence of a
+//! header counts, and whatever a mail program could take for the mailbox counts. An
+//! innocent sender is never hit, so names, comments and quoted strings do not count
+//! where a mailbox stands beside them (RFC 5322 section 3.4: they are for people to
+//! read). Where a text can be read in two ways, both readings are kept: an address
+//! that nobody lists does no harm.
+//!
+//! The rules of one header value:
+//!
+//! | written                                 | counts                                      |
+//! |-----------------------------------------|---------------------------------------------|
+//! | `Name <a@b>`, `c@d <a@b>`, `(c@d) <a@b>` | `a@b`: an angle address beats all beside it |
+//! | `a@b c@d`, `a@b, c@d`                   | both: each word that looks like an address  |
+//! | `"c@d a@b`, `(c@d a@b`, `<a@b`, unclosed | runs to the next comma; `<...>` in it counts |
+//! | `c@d: a@b;`                             | `a@b`: the name of a group is a name        |
+//! | `<=?utf-8?Q?a=40b?=>`                   | `a@b`: an encoded word as the address       |
+//! | `"a@b"`, `(a@b)`, `=?utf-8?Q?a=40b?=`   | `a@b`, *weak*: only as nothing else is there |
+//!
+//! All work is linear in the bytes given, and what is kept has bounds ([`MAX_ADDRESSES`],
+//! [`MAX_TEXT_BYTES`], [`MAX_ADDRESS_BYTES`]). The bytes of a [`Sender`] are as written,
+//! without comments and folding; their one form is made by [`crate::address`].
+
+mod encoded;
+mod envelope;
+mod header;
+mod plain;
+mod scan;
+mod store;
+mod token;
+mod word;
+
+use std::fmt;
+use std::str::FromStr;
+
+use scan::Scanner;
+pub use store::{MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_TEXT_BYTES};
+use store::{Out, Store};
+
+/// The field in which a sender is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Identity {
+    /// The envelope: the argument of MAIL FROM.
+    MailFrom,
+    /// `From:`
+    From,
+    /// `Sender:`
+    Sender,
+    /// `Reply-To:`
+    ReplyTo,
+    /// `Return-Path:` as it came in: not trusted, it adds a sender and replaces none.
+    ReturnPath,
+    /// `Resent-From:`
+    ResentFrom,
+    /// `Resent-Sender:`
+    ResentSender,
+    /// `Resent-Reply-To:`
+    ResentReplyTo,
+}
+
+impl Identity {
+    /// All identities, in the order in which they are documented.
+    pub const ALL: [Self; 8] = [
+        Self::MailFrom,
+        Self::From,
+        Self::Sender,
+        Self::ReplyTo,
+        Self::ReturnPath,
+        Self::ResentFrom,
+        Self::ResentSender,
+        Self::ResentReplyTo,
+    ];
+
+    /// The name in configuration, logs and JSON; for a header, its field name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MailFrom => "mail-from",
+            Self::From => "from",
+            Self::Sender => "sender",
+            Self::ReplyTo => "reply-to",
+            Self::ReturnPath => "return-path",
+            Self::ResentFrom => "resent-from",
+            Self::ResentSender => "resent-sender",
+            Self::ResentReplyTo => "resent-reply-to",
+        }
+    }
+
+    /// The identity that a header of this name gives, in any letter case; blanks
+    /// before the colon (`From :`, RFC 5322 section 4.5) do not hide a field.
+    #[must_use]
+    pub fn of_header(name: &[u8]) -> Option<Self> {
+        let name = name.trim_ascii();
+        Self::ALL
+            .into_iter()
+            .filter(|identity| *identity != Self::MailFrom)
+            .find(|identity| name.eq_ignore_ascii_case(identity.name().as_bytes()))
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no identity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is no sender field; use one of mail-from, from, sender, reply-to, return-path, resent-from, resent-sender, resent-reply-to"
+)]
+pub struct UnknownIdentity(pub String);
+
+impl FromStr for Identity {
+    type Err = UnknownIdentity;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|identity| identity.name() == name)
+            .ok_or_else(|| UnknownIdentity(name.to_owned()))
+    }
+}
+
+/// One address of a message and where it stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sender<'a> {
+    /// The field it was found in.
+    pub identity: Identity,
+    /// The address as written, for [`crate::address`] to bring into its one form. It
+    /// has an `@` with something on both sides and at most [`MAX_ADDRESS_BYTES`] bytes.
+    pub address: &'a [u8],
+    /// Found only inside quotes, a comment, a group's name or an encoded word, in a
+    /// field that names no other address.
+    pub weak: bool,
+}
+
+/// All senders of one message, each once per identity.
+///
+/// Made to be reused: [`Senders::clear`] keeps the memory.
+///
+/// ```
+/// use blocklist_milter::sender::{Identity, Senders};
+///
+/// let mut senders = Senders::new();
+/// senders.add_mail_from(b"<bounce@list.example> SIZE=1000");
+/// senders.add_header(Identity::From, b"victim@bank.example <spam@bad.example>");
+/// let found: Vec<&[u8]> = senders.iter().map(|sender| sender.address).collect();
+/// assert_eq!(found, [&b"bounce@list.example"[..], b"spam@bad.example"]);
+/// ```
+#[derive(Debug, Default)]
+pub struct Senders {
+    store: Store,
+    scanner: Scanner,
+    parser: header::Parser,
+}
+
+impl Senders {
+    /// No senders yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets all senders and keeps the memory: call it before each message.
+    pub fn clear(&mut self) {
+        self.store.clear();
+        self.parser.refill();
+    }
+
+    /// Adds the sender of the envelope: the argument of MAIL FROM as the client typed
+    /// it, with or without angle brackets, with or without ESMTP parameters after it.
+    /// The null sender `<>` adds nothing.
+    pub fn add_mail_from(&mut self, argument: &[u8]) {
+        let mut out = Out::new(&mut self.store, Identity::MailFrom);
+        envelope::scan(&mut self.scanner, argument, &mut out);
+    }
+
+    /// Adds the senders in one header value; call it for every occurrence of the
+    /// header. Folds may be CRLF or LF and white space; any bytes of any length do.
+    pub fn add_header(&mut self, identity: Identity, value: &[u8]) {
+        let mut out = Out::new(&mut self.store, identity);
+        if let Some(address) = plain::mailbox(value) {
+            out.push(address);
+            return;
+        }
+        let strong = self.scanner.value(value, &mut out);
+        self.parser
+            .union(&mut self.scanner, value, strong, &mut out);
+    }
+
+    /// The senders in the order found.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Sender<'_>> {
+        self.store.iter()
+    }
+
+    /// How many senders there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.store.len()
+    }
+
+    /// Whether the message names no sender at all (so far).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether a bound was reached, so that addresses are missing here. The message
+    /// is then judged by those that were seen; the log should say so.
+    #[must_use]
+    pub fn truncated(&self) -> bool {
+        self.store.truncated()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_header_names_belong_together() {
+        for identity in Identity::ALL {
+            assert_eq!(identity.name().parse(), Ok(identity));
+            let header = identity.name().to_uppercase();
+            let found = Identity::of_header(header.as_bytes());
+            assert_eq!(
+                found,
+                (identity != Identity::MailFrom).then_some(identity),
+                "{header}"
+            );
+        }
+        assert_eq!(Identity::of_header(b"From \t"), Some(Identity::From));
+        assert_eq!(Identity::of_header(b"X-From"), None);
+        assert_eq!(Identity::of_header(b""), None);
+        assert!("From".parse::<Identity>().is_err());
+    }
+}

@@ -1,0 +1,300 @@
+//! The addresses of one message, each once per identity, within bounds.
+//!
+//! One text buffer holds all addresses; a record points into it. Up to
+//! [`LINEAR`] addresses a new one is compared with each; from there on a hash table
+//! of open addressing finds the double. The table's hash is keyed at random, because
+//! the addresses are chosen by the sender.
+//!
+//! What is pushed can be taken back ([`Store::rollback`]), last first: the words of a
+//! name count until an angle address turns up beside them. Undoing in that order needs
+//! no tombstones: whatever probed past an entry was inserted after it.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+
+use super::{Identity, Sender};
+
+/// Most addresses kept of one message. Real messages name fewer than ten; a mail with
+/// more than this is decided on what was seen, and says so.
+pub const MAX_ADDRESSES: usize = 10_240;
+
+/// Most bytes of one address that are kept. An SMTP address has at most 320 (RFC 5321
+/// section 4.5.3.1); a header can hold anything.
+pub const MAX_ADDRESS_BYTES: usize = 128 * 1024;
+
+/// Most bytes of all addresses of one message together.
+pub const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Up to this many addresses, comparing with each is faster than hashing.
+const LINEAR: usize = 16;
+
+#[derive(Debug)]
+struct Found {
+    start: u32,
+    end: u32,
+    /// Its place in the table, when there is one.
+    slot: u32,
+    identity: Identity,
+    weak: bool,
+}
+
+/// The senders found so far.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    text: Vec<u8>,
+    found: Vec<Found>,
+    /// Index into `found` plus one; 0 is empty. Length 0 or a power of two above
+    /// twice the number of entries.
+    table: Vec<u32>,
+    hasher: RandomState,
+    truncated: bool,
+}
+
+/// A state of the store to go back to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    found: usize,
+    truncated: bool,
+}
+
+impl Store {
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.found.clear();
+        self.table.clear();
+        self.truncated = false;
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.found.len()
+    }
+
+    pub(super) fn truncated(&self) -> bool {
+        self.truncated
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Sender<'_>> {
+        self.found.iter().map(|found| Sender {
+            identity: found.identity,
+            address: self.bytes(found),
+            weak: found.weak,
+        })
+    }
+
+    fn bytes(&self, found: &Found) -> &[u8] {
+        &self.text[found.start as usize..found.end as usize]
+    }
+
+    fn same(&self, index: usize, identity: Identity, weak: bool, address: &[u8]) -> bool {
+        let found = &self.found[index];
+        found.identity == identity && found.weak == weak && self.bytes(found) == address
+    }
+
+    fn hash(&self, identity: Identity, weak: bool, address: &[u8]) -> u64 {
+        self.hasher.hash_one((identity, weak, address))
+    }
+
+    /// The slot that holds this address, or else the free one where it belongs.
+    fn slot(&self, identity: Identity, weak: bool, address: &[u8]) -> Result<usize, usize> {
+        let mask = self.table.len() - 1;
+        // Truncation is meant: any bits of the hash will do.
+        #[allow(clippy::cast_possible_truncation)]
+        let mut slot = self.hash(identity, weak, address) as usize & mask;
+        loop {
+            match self.table[slot] {
+                0 => return Err(slot),
+                entry if self.same(entry as usize - 1, identity, weak, address) => {
+                    return Ok(slot);
+                }
+                _ => slot = (slot + 1) & mask,
+            }
+        }
+    }
+
+    /// Makes the table, or a larger one, of all that was found so far.
+    fn rebuild(&mut self) {
+        let slots = (self.found.len() * 4).next_power_of_two();
+        self.table.clear();
+        self.table.resize(slots, 0);
+        for index in 0..self.found.len() {
+            let found = &self.found[index];
+            let (identity, weak) = (found.identity, found.weak);
+            let range = found.start as usize..found.end as usize;
+            let slot = match self.slot(identity, weak, &self.text[range]) {
+                Ok(slot) | Err(slot) => slot,
+            };
+            self.set_slot(index, slot);
+        }
+    }
+
+    fn set_slot(&mut self, index: usize, slot: usize) {
+        self.table[slot] = small(index + 1);
+        self.found[index].slot = small(slot);
+    }
+
+    fn push(&mut self, identity: Identity, weak: bool, address: &[u8]) {
+        let mut free = None;
+        if self.table.is_empty() {
+            if (0..self.found.len()).any(|index| self.same(index, identity, weak, address)) {
+                return;
+            }
+        } else {
+            match self.slot(identity, weak, address) {
+                Ok(_) => return,
+                Err(slot) => free = Some(slot),
+            }
+        }
+        if self.found.len() >= MAX_ADDRESSES
+            || address.len() > MAX_ADDRESS_BYTES
+            || self.text.len() + address.len() > MAX_TEXT_BYTES
+        {
+            self.truncated = true;
+            return;
+        }
+        let start = small(self.text.len());
+        self.text.extend_from_slice(address);
+        self.found.push(Found {
+            start,
+            end: small(self.text.len()),
+            slot: 0,
+            identity,
+            weak,
+        });
+        if self.found.len() > LINEAR && self.found.len() * 2 > self.table.len() {
+            self.rebuild();
+        } else if let Some(slot) = free {
+            self.set_slot(self.found.len() - 1, slot);
+        }
+    }
+
+    fn mark(&self) -> Mark {
+        Mark {
+            found: self.found.len(),
+            truncated: self.truncated,
+        }
+    }
+
+    fn rollback(&mut self, mark: Mark) {
+        while self.found.len() > mark.found {
+            let Some(last) = self.found.pop() else { break };
+            self.text.truncate(last.start as usize);
+            if let Some(slot) = self.table.get_mut(last.slot as usize) {
+                *slot = 0;
+            }
+        }
+        self.truncated = mark.truncated;
+    }
+}
+
+/// Indexes and offsets here are below [`MAX_TEXT_BYTES`].
+fn small(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// Where one field's addresses go.
+#[derive(Debug)]
+pub(super) struct Out<'s> {
+    store: &'s mut Store,
+    identity: Identity,
+    weak: bool,
+    pushed: u64,
+}
+
+impl<'s> Out<'s> {
+    pub(super) fn new(store: &'s mut Store, identity: Identity) -> Self {
+        Self {
+            store,
+            identity,
+            weak: false,
+            pushed: 0,
+        }
+    }
+
+    /// From here on addresses are weak, or not.
+    pub(super) fn set_weak(&mut self, weak: bool) {
+        self.weak = weak;
+    }
+
+    pub(super) fn is_weak(&self) -> bool {
+        self.weak
+    }
+
+    pub(super) fn push(&mut self, address: &[u8]) {
+        self.pushed += 1;
+        self.store.push(self.identity, self.weak, address);
+    }
+
+    /// An address was there that is too long to keep.
+    pub(super) fn overflow(&mut self) {
+        self.pushed += 1;
+        self.store.truncated = true;
+    }
+
+    /// How often [`Out::push`] was called, doubles and refused ones included.
+    pub(super) fn pushed(&self) -> u64 {
+        self.pushed
+    }
+
+    pub(super) fn mark(&self) -> (Mark, u64) {
+        (self.store.mark(), self.pushed)
+    }
+
+    /// Takes back all that was pushed since the mark.
+    pub(super) fn rollback(&mut self, (mark, pushed): (Mark, u64)) {
+        self.store.rollback(mark);
+        self.pushed = pushed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbered(store: &mut Store, range: std::ops::Range<u32>) {
+        let mut out = Out::new(store, Identity::From);
+        for number in range {
+            out.push(format!("{number}@bad.example").as_bytes());
+        }
+    }
+
+    #[test]
+    fn each_address_once_and_taken_back_in_order() {
+        let mut store = Store::default();
+        numbered(&mut store, 0..10);
+        numbered(&mut store, 0..100);
+        assert_eq!(store.len(), 100);
+        let mark = store.mark();
+        numbered(&mut store, 50..3_000);
+        assert_eq!(store.len(), 3_000);
+        store.rollback(mark);
+        assert_eq!(store.len(), 100);
+        numbered(&mut store, 0..3_000);
+        let expected: Vec<Vec<u8>> = (0..3_000)
+            .map(|number| format!("{number}@bad.example").into_bytes())
+            .collect();
+        let found: Vec<Vec<u8>> = store.iter().map(|s| s.address.to_vec()).collect();
+        assert_eq!(found, expected);
+        store.clear();
+        assert_eq!(store.len(), 0);
+        numbered(&mut store, 0..20);
+        assert_eq!(store.len(), 20);
+    }
+
+    #[test]
+    fn bounds_are_kept_and_told() {
+        let mut store = Store::default();
+        numbered(&mut store, 0..10_240);
+        numbered(&mut store, 0..10_240);
+        assert!(!store.truncated());
+        let mark = store.mark();
+        numbered(&mut store, 10_240..10_241);
+        assert!(store.truncated());
+        assert_eq!(store.len(), MAX_ADDRESSES);
+        store.rollback(mark);
+        assert!(!store.truncated());
+        store.clear();
+        Out::new(&mut store, Identity::From).push(&vec![b'a'; MAX_ADDRESS_BYTES + 1]);
+        assert!(store.truncated());
+        assert_eq!(store.len(), 0);
+    }
+}

@@ -1,0 +1,285 @@
+//! A header value cut into tokens (RFC 5322 section 3.2, read leniently).
+//!
+//! A quoted string or a comment is one token, if it is closed; if not, only its opening
+//! is. Finding the closing byte is what could make a scan quadratic (`((((...`), so:
+//!
+//! * the closing quote found from one quote is also that of every quote passed on the
+//!   way (they are escaped, and after an escape all reads the same);
+//! * once a comment was open to the end of the text, later ones are sought only up to
+//!   the next comma, which is where an unclosed one ends.
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+use super::encoded::Encoded;
+
+/// What a token is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Blanks and folds.
+    Space,
+    /// A run of bytes without meaning of their own, dots and 8-bit bytes among them.
+    Atom,
+    /// An encoded word.
+    Encoded,
+    /// A quoted string with its quotes.
+    Quoted,
+    /// A comment with its parentheses.
+    Comment,
+    /// A quote that nothing closes.
+    OpenQuote,
+    /// A parenthesis that nothing closes.
+    OpenComment,
+    At,
+    Comma,
+    Semicolon,
+    Colon,
+    Less,
+    Greater,
+    /// A square bracket, or a parenthesis that closes nothing.
+    Other,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Atom,
+    Equals,
+    Space,
+    Quote,
+    Open,
+    Single(Kind),
+}
+
+const CLASS: [Class; 256] = {
+    let mut class = [Class::Atom; 256];
+    class[b' ' as usize] = Class::Space;
+    class[b'\t' as usize] = Class::Space;
+    class[b'\r' as usize] = Class::Space;
+    class[b'\n' as usize] = Class::Space;
+    class[b'=' as usize] = Class::Equals;
+    class[b'"' as usize] = Class::Quote;
+    class[b'(' as usize] = Class::Open;
+    class[b'[' as usize] = Class::Single(Kind::Other);
+    class[b'@' as usize] = Class::Single(Kind::At);
+    class[b',' as usize] = Class::Single(Kind::Comma);
+    class[b';' as usize] = Class::Single(Kind::Semicolon);
+    class[b':' as usize] = Class::Single(Kind::Colon);
+    class[b'<' as usize] = Class::Single(Kind::Less);
+    class[b'>' as usize] = Class::Single(Kind::Greater);
+    class[b')' as usize] = Class::Single(Kind::Other);
+    class[b']' as usize] = Class::Single(Kind::Other);
+    class
+};
+
+/// How an angle address goes on after its `<`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Angle {
+    /// Up to its `>`, or unclosed up to a comma or the end: the inside.
+    Inside(Range<usize>),
+    /// Another `<` follows first: what stands between is a name.
+    Name,
+}
+
+/// A text and how far it was read.
+#[derive(Debug)]
+pub(super) struct Tokens<'t> {
+    text: &'t [u8],
+    position: usize,
+    /// A quote, and the one that closes it.
+    quote: Option<(usize, Option<usize>)>,
+    /// Some comment is open to the end.
+    open_comment: bool,
+}
+
+impl<'t> Tokens<'t> {
+    pub(super) fn new(text: &'t [u8]) -> Self {
+        Self {
+            text,
+            position: 0,
+            quote: None,
+            open_comment: false,
+        }
+    }
+
+    fn class(&self, index: usize) -> Option<Class> {
+        self.text.get(index).map(|&byte| CLASS[byte as usize])
+    }
+
+    /// The next token and its bytes.
+    pub(super) fn next(&mut self) -> Option<(Kind, &'t [u8])> {
+        let start = self.position;
+        let (kind, end) = match self.class(start)? {
+            Class::Space => {
+                let mut end = start + 1;
+                while self.class(end) == Some(Class::Space) {
+                    end += 1;
+                }
+                (Kind::Space, end)
+            }
+            Class::Atom | Class::Equals => self.atom(start),
+            Class::Quote => match self.closing_quote(start) {
+                Some(close) => (Kind::Quoted, close + 1),
+                None => (Kind::OpenQuote, start + 1),
+            },
+            Class::Open => match self.closing_parenthesis(start) {
+                Some(close) => (Kind::Comment, close + 1),
+                None => (Kind::OpenComment, start + 1),
+            },
+            Class::Single(kind) => (kind, start + 1),
+        };
+        self.position = end;
+        Some((kind, &self.text[start..end]))
+    }
+
+    fn atom(&self, start: usize) -> (Kind, usize) {
+        let mut end = start;
+        loop {
+            match self.class(end) {
+                Some(Class::Atom) => end += 1,
+                Some(Class::Equals) => {
+                    if let Some(encoded) = Encoded::at_start(&self.text[end..]) {
+                        return if end == start {
+                            (Kind::Encoded, end + encoded.len)
+                        } else {
+                            (Kind::Atom, end)
+                        };
+                    }
+                    end += 1;
+                }
+                _ => return (Kind::Atom, end),
+            }
+        }
+    }
+
+    /// A domain literal right here, with its brackets. Asked for after an `@` only:
+    /// elsewhere brackets are decoration.
+    pub(super) fn literal(&mut self) -> Option<&'t [u8]> {
+        /// An IPv6 literal has at most 47 bytes; white space and comments are rare.
+        const MAX_LITERAL_BYTES: usize = 256;
+        let rest = &self.text[self.position..];
+        let rest = &rest[..rest.len().min(MAX_LITERAL_BYTES)];
+        let blanks = rest.len() - rest.trim_ascii_start().len();
+        let rest = &rest[blanks..];
+        if rest.first() != Some(&b'[') {
+            return None;
+        }
+        let end = rest
+            .iter()
+            .position(|byte| matches!(byte, b']' | b'<' | b'>' | b'@'))?;
+        if rest[end] != b']' {
+            return None;
+        }
+        self.position += blanks + end + 1;
+        Some(&rest[..=end])
+    }
+
+    /// The quote that closes the one at `open`; a backslash escapes the byte after it.
+    fn closing_quote(&mut self, open: usize) -> Option<usize> {
+        if let Some((from, close)) = self.quote
+            && from <= open
+            && close.is_none_or(|close| open < close)
+        {
+            return close;
+        }
+        let mut index = open + 1;
+        let close = loop {
+            let rest = self.text.get(index..).unwrap_or_default();
+            match memchr2(b'"', b'\\', rest) {
+                None => break None,
+                Some(offset) if rest[offset] == b'"' => break Some(index + offset),
+                Some(offset) => index += offset + 2,
+            }
+        };
+        self.quote = Some((open, close));
+        close
+    }
+
+    /// The parenthesis that closes the comment opened at `open`; comments nest.
+    fn closing_parenthesis(&mut self, open: usize) -> Option<usize> {
+        let mut depth = 1_usize;
+        let mut escaped = false;
+        for (index, &byte) in self.text.iter().enumerate().skip(open + 1) {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'(' => depth += 1,
+                b')' => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(index);
+                    }
+                }
+                b',' if self.open_comment => return None,
+                _ => {}
+            }
+        }
+        self.open_comment = true;
+        None
+    }
+
+    /// To be called after [`Kind::Less`]: reads the angle address and moves behind it.
+    /// For [`Angle::Name`] the position stays behind the `<`.
+    pub(super) fn angle(&mut self) -> Angle {
+        let start = self.position;
+        let mut comma = None;
+        let mut index = start;
+        while let Some(&byte) = self.text.get(index) {
+            match byte {
+                b'>' => {
+                    self.position = index + 1;
+                    return Angle::Inside(start..index);
+                }
+                b'<' if comma.is_none() => return Angle::Name,
+                b'<' => break,
+                b',' => comma = comma.or(Some(index)),
+                b'"' => {
+                    // Only a local part is a quoted string here; any other quote is noise.
+                    if let Some(close) = self.closing_quote(index)
+                        && self.leads_to_domain(close + 1)
+                    {
+                        index = close;
+                    }
+                }
+                b'(' => {
+                    if let Some(close) = self.closing_parenthesis(index) {
+                        index = close;
+                    }
+                }
+                _ => {}
+            }
+            index += 1;
+        }
+        let end = comma.unwrap_or(self.text.len());
+        self.position = end;
+        Angle::Inside(start..end)
+    }
+
+    /// Whether `@` or `.` follows, blanks and comments passed over.
+    fn leads_to_domain(&mut self, mut index: usize) -> bool {
+        loop {
+            match self.text.get(index) {
+                Some(b' ' | b'\t' | b'\r' | b'\n') => index += 1,
+                Some(b'(') => match self.closing_parenthesis(index) {
+                    Some(close) => index = close + 1,
+                    None => return false,
+                },
+                other => return matches!(other, Some(b'@' | b'.')),
+            }
+        }
+    }
+
+    /// Moves on to the next comma or `<`: behind an unclosed quote or comment nothing
+    /// else has a meaning.
+    pub(super) fn skip_unclosed(&mut self) {
+        let rest = &self.text[self.position..];
+        self.position += memchr2(b',', b'<', rest).unwrap_or(rest.len());
+    }
+
+    /// Moves behind a `<` right here, if there is one.
+    pub(super) fn skip_less(&mut self) -> bool {
+        let less = self.text.get(self.position) == Some(&b'<');
+        self.position += usize::from(less);
+        less
+    }
+}

@@ -1,0 +1,323 @@
+//! A word that looks like an address, put together from tokens, and its readings.
+//!
+//! RFC 5322 lets comments and white space stand around `@` and dots (obs-local-part,
+//! obs-domain), so a word goes on across them: `spam (x) @ bad . example`. Prose does
+//! the same (`Hello. spam@bad.example`), hence two readings of such a word: with what
+//! was joined, and without.
+//!
+//! Bytes that can be in no domain, backslashes and stray quotes make a word *odd*. It
+//! counts as it is and also peeled: `'spam@bad.example'`, `spam\@bad.example`,
+//! `spam@bad.example!`.
+
+use memchr::{memchr, memrchr};
+
+use super::store::{MAX_ADDRESS_BYTES, Out};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Gap {
+    #[default]
+    None,
+    Comment,
+    Space,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Piece {
+    #[default]
+    Atom,
+    Quoted,
+    Encoded,
+}
+
+/// The word that is being put together.
+#[derive(Debug, Default)]
+pub(super) struct Word {
+    bytes: Vec<u8>,
+    /// Where the last `@` stands.
+    at: Option<usize>,
+    /// What stood since the last piece.
+    gap: Gap,
+    last: Piece,
+    /// The narrower reading begins here ...
+    from: usize,
+    /// ... and ends here.
+    to: Option<usize>,
+    too_long: bool,
+    peeled: Vec<u8>,
+}
+
+impl Word {
+    pub(super) fn space(&mut self) {
+        self.gap = Gap::Space;
+    }
+
+    pub(super) fn comment(&mut self) {
+        self.gap = self.gap.max(Gap::Comment);
+    }
+
+    pub(super) fn atom(&mut self, bytes: &[u8], out: &mut Out<'_>) {
+        self.piece(bytes, Piece::Atom, out);
+    }
+
+    /// The decoded text of an encoded word.
+    pub(super) fn encoded(&mut self, bytes: &[u8], out: &mut Out<'_>) {
+        self.piece(bytes, Piece::Encoded, out);
+    }
+
+    /// A quoted string with its quotes.
+    pub(super) fn quoted(&mut self, bytes: &[u8], out: &mut Out<'_>) {
+        if self.at.is_some() {
+            self.finish(out);
+        }
+        self.piece(bytes, Piece::Quoted, out);
+    }
+
+    fn piece(&mut self, bytes: &[u8], piece: Piece, out: &mut Out<'_>) {
+        if let Some(&last) = self.bytes.last() {
+            let dotted = last == b'.' || bytes.first() == Some(&b'.');
+            let joined = match self.gap {
+                _ if last == b'@' => true,
+                Gap::None => {
+                    // `"Name"spam@bad.example`: with the name, and without it.
+                    if self.at.is_none()
+                        && !dotted
+                        && (self.last, piece) != (Piece::Atom, Piece::Quoted)
+                    {
+                        self.from = self.bytes.len();
+                    }
+                    true
+                }
+                gap => {
+                    let words = (self.last, piece) == (Piece::Encoded, Piece::Encoded);
+                    let joined = dotted || words || gap == Gap::Comment;
+                    if joined && self.at.is_none() {
+                        self.from = self.bytes.len();
+                    } else if joined {
+                        self.to = self.to.or(Some(self.bytes.len()));
+                    }
+                    joined
+                }
+            };
+            if !joined {
+                self.finish(out);
+            }
+        }
+        self.append(bytes);
+        self.last = piece;
+        self.gap = Gap::None;
+    }
+
+    /// A domain literal, after its `@`.
+    pub(super) fn literal(&mut self, bytes: &[u8], out: &mut Out<'_>) {
+        self.append(bytes);
+        self.finish(out);
+    }
+
+    /// Whether a domain has to follow.
+    pub(super) fn wants_domain(&self) -> bool {
+        self.bytes.last() == Some(&b'@')
+    }
+
+    pub(super) fn at(&mut self, out: &mut Out<'_>) {
+        if self.bytes.is_empty() || self.wants_domain() {
+            return;
+        }
+        if self.at.is_some() {
+            if let Some(to) = self.to.take() {
+                // `a@b. c@d`: the dot ended a sentence.
+                let next = self.bytes.split_off(to);
+                self.finish(out);
+                self.bytes = next;
+            } else if self.gap != Gap::None {
+                self.finish(out);
+                return;
+            }
+        }
+        self.at = Some(self.bytes.len());
+        self.append(b"@");
+        self.gap = Gap::None;
+    }
+
+    fn append(&mut self, bytes: &[u8]) {
+        if self.bytes.len() + bytes.len() > MAX_ADDRESS_BYTES {
+            self.too_long = true;
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// Forgets the word.
+    pub(super) fn drop(&mut self) {
+        self.bytes.clear();
+        self.at = None;
+        self.gap = Gap::None;
+        self.last = Piece::Atom;
+        self.from = 0;
+        self.to = None;
+        self.too_long = false;
+    }
+
+    /// The word ends here: if it is an address it is pushed, in each of its readings.
+    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+        if let Some(at) = self.at {
+            if self.too_long {
+                out.overflow();
+            } else {
+                let to = self.to.unwrap_or(self.bytes.len());
+                readings(&self.bytes, &mut self.peeled, out);
+                if self.from > 0 || to < self.bytes.len() {
+                    let from = self.from.min(at);
+                    readings(&self.bytes[from..to.max(at)], &mut self.peeled, out);
+                }
+            }
+        }
+        self.drop();
+    }
+}
+
+/// Pushes the address that `word` is, and what is left of it when peeled.
+fn readings(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
+    let end = word.iter().rposition(|&byte| byte != b'@');
+    let word = &word[..end.map_or(0, |end| end + 1)];
+    if !is_address(word) {
+        return;
+    }
+    out.push(word);
+    if is_odd(word) {
+        peel(word, peeled);
+        if peeled.as_slice() != word && is_address(peeled) {
+            out.push(peeled);
+        }
+    }
+}
+
+/// Something on both sides of the last `@`, and a letter or digit in the domain.
+fn is_address(word: &[u8]) -> bool {
+    memrchr(b'@', word).is_some_and(|at| {
+        at > 0
+            && word[at + 1..]
+                .iter()
+                .any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
+    })
+}
+
+fn in_domain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
+}
+
+fn is_odd(word: &[u8]) -> bool {
+    let at = memrchr(b'@', word).unwrap_or(0);
+    let (local, domain) = (&word[..at], &word[at + 1..]);
+    let literal = domain.first() == Some(&b'[');
+    (!literal && !domain.iter().copied().all(in_domain))
+        || local
+            .iter()
+            .chain(domain)
+            .any(|&byte| matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~'))
+}
+
+/// The local part is one quoted string, as it should be.
+fn is_quoted(local: &[u8]) -> bool {
+    let [b'"', inner @ .., b'"'] = local else {
+        return false;
+    };
+    let mut escaped = false;
+    for &byte in inner {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => return false,
+            _ => {}
+        }
+    }
+    !escaped
+}
+
+/// What is left between the nearest bytes on both sides of the `@` that no one would
+/// take for a part of the address.
+fn peel(word: &[u8], peeled: &mut Vec<u8>) {
+    peeled.clear();
+    let at = memrchr(b'@', word).unwrap_or(0);
+    let quoted = is_quoted(&word[..at]);
+    if quoted {
+        peeled.extend_from_slice(&word[..at]);
+    } else {
+        let local = word[..at]
+            .iter()
+            .copied()
+            .filter(|byte| !matches!(byte, b'"' | b'\\'));
+        peeled.extend(local);
+        let from = last_break(peeled);
+        peeled.drain(..from);
+    }
+    let local = peeled.len();
+    peeled.push(b'@');
+    let domain = &word[at + 1..];
+    if domain.first() == Some(&b'[') {
+        peeled.extend_from_slice(domain);
+        return;
+    }
+    let domain: &[u8] = &domain[..first_break(domain)];
+    peeled.extend(domain.iter().copied().filter(|&byte| byte != b'\\'));
+    // `'spam@bad.example'`: what closed behind it opened before it.
+    let closing = word.get(at + 1 + domain.len());
+    if let (Some(&first), Some(&closing), false) = (peeled.first(), closing, quoted) {
+        let partner = match closing {
+            b'}' => b'{',
+            byte => byte,
+        };
+        if first == partner && local > 1 {
+            peeled.remove(0);
+        }
+    }
+}
+
+/// Where the domain ends that `text` begins with.
+fn first_break(text: &[u8]) -> usize {
+    let ascii = text
+        .iter()
+        .position(|&byte| !in_domain(byte) && byte != b'\\')
+        .unwrap_or(text.len());
+    let text = &text[..ascii];
+    if text.is_ascii() {
+        return ascii;
+    }
+    std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.find(is_break))
+        .unwrap_or(ascii)
+}
+
+/// Where the local part begins that `text` ends with.
+fn last_break(text: &[u8]) -> usize {
+    let from = text
+        .iter()
+        .rposition(u8::is_ascii_control)
+        .map_or(0, |index| index + 1);
+    let tail = &text[from..];
+    if tail.is_ascii() {
+        return from;
+    }
+    let inner = std::str::from_utf8(tail).ok().and_then(|tail| {
+        tail.char_indices()
+            .rev()
+            .find(|&(_, character)| is_break(character))
+            .map(|(index, character)| index + character.len_utf8())
+    });
+    from + inner.unwrap_or(0)
+}
+
+/// Blanks, quotation marks, brackets and commas beyond ASCII. Not the ideographic full
+/// stops, which are dots of a domain (UTS 46), nor joiners, which the canonical form
+/// drops.
+fn is_break(character: char) -> bool {
+    !character.is_ascii() && character.is_whitespace()
+        || matches!(character,
+            '«' | '»' | '‘'..='‟' | '‹' | '›' | '〈'..='】' | '〔'..='〛'
+            | '＂' | '＇' | '（' | '）' | '，' | '：' | '；' | '＜' | '＞' | '［' | '］')
+}
+
+/// Whether `@` stands in these bytes at all.
+pub(super) fn has_at(bytes: &[u8]) -> bool {
+    memchr(b'@', bytes).is_some()
+}
