@@ -285,6 +285,8 @@ pub enum Fault {
     },
 }
 
+/// Bytes of a page, and of the header, as their fields hold them.
+const PAGE_SIZE: u32 = PAGE_BITS / 8;
 const FLAG_RECORDS: u32 = 1;
 const FLAG_ESTIMATED: u32 = 2;
 const SUM_AT: usize = HEADER_BYTES - 8;
@@ -297,7 +299,7 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER_BYTES);
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-    out.extend_from_slice(&(HEADER_BYTES as u32).to_le_bytes());
+    out.extend_from_slice(&PAGE_SIZE.to_le_bytes());
     out.extend_from_slice(&spec.rules_version.to_le_bytes());
     out.extend_from_slice(&[spec.rules, spec.kinds]);
     out.extend_from_slice(&flags.to_le_bytes());
@@ -308,7 +310,7 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     out.extend_from_slice(&header.entries.to_le_bytes());
     out.extend_from_slice(&shape.pages.to_le_bytes());
     out.extend_from_slice(&shape.probes.to_le_bytes());
-    out.extend_from_slice(&(PAGE_BYTES as u32).to_le_bytes());
+    out.extend_from_slice(&PAGE_SIZE.to_le_bytes());
     out.extend_from_slice(&header.set_bits.to_le_bytes());
     let sources = u32::try_from(spec.sources.len()).expect("checked by check_spec");
     out.extend_from_slice(&sources.to_le_bytes());

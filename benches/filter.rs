@@ -1,0 +1,187 @@
+//! Look-ups and page filling: `cargo bench --bench filter`.
+//!
+//! Times are wall time of one thread. "cold" asks another page each time, of a
+//! filter far larger than the caches; "warm" asks keys of few pages.
+
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use blocklist_milter::filter::page::{first_key, page_of};
+use blocklist_milter::filter::{
+    EncodedPage, Filter, Load, Record, Shape, Spec, Writer, encode_keys, encode_page, sizing,
+};
+use divan::counter::ItemsCount;
+use divan::{Bencher, black_box};
+use twox_hash::XxHash3_64;
+
+fn main() {
+    divan::main();
+}
+
+/// Entries of the filter that is asked: 145 MB of pages at one in a million.
+const ENTRIES: u64 = 40_000_000;
+/// Keys asked in one sample.
+const ASKED: usize = 100_000;
+
+/// Keys that look random. Listed ones have even numbers.
+fn key(i: u64) -> u64 {
+    XxHash3_64::oneshot(&i.to_le_bytes())
+}
+
+fn record(key: u64) -> Record {
+    Record {
+        key,
+        kind: 0,
+        source: 0,
+        added: 20_000,
+        expires: None,
+    }
+}
+
+/// A filter on disk, made once a run.
+static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
+    let folder =
+        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the filter");
+    let path = folder.path().join("bench.blf");
+    let mut records: Vec<_> = (0..ENTRIES).map(|i| record(key(2 * i))).collect();
+    records.sort_unstable_by_key(|record| record.key);
+    records.dedup();
+    let spec = Spec {
+        name: "bench".to_owned(),
+        generation: 1,
+        built: 0,
+        seed: 0,
+        rules_version: 1,
+        rules: 0,
+        kinds: 1,
+        fpr: 1e-6,
+        records: true,
+        sources: Vec::new(),
+    };
+    let mut writer = Writer::create(&path, spec, records.len() as u64).expect("begin the filter");
+    let shape = writer.shape();
+    let mut page = EncodedPage::new();
+    let mut rest = &records[..];
+    for number in 0..shape.pages {
+        let here = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);
+        let (records, after) = rest.split_at(here);
+        rest = after;
+        encode_page(shape, records, true, &mut page);
+        writer.append(std::slice::from_ref(&page)).expect("append");
+    }
+    writer.finish().expect("finish the filter");
+    (folder, path)
+});
+
+fn open(load: Load) -> Filter {
+    Filter::open(&FILTER.1, load).expect("open the filter")
+}
+
+fn ask(bencher: Bencher<'_, '_>, load: Load, keys: &[u64]) {
+    let filter = open(load);
+    bencher
+        .counter(ItemsCount::new(keys.len()))
+        .bench_local(|| {
+            for &key in keys {
+                black_box(filter.look_up(black_box(key)).expect("an answer"));
+            }
+        });
+}
+
+#[divan::bench(args = [Load::Memory, Load::Disk], sample_count = 20, sample_size = 1)]
+fn miss_cold(bencher: Bencher<'_, '_>, load: Load) {
+    let keys: Vec<_> = (0..ASKED as u64).map(|i| key(2 * i + 1)).collect();
+    ask(bencher, load, &keys);
+}
+
+#[divan::bench(args = [Load::Memory, Load::Disk], sample_count = 20, sample_size = 1)]
+fn miss_warm(bencher: Bencher<'_, '_>, load: Load) {
+    // The high bits choose the page: these keys share a few.
+    let keys: Vec<_> = (0..ASKED as u64).map(|i| key(2 * i + 1) >> 14).collect();
+    ask(bencher, load, &keys);
+}
+
+#[divan::bench(args = [Load::Memory, Load::Disk], sample_count = 20, sample_size = 1)]
+fn hit_proved(bencher: Bencher<'_, '_>, load: Load) {
+    let keys: Vec<_> = (0..ASKED as u64 / 10).map(|i| key(2 * i)).collect();
+    ask(bencher, load, &keys);
+}
+
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn hit_pages_only(bencher: Bencher<'_, '_>) {
+    let filter = open(Load::Memory);
+    let keys: Vec<_> = (0..ASKED as u64).map(|i| key(2 * i)).collect();
+    bencher
+        .counter(ItemsCount::new(keys.len()))
+        .bench_local(|| {
+            for &key in &keys {
+                assert!(filter.may_hold(black_box(key)).expect("an answer"));
+            }
+        });
+}
+
+#[divan::bench(args = [Load::Memory, Load::Disk], sample_count = 3, sample_size = 1)]
+fn open_filter(bencher: Bencher<'_, '_>, load: Load) {
+    LazyLock::force(&FILTER);
+    bencher.bench(|| open(load));
+}
+
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn read_all_records(bencher: Bencher<'_, '_>) {
+    let filter = open(Load::Disk);
+    bencher
+        .counter(ItemsCount::new(ENTRIES))
+        .bench(|| filter.records().expect("records").count());
+}
+
+/// The keys of one page of a large list at a rate.
+fn page_of_keys(fpr: f64) -> (Shape, Vec<u64>) {
+    let entries = 100_000_000;
+    let shape = sizing::shape(entries, fpr);
+    let first = first_key(7, shape.pages);
+    let width = u64::MAX / shape.pages;
+    let mut keys: Vec<_> = (0..entries / shape.pages)
+        .map(|i| first + key(i) % width)
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    (shape, keys)
+}
+
+const RATES: [f64; 3] = [1e-2, 1e-4, 1e-6];
+
+#[divan::bench(args = RATES)]
+fn fill_page(bencher: Bencher<'_, '_>, fpr: f64) {
+    let (shape, keys) = page_of_keys(fpr);
+    let mut page = EncodedPage::new();
+    bencher
+        .counter(ItemsCount::new(keys.len()))
+        .bench_local(|| encode_keys(shape, black_box(&keys), &mut page));
+}
+
+#[divan::bench(args = RATES)]
+fn fill_page_and_records(bencher: Bencher<'_, '_>, fpr: f64) {
+    let (shape, keys) = page_of_keys(fpr);
+    let records: Vec<_> = keys.into_iter().map(record).collect();
+    let mut page = EncodedPage::new();
+    bencher
+        .counter(ItemsCount::new(records.len()))
+        .bench_local(|| encode_page(shape, black_box(&records), true, &mut page));
+}
+
+/// The same from 20 sources on a hundred days, a third of them expiring.
+#[divan::bench(args = RATES)]
+fn fill_page_and_mixed_records(bencher: Bencher<'_, '_>, fpr: f64) {
+    let (shape, keys) = page_of_keys(fpr);
+    let mixed = |key: u64| Record {
+        source: u32::try_from(key % 20).expect("below 20"),
+        added: u16::try_from(key / 20 % 100).expect("below 100"),
+        expires: (key / 2_000).is_multiple_of(3).then_some(30_000),
+        ..record(key)
+    };
+    let records: Vec<_> = keys.into_iter().map(mixed).collect();
+    let mut page = EncodedPage::new();
+    bencher
+        .counter(ItemsCount::new(records.len()))
+        .bench_local(|| encode_page(shape, black_box(&records), true, &mut page));
+}

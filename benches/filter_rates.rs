@@ -1,0 +1,118 @@
+//! False-positive rates and sizes, measured: `cargo bench --bench filter_rates`.
+//!
+//! For each target a filter of three million entries is written, read back, asked
+//! for every entry (none may be missed) and for so many keys that are not listed
+//! that the sampling error stays small. "exact" is the mean of (set bits / 32768)^probes over
+//! the pages: the rate without sampling error. Exits with an error when a rate is more than
+//! 5 % off (three standard deviations of the sample granted) or the size more than 1 %.
+
+use std::process::ExitCode;
+use std::thread;
+
+use blocklist_milter::filter::page::page_of;
+use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer, encode_keys, sizing};
+use twox_hash::XxHash3_64;
+
+const ENTRIES: u64 = 3_000_000;
+
+/// Target and keys asked: at least 20 million, and a thousand false positives.
+const TARGETS: [(f64, u64); 3] = [
+    (1e-2, 20_000_000),
+    (1e-4, 100_000_000),
+    (1e-6, 2_000_000_000),
+];
+
+fn main() -> ExitCode {
+    println!(
+        "   target   probes  bits/entry  over textbook      asked     hits    measured       exact    off"
+    );
+    let mut sound = true;
+    for (fpr, asked) in TARGETS {
+        sound &= measure(fpr, asked);
+    }
+    if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn measure(fpr: f64, asked: u64) -> bool {
+    let folder = tempfile::tempdir().expect("a folder for the filter");
+    let path = folder.path().join("rates.blf");
+    let mut keys: Vec<_> = (0..ENTRIES)
+        .map(|i| XxHash3_64::oneshot(&i.to_le_bytes()))
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let spec = Spec {
+        name: "rates".to_owned(),
+        generation: 1,
+        built: 0,
+        seed: 0,
+        rules_version: 1,
+        rules: 0,
+        kinds: 1,
+        fpr,
+        records: false,
+        sources: Vec::new(),
+    };
+    let mut writer = Writer::create(&path, spec, keys.len() as u64).expect("begin the filter");
+    let shape = writer.shape();
+    let mut page = EncodedPage::new();
+    let mut rest = &keys[..];
+    for number in 0..shape.pages {
+        let here = rest.partition_point(|&key| page_of(key, shape.pages) <= number);
+        let (keys, after) = rest.split_at(here);
+        rest = after;
+        encode_keys(shape, keys, &mut page);
+        writer.append(std::slice::from_ref(&page)).expect("append");
+    }
+    writer.finish().expect("finish the filter");
+
+    let filter = Filter::open(&path, Load::Memory).expect("open the filter");
+    let listed = |key: &u64| filter.may_hold(*key).expect("an answer");
+    assert!(keys.iter().all(listed), "an entry was missed");
+
+    let hits = count_hits(&filter, asked);
+    let stats = filter.stats().expect("figures of the filter");
+    let measured = hits as f64 / asked as f64;
+    let over = stats.bits_per_entry / sizing::textbook_bits(fpr) - 1.0;
+    let off = measured / fpr - 1.0;
+    println!(
+        "{fpr:9.0e} {:8} {:11.3} {:13.2}% {asked:10} {hits:8} {measured:11.4e} {:11.4e} {:5.1}%",
+        shape.probes,
+        stats.bits_per_entry,
+        over * 100.0,
+        stats.rate_expected,
+        off * 100.0,
+    );
+    let sampling = 3.0 / (hits as f64).sqrt();
+    let exact_off = stats.rate_expected / fpr - 1.0;
+    off.abs() < 0.05 + sampling && exact_off.abs() < 0.05 && over.abs() < 0.01
+}
+
+/// Hits of keys from a multiplicative sequence that is hashed again: none is listed,
+/// but for one in 2^64.
+fn count_hits(filter: &Filter, asked: u64) -> u64 {
+    let threads = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let part = asked.div_ceil(threads);
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|i| {
+                scope.spawn(move || {
+                    (i * part..((i + 1) * part).min(asked))
+                        .filter(|&i| {
+                            let key = XxHash3_64::oneshot_with_seed(1, &i.to_le_bytes());
+                            filter.may_hold(key).expect("an answer")
+                        })
+                        .count() as u64
+                })
+            })
+            .collect();
+        workers
+            .into_iter()
+            .map(|worker| worker.join().expect("a worker"))
+            .sum()
+    })
+}
