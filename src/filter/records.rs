@@ -21,8 +21,6 @@
 //! A block is vouched for by its sum before it comes here; still nothing in it is
 //! believed: a wrong count, a key out of order or out of the page is a fault.
 
-use std::collections::HashMap;
-
 use super::format::Fault;
 use super::page;
 use super::sizing::Shape;
@@ -71,6 +69,14 @@ impl Class {
         }
     }
 
+    /// Spreads classes over a table of 2^`bits` slots; a weak hash will do. The high
+    /// bits of the product depend on all bits of the factor.
+    fn hash(self, bits: u32) -> usize {
+        let dates = u64::from(self.added) << 16 | u64::from(self.expires.unwrap_or(0));
+        let word = dates << 32 ^ u64::from(self.source) ^ u64::from(self.kind) << 24;
+        index(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits))
+    }
+
     fn encode(self) -> [u8; CLASS_BYTES] {
         let mut bytes = [0; CLASS_BYTES];
         bytes[0] = self.kind;
@@ -112,7 +118,8 @@ pub(super) struct Scratch {
     classes: Vec<Class>,
     /// Number of each record's class; empty while there is but one class.
     numbers: Vec<u32>,
-    number_of: HashMap<Class, u32>,
+    /// Where a class was put: hash table with open addressing, number + 1 or 0.
+    table: Vec<u32>,
 }
 
 /// Appends the block of a page's records to `out`: nothing when there are none.
@@ -183,18 +190,26 @@ impl Scratch {
         if records.iter().all(|record| Class::of(record) == first) {
             return;
         }
-        self.number_of.clear();
-        self.number_of.insert(first, 0);
-        let (mut before, mut number) = (first, 0);
+        let bits = records.len().ilog2() + 2;
+        let slots = 1 << bits;
+        self.table.clear();
+        self.table.resize(slots, 0);
         for record in records {
             let class = Class::of(record);
-            if class != before {
-                number = *self.number_of.entry(class).or_insert_with(|| {
-                    self.classes.push(class);
-                    length(self.classes.len() - 1)
-                });
-                before = class;
-            }
+            let mut at = class.hash(bits);
+            let number = loop {
+                match self.table[at].checked_sub(1) {
+                    // The first class has its number already, but no slot yet.
+                    None if class == first => break 0,
+                    None => {
+                        self.classes.push(class);
+                        break length(self.classes.len() - 1);
+                    }
+                    Some(number) if self.classes[number as usize] == class => break number,
+                    Some(_) => at = (at + 1) & (slots - 1),
+                }
+            };
+            self.table[at] = number + 1;
             self.numbers.push(number);
         }
     }
