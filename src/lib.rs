@@ -15,6 +15,7 @@
 //! and `daemon` touches a file.
 #![forbid(unsafe_code)]
 
+pub mod daemon;
 pub mod filter;
 pub mod list;
 pub mod milter;

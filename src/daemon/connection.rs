@@ -1,0 +1,256 @@
+//! One connection of a mail server, from accept to close.
+//!
+//! A task that reads what is there, gives it to its [`Session`], and writes all answers
+//! at once. It holds no read buffer: it waits for bytes with none, then borrows one of
+//! its thread for the moment in which it reads, decides and writes, and nothing in there
+//! waits. An incomplete packet is kept by the session. So ten thousand idle connections
+//! cost their tasks and no more.
+//!
+//! ```text
+//!   wait until readable -> [ read -> session -> write ] -> wait ...
+//!                                                 | could not write all
+//!                                                 v
+//!                                    wait until writable, and read nothing meanwhile
+//! ```
+//!
+//! Per round trip that is one `recv` and one `send`. Deadlines cost nothing here: a
+//! connection notes in its [`Life`] until when it may live, and the worker's sweep ends
+//! the ones that are over (see `worker`).
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::milter::{Handler, Session, Status};
+
+/// Read at once. Postfix writes 4 KiB at a time, so this takes all it has sent.
+const READ_BYTES: usize = 32 << 10;
+
+/// From accept to the end of the negotiation.
+const NEGOTIATION_SECONDS: u32 = 30;
+/// From the first byte of a packet to its last.
+const PACKET_SECONDS: u32 = 60;
+/// Between commands, as libmilter: an SMTP client may be as slow as its server lets it.
+const IDLE_SECONDS: u32 = 7210;
+/// For the mail server to take an answer.
+const WRITE_SECONDS: u32 = 30;
+
+/// What the worker must know of a connection: until when it may live, and whether it can
+/// be closed without harm to a message. In seconds of the worker's own count, so that
+/// nobody asks for the time per packet.
+#[derive(Debug)]
+pub(super) struct Life {
+    /// The worker's seconds, counted up by its sweep.
+    now: Arc<AtomicU32>,
+    deadline: AtomicU32,
+    last_active: AtomicU32,
+    inside_message: AtomicBool,
+}
+
+impl Life {
+    /// A connection that has just been accepted.
+    pub(super) fn new(now: Arc<AtomicU32>) -> Self {
+        let second = now.load(Relaxed);
+        Self {
+            now,
+            deadline: AtomicU32::new(second + NEGOTIATION_SECONDS),
+            last_active: AtomicU32::new(second),
+            inside_message: AtomicBool::new(false),
+        }
+    }
+
+    /// Is its time over?
+    pub(super) fn is_over(&self) -> bool {
+        self.now.load(Relaxed) > self.deadline.load(Relaxed)
+    }
+
+    /// Has it been without a message, and without a word, for so long?
+    pub(super) fn is_idle_for(&self, seconds: u32) -> bool {
+        !self.inside_message.load(Relaxed)
+            && self.now.load(Relaxed) >= self.last_active.load(Relaxed) + seconds
+    }
+
+    fn note(&self, state: State) {
+        let now = self.now.load(Relaxed);
+        let seconds = match state {
+            // The clock runs from the accept on, whatever trickles in.
+            State::Opening => return,
+            // And from a packet's first byte.
+            State::InsidePacket { begun: false } => return,
+            State::InsidePacket { begun: true } => PACKET_SECONDS,
+            State::Waiting => IDLE_SECONDS,
+            State::Writing => WRITE_SECONDS,
+        };
+        self.deadline.store(now + seconds, Relaxed);
+        self.last_active.store(now, Relaxed);
+    }
+}
+
+/// What a connection is waiting for.
+#[derive(Clone, Copy)]
+enum State {
+    Opening,
+    /// `begun`: by the bytes that were just read.
+    InsidePacket {
+        begun: bool,
+    },
+    Waiting,
+    Writing,
+}
+
+/// Both directions of a thread's current connection.
+struct Buffers {
+    input: Box<[u8]>,
+    output: Vec<u8>,
+}
+
+thread_local! {
+    /// Borrowed inside one poll, never across one.
+    static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
+        input: vec![0; READ_BYTES].into_boxed_slice(),
+        output: Vec::new(),
+    });
+}
+
+/// A connection: the socket, the session, and what could not be dealt with at once.
+pub(super) struct Connection<S, H> {
+    stream: S,
+    session: Session<H>,
+    life: Arc<Life>,
+    /// Answers that the socket did not take yet. Empty but for a stuck mail server.
+    unsent: Vec<u8>,
+    /// Input that must wait until they are sent. Empty but for a broken one.
+    unread: Vec<u8>,
+    /// The session has ended: close once all is sent.
+    ending: bool,
+    /// Makes room for another connection when this one is gone.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> Connection<S, H> {
+    pub(super) fn new(
+        stream: S,
+        session: Session<H>,
+        life: Arc<Life>,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        Self {
+            stream,
+            session,
+            life,
+            unsent: Vec::new(),
+            unread: Vec::new(),
+            ending: false,
+            _permit: permit,
+        }
+    }
+
+    /// Serves the mail server until it quits, hangs up, or breaks the protocol.
+    pub(super) async fn serve(mut self) {
+        let ended = poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll(cx, buffers)));
+        // A mail server may vanish at any point; that is not worth more than this.
+        if let Err(error) = ended.await {
+            tracing::debug!(%error, "a connection was lost");
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<()>> {
+        loop {
+            ready!(self.poll_unsent(cx))?;
+            if self.ending {
+                return Poll::Ready(Ok(()));
+            }
+            // Whatever a connection left there that ended in the middle.
+            buffers.output.clear();
+            if self.unread.is_empty() {
+                let mut read = ReadBuf::new(&mut buffers.input);
+                ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
+                let input = read.filled();
+                if input.is_empty() {
+                    return Poll::Ready(Ok(()));
+                }
+                let taken = self.receive(input, &mut buffers.output);
+                self.unread
+                    .extend_from_slice(input.get(taken..).unwrap_or_default());
+            } else {
+                let mut input = std::mem::take(&mut self.unread);
+                let taken = self.receive(&input, &mut buffers.output);
+                input.drain(..taken);
+                self.unread = input;
+            }
+            self.write(cx, &buffers.output)?;
+        }
+    }
+
+    /// Gives input to the session; how much it took.
+    fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
+        let inside_packet = self.session.is_inside_packet();
+        let taken = match self.session.receive(input, output) {
+            Ok(progress) => {
+                self.ending = progress.status == Status::Quit;
+                progress.taken
+            }
+            Err(error) => {
+                tracing::info!(%error, "a connection is closed: its other side is no mail server");
+                self.ending = true;
+                input.len()
+            }
+        };
+        self.life
+            .inside_message
+            .store(self.session.is_inside_message(), Relaxed);
+        self.life.note(if !self.session.is_negotiated() {
+            State::Opening
+        } else if self.session.is_inside_packet() {
+            State::InsidePacket {
+                begun: !inside_packet,
+            }
+        } else {
+            State::Waiting
+        });
+        taken
+    }
+
+    /// Writes the answers; what the socket does not take at once is put by.
+    fn write(&mut self, cx: &mut Context<'_>, output: &[u8]) -> io::Result<()> {
+        let mut rest = output;
+        while !rest.is_empty() {
+            match Pin::new(&mut self.stream).poll_write(cx, rest) {
+                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
+                Poll::Ready(Ok(written)) => rest = rest.get(written..).unwrap_or_default(),
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => {
+                    self.unsent.extend_from_slice(rest);
+                    self.life.note(State::Writing);
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what was put by; ready when nothing is left.
+    fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.unsent.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        while !self.unsent.is_empty() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.unsent))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.unsent.drain(..written);
+            self.life.note(State::Writing);
+        }
+        self.unsent = Vec::new();
+        self.life.note(State::Waiting);
+        Poll::Ready(Ok(()))
+    }
+}

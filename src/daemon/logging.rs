@@ -1,0 +1,299 @@
+//! The log: levels, forms, and a writer that never makes mail wait.
+//!
+//! | level | means |
+//! |---|---|
+//! | error | service is lost, in whole or for one connection |
+//! | warn | service is degraded, or something is set up wrongly |
+//! | info | start, stop, reload, and one line per decided message |
+//! | debug | reasons: why a verdict, why a connection ended |
+//! | trace | the protocol, command by command |
+//!
+//! Lines go to standard error, where journald or a container takes them. If their reader
+//! is stuck, a write there blocks; so a thread of its own writes, out of a bounded queue,
+//! and what the queue does not hold is lost and counted: a line says how many as soon as
+//! lines go through again.
+
+use std::io::{self, Write};
+use std::panic;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Lines that may wait to be written.
+const QUEUE_LINES: usize = 8192;
+/// Longer lines are cut.
+const LINE_BYTES_MAX: usize = 16 << 10;
+/// Written at once at most, when several lines wait.
+const BATCH_BYTES: usize = 64 << 10;
+
+/// At the end, what still waits may take this long to be written.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// Words for people, then `name=value` pairs.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The running log. Dropping it writes what still waits, as far as somebody reads it.
+#[derive(Debug)]
+pub struct Logging {
+    lost: Arc<AtomicU64>,
+    queue: SyncSender<Line>,
+    /// Closed when the thread has written all.
+    written: Receiver<()>,
+}
+
+/// What the queue holds.
+#[derive(Debug)]
+enum Line {
+    Text(Vec<u8>),
+    /// Nothing more comes.
+    End,
+}
+
+impl Logging {
+    /// Sends the log of the whole process to standard error, from `level` up. A panic of
+    /// any thread is logged too.
+    ///
+    /// # Errors
+    /// When there is a log already, or no thread can be had.
+    pub fn start(level: LevelFilter, format: Format) -> io::Result<Self> {
+        let (logging, queue) = Self::write_to(io::stderr())?;
+        let lines = tracing_subscriber::fmt()
+            .with_max_level(level)
+            .with_writer(queue);
+        match format {
+            // journald has the time of each line, and so has a container's log; but a
+            // file has not.
+            Format::Text => lines.with_target(false).with_ansi(false).try_init(),
+            Format::Json => lines
+                .json()
+                .flatten_event(true)
+                .with_target(false)
+                .try_init(),
+        }
+        .map_err(io::Error::other)?;
+        panic::set_hook(Box::new(|failed| {
+            tracing::error!(
+                thread = thread::current().name().unwrap_or("unnamed"),
+                "a fault of this program: {failed}"
+            );
+        }));
+        Ok(logging)
+    }
+
+    /// Lines that were lost since the start, because nobody took them.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+
+    fn write_to(out: impl Write + Send + 'static) -> io::Result<(Self, Queue)> {
+        let (sender, receiver) = sync_channel(QUEUE_LINES);
+        let lost = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&lost);
+        let (writing, written) = sync_channel(0);
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || {
+                write_lines(out, &receiver, &counted);
+                drop(writing);
+            })?;
+        let queue = Queue {
+            lines: sender.clone(),
+            lost: Arc::clone(&lost),
+        };
+        Ok((
+            Self {
+                lost,
+                queue: sender,
+                written,
+            },
+            queue,
+        ))
+    }
+}
+
+impl Drop for Logging {
+    fn drop(&mut self) {
+        // The end of the program does not wait for a stuck reader either.
+        if self.queue.try_send(Line::End).is_ok() {
+            let _ = self.written.recv_timeout(LAST_WORDS);
+        }
+    }
+}
+
+/// Takes lines from the queue for as long as there are any.
+fn write_lines(mut out: impl Write, lines: &Receiver<Line>, lost: &AtomicU64) {
+    let mut told = 0;
+    let mut batch = Vec::new();
+    let mut open = true;
+    while open && let Ok(first) = lines.recv() {
+        batch.clear();
+        let mut next = Some(first);
+        while let Some(line) = next.take() {
+            match line {
+                Line::Text(text) => batch.extend_from_slice(&text),
+                Line::End => open = false,
+            }
+            if batch.len() < BATCH_BYTES {
+                next = lines.try_recv().ok();
+            }
+        }
+        let now_lost = lost.load(Relaxed);
+        if now_lost > told {
+            let lines = now_lost - told;
+            // Not by way of the log itself, whose queue is just full.
+            let _ = writeln!(
+                batch,
+                "{lines} lines of the log were lost: nobody read them"
+            );
+            told = now_lost;
+        }
+        // Where the log itself fails there is nobody left to tell.
+        let _ = out.write_all(&batch).and_then(|()| out.flush());
+    }
+}
+
+/// Makes lines for the queue; one per event.
+struct Queue {
+    lines: SyncSender<Line>,
+    lost: Arc<AtomicU64>,
+}
+
+impl<'a> MakeWriter<'a> for Queue {
+    type Writer = LineWriter<'a>;
+
+    fn make_writer(&'a self) -> LineWriter<'a> {
+        LineWriter {
+            queue: self,
+            line: Vec::new(),
+        }
+    }
+}
+
+/// One line, queued when it is complete.
+struct LineWriter<'a> {
+    queue: &'a Queue,
+    line: Vec<u8>,
+}
+
+impl Write for LineWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let room = LINE_BYTES_MAX.saturating_sub(self.line.len());
+        self.line
+            .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for LineWriter<'_> {
+    fn drop(&mut self) {
+        let mut line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            return;
+        }
+        if line.len() >= LINE_BYTES_MAX && !line.ends_with(b"\n") {
+            line.push(b'\n');
+        }
+        if self.queue.lines.try_send(Line::Text(line)).is_err() {
+            self.queue.lost.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+    use std::sync::{Condvar, Mutex};
+
+    /// Takes nothing until it is opened, then hands on all it is given.
+    struct Gate {
+        open: Arc<(Mutex<bool>, Condvar)>,
+        written: Sender<Vec<u8>>,
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let (open, opened) = &*self.open;
+            let waiting = open.lock().expect("not poisoned");
+            drop(
+                opened
+                    .wait_while(waiting, |open| !*open)
+                    .expect("not poisoned"),
+            );
+            let _ = self.written.send(bytes.to_vec());
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_stuck_reader_loses_lines_and_makes_nobody_wait() {
+        let open = Arc::new((Mutex::new(false), Condvar::new()));
+        let (written, lines) = channel();
+        let gate = Gate {
+            open: Arc::clone(&open),
+            written,
+        };
+        let (logging, queue) = Logging::write_to(gate).expect("a thread");
+        // More than the queue, a batch under way, and the batch after that can hold.
+        let total = 4 * QUEUE_LINES as u64;
+        for n in 0..total {
+            writeln!(queue.make_writer(), "line {n}").expect("never fails");
+        }
+        let lost = logging.lost();
+        assert!(lost > 0);
+
+        *open.0.lock().expect("not poisoned") = true;
+        open.1.notify_all();
+        drop(queue);
+        // The end waits for what is in the queue, if there is room to say so.
+        let mut text = String::new();
+        while !text.contains("lines of the log were lost") {
+            let more = lines.recv().expect("the loss is told");
+            text.push_str(&String::from_utf8(more).expect("what was written"));
+        }
+        drop(logging);
+        text.extend(
+            lines
+                .iter()
+                .map(|more| String::from_utf8(more).expect("as written")),
+        );
+        assert_eq!(text.matches("line ").count() as u64, total - lost);
+        assert!(text.starts_with("line 0\n"));
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_stay_lines() {
+        let (written, lines) = channel();
+        let open = Arc::new((Mutex::new(true), Condvar::new()));
+        let (logging, queue) = Logging::write_to(Gate { open, written }).expect("a thread");
+        let mut line = queue.make_writer();
+        line.write_all(&[b'x'; LINE_BYTES_MAX + 7])
+            .expect("never fails");
+        drop(line);
+        drop((logging, queue));
+        let text: Vec<u8> = lines.iter().flatten().collect();
+        assert_eq!(text.len(), LINE_BYTES_MAX + 1);
+        assert!(text.ends_with(b"x\n"));
+    }
+}

@@ -1,0 +1,289 @@
+//! The running program: whatever holds a socket, a signal, a thread or a task.
+//!
+//! It knows nothing of blocklists. What it serves is a [`Service`]: that gives it a
+//! [`Handler`] for each connection, names the files to watch, and loads them again when
+//! they change.
+//!
+//! ```text
+//!  main thread      signals; starts and stops the others
+//!  worker 1..n      accept, read, decide, write; one runtime of one thread each
+//!  watch            folders, polls; loads what changed
+//!  log              writes lines, or loses them (see `logging`)
+//! ```
+//!
+//! Started in that order's reverse, stopped in this: first nobody new is let in, then
+//! the messages under way end, then the rest goes.
+
+mod connection;
+mod listen;
+pub mod logging;
+mod signals;
+mod watch;
+mod worker;
+
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::sync::{Semaphore, mpsc, watch as latest};
+
+pub use listen::{Access, Endpoint, EndpointError};
+pub use watch::Cause;
+
+use crate::milter::Handler;
+use listen::Listeners;
+use signals::{Request, Signals};
+use watch::{Watch, tell};
+use worker::Shared;
+
+/// What a daemon serves.
+pub trait Service: Send + Sync + 'static {
+    /// Decides about the messages of one connection.
+    type Handler: Handler + Send + 'static;
+
+    /// A handler for a new connection. Called on the threads that serve mail: it must
+    /// not wait.
+    fn handler(&self) -> Self::Handler;
+
+    /// The files whose change is to be noticed. Asked again after each reload.
+    fn watched(&self) -> Vec<PathBuf>;
+
+    /// Loads the files again; `false` if what runs is not what they say, and it is to be
+    /// tried again at the next look. Called on a thread of its own, which may take its
+    /// time; never twice at once.
+    fn reload(&self, cause: Cause) -> bool;
+}
+
+/// How a daemon runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The sockets to open, unless systemd hands some over.
+    pub listen: Vec<Endpoint>,
+    /// Who may connect to the unix sockets among them.
+    pub access: Access,
+    /// Threads that serve connections; `None`: one per processor.
+    pub workers: Option<NonZeroUsize>,
+    /// Connections at a time; above that mail servers wait to be accepted.
+    pub connections_max: usize,
+    /// How long messages under way may take when the daemon ends.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            access: Access::default(),
+            workers: None,
+            connections_max: 10_000,
+            drain: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Why a daemon cannot run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No socket is configured, and none was handed over.
+    #[error("there is nothing to listen on: set `listen`")]
+    NoEndpoint,
+    /// A socket cannot be opened.
+    #[error("cannot listen on {endpoint}")]
+    Listen {
+        /// Which.
+        endpoint: Endpoint,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// A socket that systemd handed over is of no use.
+    #[error("socket {number} that systemd handed over cannot be used")]
+    Inherited {
+        /// Which, from 0.
+        number: usize,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// Another process listens there.
+    #[error("another process listens on {}: stop it first", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// Something else stands where the socket should be.
+    #[error("{} is there and is not a socket: remove it", path.display())]
+    NotASocket {
+        /// What stands there.
+        path: PathBuf,
+    },
+    /// The group for the sockets is not known.
+    #[error("there is no group {group:?} in /etc/group: create it, or give its number")]
+    NoGroup {
+        /// As it was configured.
+        group: String,
+    },
+    /// A thread, a runtime or a signal handler cannot be had.
+    #[error("cannot start")]
+    Start(#[source] io::Error),
+    /// A thread ended that should not.
+    #[error("a thread that serves mail has failed")]
+    Worker,
+}
+
+/// A running daemon. Dropping it ends it without waiting for anything.
+#[derive(Debug)]
+pub struct Daemon {
+    listeners: Listeners,
+    stop: latest::Sender<bool>,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+    /// One message from each worker that ends; closed when all have.
+    ended: mpsc::UnboundedReceiver<()>,
+    watch: Watch,
+}
+
+impl Daemon {
+    /// Opens the sockets and begins to serve. Signals are left alone.
+    ///
+    /// # Errors
+    /// [`Error`], when a socket cannot be opened or a thread cannot be had.
+    pub fn start<S: Service>(options: &Options, service: &Arc<S>) -> Result<Self, Error> {
+        let listeners = Listeners::open(&options.listen, &options.access)?;
+        let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
+        let (stop, stopped) = latest::channel(false);
+        let (ending, ended) = mpsc::unbounded_channel();
+        let connections = Arc::new(Semaphore::new(options.connections_max));
+        let count = options
+            .workers
+            .or_else(|| thread::available_parallelism().ok());
+        let mut workers = Vec::new();
+        for n in 1..=count.map_or(1, NonZeroUsize::get) {
+            let shared = Shared {
+                service: Arc::clone(service),
+                connections: Arc::clone(&connections),
+                stop: stopped.clone(),
+                drain: options.drain,
+            };
+            let sockets = listeners.open.iter().map(listen::Listener::try_clone);
+            let sockets = sockets
+                .collect::<io::Result<Vec<_>>>()
+                .map_err(Error::Start)?;
+            let ending = Ending(ending.clone());
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .map_err(Error::Start)?;
+            let work = move || {
+                let _ending = ending;
+                runtime.block_on(worker::run(sockets, shared))
+            };
+            let thread = thread::Builder::new()
+                .name(format!("worker {n}"))
+                .spawn(work);
+            workers.push(thread.map_err(Error::Start)?);
+        }
+        Ok(Self {
+            listeners,
+            stop,
+            workers,
+            ended,
+            watch,
+        })
+    }
+
+    /// Where it listens: with the port that was chosen, where 0 was asked for.
+    #[must_use]
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.listeners.endpoints
+    }
+
+    /// Lets nobody new in, and closes the sockets. Connections may finish.
+    fn drain(&mut self) {
+        self.stop.send_replace(true);
+        self.listeners = Listeners::default();
+    }
+
+    /// Ends it in order: messages under way are finished, but for no longer than
+    /// [`Options::drain`].
+    ///
+    /// # Errors
+    /// [`Error::Worker`], when a thread that served mail had failed.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.drain();
+        let ended: Vec<_> = self.workers.drain(..).map(JoinHandle::join).collect();
+        self.watch.stop();
+        match ended.into_iter().all(|worker| matches!(worker, Ok(Ok(())))) {
+            true => Ok(()),
+            false => Err(Error::Worker),
+        }
+    }
+}
+
+/// Says so when it is dropped, in whatever way its thread ends.
+struct Ending(mpsc::UnboundedSender<()>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // Nobody listens any more when the daemon is gone as a whole.
+        let _ = self.0.send(());
+    }
+}
+
+/// Runs a daemon until SIGTERM or SIGINT, then lets it finish what it is doing. A second
+/// signal ends it at once.
+///
+/// # Errors
+/// [`Error`], when it cannot start, or one of its threads fails.
+pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .map_err(Error::Start)?;
+    let mut signals = {
+        let _inside = runtime.enter();
+        Signals::listen().map_err(Error::Start)?
+    };
+    let mut daemon = Daemon::start(options, service)?;
+    for endpoint in daemon.endpoints() {
+        tracing::info!(%endpoint, "listening");
+    }
+    tell(&[NotifyState::Ready]);
+    let failed = runtime.block_on(async {
+        loop {
+            tokio::select! {
+                request = signals.next() => match request {
+                    Request::Stop => break false,
+                    Request::Reload => daemon.watch.reload(),
+                },
+                _ = daemon.ended.recv() => break true,
+            }
+        }
+    });
+    if failed {
+        return Err(Error::Worker);
+    }
+    tracing::info!("ending, messages under way are finished");
+    tell(&[NotifyState::Stopping]);
+    daemon.drain();
+    runtime.block_on(async {
+        loop {
+            tokio::select! {
+                request = signals.next() => match request {
+                    Request::Stop => {
+                        tracing::warn!("asked to end a second time, messages are cut");
+                        return;
+                    }
+                    Request::Reload => {}
+                },
+                // `None`: all workers have ended.
+                ended = daemon.ended.recv() => if ended.is_none() { return },
+            }
+        }
+    });
+    daemon.stop()
+}

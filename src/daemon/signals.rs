@@ -1,0 +1,42 @@
+//! What the system tells the daemon: end, or load everything again.
+//!
+//! SIGTERM and SIGINT end it in order; a second one at once. SIGHUP loads configuration,
+//! lists and whitelist again. (libmilter ends on SIGHUP; this daemon does not.)
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    Stop,
+    Reload,
+}
+
+/// The signals that the daemon listens to.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// From here on these signals do not end the process by themselves.
+    pub(super) fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next of them.
+    pub(super) async fn next(&mut self) -> Request {
+        tokio::select! {
+            _ = self.terminate.recv() => Request::Stop,
+            _ = self.interrupt.recv() => Request::Stop,
+            _ = self.hangup.recv() => Request::Reload,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! One thread that accepts connections and serves them.
+//!
+//! Each worker has a runtime of its own, of one thread, and its own descriptor of every
+//! listening socket; a connection stays with the worker that accepted it. The work per
+//! packet is a few microseconds, so handing a connection from thread to thread would
+//! cost more than it evens out.
+//!
+//! The worker owns its connections: it hears when one ends or panics (which concerns
+//! that one alone), and once a second it sweeps out those whose time is over, so that no
+//! connection needs a timer. Above the limit of connections it stops accepting: a mail
+//! server then waits in the queue of the socket, which is better than to be hung up on.
+//!
+//! ```text
+//!  Serving --stop--> Draining: nothing accepted; idle connections end, messages finish
+//!                        |  no connection left, or the time is over
+//!                        v
+//!                      done
+//! ```
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
+
+use super::Service;
+use super::connection::{Connection, Life};
+use super::listen::Listener;
+use crate::milter::{Handler, Session, Transport};
+
+/// How long accepting pauses when the process has no descriptors or no memory left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often connections are looked over. All deadlines are whole seconds.
+const SWEEP: Duration = Duration::from_secs(1);
+/// While draining, a connection without a message is closed after this long without a
+/// word: an SMTP session that is just about to send one would lose its filter.
+const DRAIN_IDLE_SECONDS: u32 = 2;
+
+/// What a worker shares with the others.
+pub(super) struct Shared<S> {
+    pub(super) service: Arc<S>,
+    /// One permit for each connection there may be, in all workers.
+    pub(super) connections: Arc<Semaphore>,
+    /// Becomes true when the daemon is to stop.
+    pub(super) stop: watch::Receiver<bool>,
+    /// How long messages under way may take then.
+    pub(super) drain: Duration,
+}
+
+/// Serves until it is told to stop, and then until the last connection has ended.
+pub(super) async fn run<S: Service>(
+    listeners: Vec<Listener>,
+    mut shared: Shared<S>,
+) -> io::Result<()> {
+    let sockets = listeners
+        .into_iter()
+        .map(Socket::new)
+        .collect::<io::Result<Vec<_>>>()?;
+    let mut worker = Worker {
+        now: Arc::default(),
+        tasks: JoinSet::new(),
+        lives: HashMap::new(),
+    };
+    let mut sweep = interval(SWEEP);
+    let mut full = false;
+    sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            (stream, permit) = accept(&sockets, &shared.connections, &mut full) => {
+                worker.spawn(stream, permit, shared.service.handler());
+            }
+            Some(ended) = worker.tasks.join_next_with_id() => worker.reap(ended),
+            _ = sweep.tick() => worker.sweep(None),
+            _ = shared.stop.wait_for(|stop| *stop) => break,
+        }
+    }
+    // Closing them here sends new mail servers to the next process, if there is one.
+    drop(sockets);
+    let end = sleep_until(Instant::now() + shared.drain);
+    tokio::pin!(end);
+    loop {
+        tokio::select! {
+            ended = worker.tasks.join_next_with_id() => match ended {
+                Some(ended) => worker.reap(ended),
+                None => return Ok(()),
+            },
+            _ = sweep.tick() => worker.sweep(Some(DRAIN_IDLE_SECONDS)),
+            () = &mut end => {
+                tracing::warn!(
+                    connections = worker.tasks.len(),
+                    "the time to finish is over, connections are cut"
+                );
+                worker.tasks.shutdown().await;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The connections of one thread.
+struct Worker {
+    /// Seconds since the start, counted by the sweep.
+    now: Arc<AtomicU32>,
+    tasks: JoinSet<()>,
+    lives: HashMap<Id, (AbortHandle, Arc<Life>)>,
+}
+
+impl Worker {
+    fn spawn<H: Handler + Send + 'static>(
+        &mut self,
+        stream: Stream,
+        permit: OwnedSemaphorePermit,
+        handler: H,
+    ) {
+        let life = Arc::new(Life::new(Arc::clone(&self.now)));
+        let kept = Arc::clone(&life);
+        let task = match stream {
+            Stream::Unix(stream) => {
+                let session = Session::new(handler, Transport::Unix);
+                self.tasks
+                    .spawn(Connection::new(stream, session, life, permit).serve())
+            }
+            Stream::Tcp(stream) => {
+                let session = Session::new(handler, Transport::Tcp);
+                self.tasks
+                    .spawn(Connection::new(stream, session, life, permit).serve())
+            }
+        };
+        self.lives.insert(task.id(), (task, kept));
+    }
+
+    /// Forgets a connection that has ended.
+    fn reap(&mut self, ended: Result<(Id, ()), JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            Err(error) => {
+                if error.is_panic() {
+                    tracing::error!("a connection failed by a fault of this program");
+                }
+                error.id()
+            }
+        };
+        self.lives.remove(&id);
+    }
+
+    /// Counts a second, and ends the connections whose time is over; when `idle` is
+    /// given, also those that have been idle for so many seconds.
+    fn sweep(&mut self, idle: Option<u32>) {
+        self.now.fetch_add(1, Relaxed);
+        for (task, life) in self.lives.values() {
+            if life.is_over() {
+                tracing::info!("a connection is closed: it took too long");
+                task.abort();
+            } else if idle.is_some_and(|seconds| life.is_idle_for(seconds)) {
+                task.abort();
+            }
+        }
+    }
+}
+
+/// A listening socket of this thread's runtime.
+enum Socket {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+/// A connection that was accepted.
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+impl Socket {
+    fn new(listener: Listener) -> io::Result<Self> {
+        match listener {
+            Listener::Unix(listener) => UnixListener::from_std(listener).map(Self::Unix),
+            Listener::Tcp(listener) => TcpListener::from_std(listener).map(Self::Tcp),
+        }
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+        match self {
+            Self::Unix(listener) => listener
+                .poll_accept(cx)
+                .map_ok(|(stream, _)| Stream::Unix(stream)),
+            Self::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| {
+                // Answers have five bytes, and the mail server waits for them.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "TCP_NODELAY");
+                }
+                Stream::Tcp(stream)
+            }),
+        }
+    }
+}
+
+/// The next connection, as soon as there may be one more. Never fails: what goes wrong
+/// is waited out. `full`: whether the limit was reached when last seen.
+async fn accept(
+    sockets: &[Socket],
+    connections: &Arc<Semaphore>,
+    full: &mut bool,
+) -> (Stream, OwnedSemaphorePermit) {
+    let permit = match Arc::clone(connections).try_acquire_owned() {
+        Ok(permit) => permit,
+        Err(_) => {
+            if !std::mem::replace(full, true) {
+                tracing::warn!("the limit of connections is reached, mail servers must wait");
+            }
+            let permit = Arc::clone(connections).acquire_owned().await;
+            permit.expect("this semaphore is never closed")
+        }
+    };
+    *full = false;
+    loop {
+        let accepted = poll_fn(|cx| {
+            let mut ready = sockets.iter().map(|socket| socket.poll_accept(cx));
+            ready.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        });
+        match accepted.await {
+            Ok(stream) => return (stream, permit),
+            // The mail server was gone before we came: its own affair.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                tracing::error!(%error, "no connection can be accepted, retrying");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
