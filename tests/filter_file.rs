@@ -1,6 +1,12 @@
 //! Filter files: what is written is what is read, in memory and from disk; damage
 //! anywhere is noticed; nobody sees half a file.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test may fail, and makes up its data by cutting keys"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
