@@ -1,4 +1,4 @@
-//! The formats of lists, their names, and how a list's format is told from its content.
+//! The formats of lists and their names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,39 +8,152 @@ use std::str::FromStr;
 pub enum Format {
     /// An entry a line; comments.
     Plain,
+    /// `0.0.0.0 bad.example`.
+    Hosts,
+    /// A table with commas, semicolons or tabs.
+    Csv {
+        /// The column that holds the entries, counted from 1; 0 to find it by the
+        /// heading or the first row.
+        column: u16,
+    },
+    /// access(5) of Postfix.
+    PostfixAccess,
+    /// The source of Sendmail's access map.
+    SendmailAccess,
+    /// `blocklist_from` lines.
+    SpamAssassin,
+    /// A map of rspamd: entry, score.
+    Rspamd,
+    /// A sender map of amavis: entry, score.
+    Amavis,
+    /// `lsearch` or `wildlsearch`: entry, colon, data.
+    Exim,
+    /// A JSON document.
+    Json,
+    /// A JSON document a line.
+    JsonLines,
+    /// A response policy zone.
+    Rpz,
+    /// A `dnset` of rbldnsd.
+    Rbldnsd,
+    /// `address=/bad.example/`.
+    Dnsmasq,
+    /// `||bad.example^`.
+    Adblock,
+    /// Regular expressions, none of which can be looked up.
+    Patterns,
+}
+
+/// Each format and the name it has on the command line and in reports.
+const NAMES: &[(Format, &str)] = &[
+    (Format::Plain, "plain"),
+    (Format::Hosts, "hosts"),
+    (Format::Csv { column: 0 }, "csv"),
+    (Format::PostfixAccess, "postfix-access"),
+    (Format::SendmailAccess, "sendmail-access"),
+    (Format::SpamAssassin, "spamassassin"),
+    (Format::Rspamd, "rspamd"),
+    (Format::Amavis, "amavis"),
+    (Format::Exim, "exim"),
+    (Format::Json, "json"),
+    (Format::JsonLines, "jsonl"),
+    (Format::Rpz, "rpz"),
+    (Format::Rbldnsd, "rbldnsd"),
+    (Format::Dnsmasq, "dnsmasq"),
+    (Format::Adblock, "adblock"),
+    (Format::Patterns, "patterns"),
+];
+
+/// Other names: programs whose lists are in one of the formats above.
+const ALIASES: &[(&str, Format)] = &[
+    ("text", Format::Plain),
+    ("qmail", Format::Plain),
+    ("opensmtpd", Format::Plain),
+    ("haraka", Format::Plain),
+    ("tsv", Format::Csv { column: 0 }),
+    ("access", Format::PostfixAccess),
+    ("postfix", Format::PostfixAccess),
+    ("sendmail", Format::SendmailAccess),
+    ("lsearch", Format::Exim),
+    ("json-lines", Format::JsonLines),
+    ("dnset", Format::Rbldnsd),
+    ("pcre", Format::Patterns),
+    ("regexp", Format::Patterns),
+];
+
+impl Format {
+    /// The name that [`Format::from_str`] reads; `csv` without its column.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let plain = match self {
+            Self::Csv { .. } => Self::Csv { column: 0 },
+            other => other,
+        };
+        NAMES
+            .iter()
+            .find(|(format, _)| *format == plain)
+            .map_or("", |(_, name)| name)
+    }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
         match self {
-            Self::Plain => f.write_str("plain"),
+            Self::Csv { column } if *column > 0 => write!(f, ":{column}"),
+            _ => Ok(()),
         }
     }
 }
 
 /// A name that is no format's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown list format {name:?}; known are plain")]
+#[error("unknown list format {name:?}; known are {}", known())]
 pub struct UnknownFormat {
     name: String,
+}
+
+fn known() -> String {
+    let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
+    format!("{} (csv:3 for the third column)", names.join(", "))
 }
 
 impl FromStr for Format {
     type Err = UnknownFormat;
 
     fn from_str(name: &str) -> Result<Self, UnknownFormat> {
-        match name {
-            "plain" => Ok(Self::Plain),
-            _ => Err(UnknownFormat {
-                name: name.to_owned(),
-            }),
+        let unknown = || UnknownFormat {
+            name: name.to_owned(),
+        };
+        if let Some((format, column)) = name.split_once(':') {
+            return match (format, column.parse()) {
+                ("csv" | "tsv", Ok(column)) if column > 0 => Ok(Self::Csv { column }),
+                _ => Err(unknown()),
+            };
         }
+        let named = NAMES.iter().find(|(_, known)| *known == name);
+        let alias = || ALIASES.iter().find(|(known, _)| *known == name);
+        named
+            .map(|(format, _)| *format)
+            .or_else(|| alias().map(|(_, format)| *format))
+            .ok_or_else(unknown)
     }
 }
 
-/// The format of a list that begins with `head` (some kilobytes will do).
-/// `file_name` is a hint for what the content leaves open.
-#[must_use]
-pub fn guess(_head: &[u8], _file_name: &str) -> Format {
-    Format::Plain
+#[cfg(test)]
+mod tests {
+    use super::{Format, NAMES};
+
+    #[test]
+    fn names_read_back() {
+        for (format, name) in NAMES {
+            assert_eq!(name.parse(), Ok(*format));
+            assert_eq!(format.to_string(), *name);
+        }
+        assert_eq!("csv:3".parse(), Ok(Format::Csv { column: 3 }));
+        assert_eq!(Format::Csv { column: 3 }.to_string(), "csv:3");
+        for wrong in ["", "csv:", "csv:0", "csv:x", "plain:1", "Plain"] {
+            assert!(wrong.parse::<Format>().is_err(), "{wrong}");
+        }
+    }
 }

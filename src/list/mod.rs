@@ -14,18 +14,41 @@
 //! Everything is linear in the input and bounded: a line (for CSV a record, for
 //! JSON an object) of more than [`MAX_LINE`] bytes is rejected without being kept.
 
+mod access;
 mod action;
+mod adblock;
+mod csv;
 mod day;
+mod dnsmasq;
+mod exim;
 mod format;
+mod guess;
+mod headings;
+mod hosts;
 mod input;
+mod json;
 mod lines;
+mod out;
+mod patterns;
 mod plain;
+mod rbldnsd;
+mod rpz;
+mod score;
+mod spamassassin;
 mod vet;
+mod words;
 
 pub use day::Day;
-pub use format::{Format, UnknownFormat, guess};
+pub use format::{Format, UnknownFormat};
+pub use guess::guess;
 pub use input::{open, unpack};
 pub use lines::{Lines, lines};
+
+use access::Access;
+use csv::Csv;
+use json::Json;
+use out::Out;
+use rpz::Rpz;
 
 use std::fmt;
 use std::io::{self, Read};
@@ -149,6 +172,24 @@ pub enum Reason {
     Trailing,
     /// Either a comment or a second address after a semicolon.
     Semicolon,
+    /// Something else where the format has a domain.
+    NotADomain,
+    /// No action in a format where each line has one.
+    NoAction,
+    /// A row of a table without the column that holds the entries.
+    NoColumn,
+    /// A day of expiry that cannot be read.
+    Date,
+    /// A quote in a table that nothing closes.
+    UnclosedQuote,
+    /// An absolute name before the zone file said what its zone is.
+    ZoneUnknown,
+    /// Not JSON: nothing after it is read.
+    BadJson,
+    /// A line that is not JSON.
+    BadJsonLine,
+    /// The end of the text inside an array, object or string.
+    CutOffJson,
 }
 
 impl fmt::Display for Reason {
@@ -176,6 +217,19 @@ impl fmt::Display for Reason {
                 "after a semicolon, either a comment or another address; \
                  put # before a comment, or one address on a line",
             ),
+            Self::NotADomain => f.write_str("not a domain"),
+            Self::NoAction => f.write_str("no action beside it, such as REJECT"),
+            Self::NoColumn => f.write_str("the row has no such column"),
+            Self::Date => f.write_str(
+                "cannot tell on which day this expires; write it as 2026-03-31",
+            ),
+            Self::UnclosedQuote => f.write_str("a double quote that is never closed"),
+            Self::ZoneUnknown => {
+                f.write_str("the zone of this name is unknown; put $ORIGIN or the SOA record first")
+            }
+            Self::BadJson => f.write_str("not JSON here; nothing after it was read"),
+            Self::BadJsonLine => f.write_str("this line is not JSON"),
+            Self::CutOffJson => f.write_str("the JSON text is cut off"),
         }
     }
 }
@@ -183,11 +237,50 @@ impl fmt::Display for Reason {
 /// Reads a list in pieces of any size and gives its rows.
 #[derive(Debug)]
 pub struct Reader {
-    format: Format,
+    way: Way,
     /// Lines done so far.
     lines: u64,
     /// Inside a line that was rejected as too long.
     in_long_line: bool,
+}
+
+/// How a format is read, with its state between lines where it has one.
+#[derive(Debug)]
+enum Way {
+    Plain,
+    /// Each line stands for itself.
+    AtLines(fn(&[u8], &mut Out<'_>)),
+    Access(Access),
+    Rpz(Rpz),
+    Csv(Box<Csv>),
+    Json(Json),
+}
+
+impl Way {
+    fn of(format: Format) -> Self {
+        match format {
+            Format::Plain => Self::Plain,
+            Format::Hosts => Self::AtLines(hosts::read),
+            Format::Csv { column } => Self::Csv(Box::new(Csv::new(column))),
+            Format::PostfixAccess => Self::Access(Access::new(access::Program::Postfix)),
+            Format::SendmailAccess => Self::Access(Access::new(access::Program::Sendmail)),
+            Format::SpamAssassin => Self::AtLines(spamassassin::read),
+            Format::Rspamd => {
+                Self::AtLines(|line, out| score::read(score::Program::Rspamd, line, out))
+            }
+            Format::Amavis => {
+                Self::AtLines(|line, out| score::read(score::Program::Amavis, line, out))
+            }
+            Format::Exim => Self::AtLines(exim::read),
+            Format::Json => Self::Json(Json::new(false)),
+            Format::JsonLines => Self::Json(Json::new(true)),
+            Format::Rpz => Self::Rpz(Rpz::default()),
+            Format::Rbldnsd => Self::AtLines(rbldnsd::read),
+            Format::Dnsmasq => Self::AtLines(dnsmasq::read),
+            Format::Adblock => Self::AtLines(adblock::read),
+            Format::Patterns => Self::AtLines(patterns::read),
+        }
+    }
 }
 
 impl Reader {
@@ -195,18 +288,19 @@ impl Reader {
     #[must_use]
     pub fn new(format: Format) -> Self {
         Self {
-            format,
+            way: Way::of(format),
             lines: 0,
             in_long_line: false,
         }
     }
 
     /// Whether each line stands for itself, so that blocks of whole lines can be
-    /// read by several readers at once.
+    /// read by several readers at once. JSON lines do, for a reader each.
     #[must_use]
     pub fn at_lines(&self) -> bool {
-        match self.format {
-            Format::Plain => true,
+        match &self.way {
+            Way::Plain | Way::AtLines(_) => true,
+            Way::Access(_) | Way::Rpz(_) | Way::Csv(_) | Way::Json(_) => false,
         }
     }
 
@@ -217,40 +311,67 @@ impl Reader {
     }
 
     /// Reads `block`, the next bytes of the list, and returns how many of them are
-    /// done with; the rest (an unfinished line, never more than [`MAX_LINE`] bytes)
-    /// must stand at the start of the next block. With `last` everything is done.
+    /// done with; the rest (an unfinished line or record, never more than [`MAX_LINE`]
+    /// bytes) must stand at the start of the next block. With `last` everything is done.
     pub fn read<F>(&mut self, block: &[u8], last: bool, sink: &mut F) -> usize
     where
         F: FnMut(u64, Row<'_>),
     {
         let mut done = 0;
-        if self.in_long_line {
-            done = self.leave_long_line(block, last);
+        loop {
+            if self.in_long_line {
+                done += self.leave_long_line(block.get(done..).unwrap_or_default(), last);
+            }
+            let rest = block.get(done..).unwrap_or_default();
+            let count = match &mut self.way {
+                Way::Json(json) => {
+                    json.read(rest, last, &mut self.lines, sink);
+                    return block.len();
+                }
+                Way::Csv(csv) => csv.read(rest, last, &mut self.lines, sink),
+                _ => self.read_lines(rest, last, sink),
+            };
+            done += count;
+            let unfinished = block.get(done..).unwrap_or_default();
+            if unfinished.len() <= MAX_LINE {
+                break;
+            }
+            sink(self.lines + 1, Row::rejected(Reason::TooLong, unfinished));
+            self.in_long_line = true;
         }
-        let rest = block.get(done..).unwrap_or_default();
-        let whole = match memchr::memrchr(b'\n', rest) {
-            _ if last => rest.len(),
+        if last && let Way::Access(access) = &mut self.way {
+            access.finish(&mut Out::new(self.lines, sink));
+        }
+        done
+    }
+
+    /// Reads the whole lines of a block.
+    fn read_lines<F>(&mut self, block: &[u8], last: bool, sink: &mut F) -> usize
+    where
+        F: FnMut(u64, Row<'_>),
+    {
+        let whole = match memchr::memrchr(b'\n', block) {
+            _ if last => block.len(),
             Some(newline) => newline + 1,
             None => 0,
         };
-        let (now, unfinished) = rest.split_at(whole);
-        for line in lines(now) {
+        for line in lines(block.get(..whole).unwrap_or_default()) {
             self.lines += 1;
+            let number = self.lines;
             if line.len() > MAX_LINE {
-                sink(self.lines, Row::rejected(Reason::TooLong, line));
-            } else {
-                match self.format {
-                    Format::Plain => plain::read(line, self.lines, sink),
-                }
+                sink(number, Row::rejected(Reason::TooLong, line));
+                continue;
+            }
+            match &mut self.way {
+                Way::Plain => plain::read(line, number, sink),
+                Way::AtLines(read) => read(line, &mut Out::new(number, sink)),
+                Way::Access(access) => access.read(line, number, &mut Out::new(number, sink)),
+                Way::Rpz(rpz) => rpz.read(line, &mut Out::new(number, sink)),
+                // These do not end at lines.
+                Way::Csv(_) | Way::Json(_) => {}
             }
         }
-        done += whole;
-        if unfinished.len() > MAX_LINE {
-            sink(self.lines + 1, Row::rejected(Reason::TooLong, unfinished));
-            self.in_long_line = true;
-            done = block.len();
-        }
-        done
+        whole
     }
 
     /// Goes to the end of a line that is not wanted.
@@ -290,45 +411,5 @@ impl Reader {
             buffer.copy_within(done..filled, 0);
             filled -= done;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn rows(list: &[u8]) -> Vec<String> {
-        let mut rows = Vec::new();
-        Reader::new(Format::Plain).read(list, true, &mut |line, row| {
-            rows.push(match row {
-                Row::Item(item) => format!("{line} {}", String::from_utf8_lossy(item.text)),
-                Row::Skipped(skip) => format!("{line} {skip:?}"),
-                Row::Rejected { reason, .. } => format!("{line} {reason:?}"),
-            });
-        });
-        rows
-    }
-
-    #[test]
-    fn an_endless_line_is_rejected_once_and_not_kept() {
-        let mut list = vec![b'a'; 10 * MAX_LINE];
-        list.extend_from_slice(b"\nb@bad.example");
-        let mut seen = Vec::new();
-        Reader::new(Format::Plain)
-            .read_all(&list[..], &mut |line, row| {
-                seen.push((line, matches!(row, Row::Item(_))));
-            })
-            .unwrap();
-        assert_eq!(seen, [(1, false), (2, true)]);
-    }
-
-    #[test]
-    fn a_line_that_allows_lists_nobody() {
-        assert_eq!(
-            rows(
-                b"a@good.example OK\na@good.example, allow\n!a@good.example\nb@bad.example REJECT"
-            ),
-            ["1 Allow", "2 Allow", "3 Allow", "4 b@bad.example"]
-        );
     }
 }

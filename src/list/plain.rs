@@ -14,46 +14,62 @@
 //! lists nobody, whatever else stands on it.
 
 use super::action::Action;
-use super::vet::{Wildcards, vet};
+use super::out::Out;
+use super::vet::{Wildcards, is_ordinary, vet};
+use super::words::{Nesting, Words};
 use super::{Day, Item, Reason, Row, Skip};
 
-/// Reads one line.
+/// The byte order mark that editors put before UTF-8.
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Reads one line. Generic, and with a way of its own for lines that are nothing but
+/// an entry, since lists of a hundred million lines pass here.
 #[inline]
 pub(super) fn read<F>(line: &[u8], number: u64, sink: &mut F)
 where
     F: FnMut(u64, Row<'_>),
 {
     let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
-    match line {
-        [] => sink(number, Row::Skipped(Skip::Blank)),
-        [b'#' | b';', ..] => sink(number, Row::Skipped(Skip::Comment)),
-        _ => entries(line, &mut |row| sink(number, row)),
+    if is_ordinary(line) && vet(line, Wildcards::Star).is_ok() {
+        sink(number, Row::Item(Item::new(line)));
+    } else {
+        entries(line, &mut Out::new(number, sink));
     }
 }
 
-/// The byte order mark that editors put before UTF-8.
-pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
-
-/// Reads the entries of a line that is neither blank nor a comment.
-fn entries(line: &[u8], sink: &mut dyn FnMut(Row<'_>)) {
-    if !line.iter().any(|b| b" \t,;<(\"!".contains(b)) {
-        return take(Item::new(line), sink);
+/// What a line is on which there is nothing to read: blank, or a comment.
+pub(super) fn nothing(line: &[u8]) -> Skip {
+    if line.is_empty() {
+        Skip::Blank
+    } else {
+        Skip::Comment
     }
-    if let [b'!', rest @ ..] = line {
+}
+
+/// Reads the entries of a trimmed line.
+pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
+    match line {
+        [] | [b'#' | b';', ..] => return out.skip(nothing(line)),
         // `! comment` (adblock), `!friend@good.example` (exim, rbldnsd).
-        let comment = rest.first().is_none_or(u8::is_ascii_whitespace);
-        let skip = if comment { Skip::Comment } else { Skip::Allow };
-        return sink(Row::Skipped(skip));
+        [b'!'] | [b'!', b' ' | b'\t', ..] => return out.skip(Skip::Comment),
+        [b'!', ..] => return out.skip(Skip::Allow),
+        _ => {}
     }
     if Pieces::new(line).any(allows) {
-        return sink(Row::Skipped(Skip::Allow));
+        return out.skip(Skip::Allow);
     }
     let mut pieces = Pieces::new(line);
+    let mut is_blank = true;
     for piece in pieces.by_ref() {
-        read_piece(piece, sink);
+        is_blank = false;
+        read_piece(piece, out);
+    }
+    if is_blank {
+        // Nothing but separators.
+        out.skip(Skip::Blank);
     }
     if let Some(text) = pieces.doubtful {
-        sink(Row::rejected(Reason::Semicolon, text));
+        out.reject(Reason::Semicolon, text);
     }
 }
 
@@ -76,16 +92,16 @@ fn allows(piece: &[u8]) -> bool {
 }
 
 /// Reads what stands between two commas.
-fn read_piece(piece: &[u8], sink: &mut dyn FnMut(Row<'_>)) {
+fn read_piece(piece: &[u8], out: &mut Out<'_>) {
     if piece.contains(&b'<') || piece.contains(&b'(') {
-        return take(Item::new(without_query(piece)), sink);
+        return out.entry(without_query(piece));
     }
     let mut words = Words(piece);
     let Some(first) = words.next() else { return };
     let mut item = Item::new(without_query(first));
     if words.clone().all(|word| word.contains(&b'@')) {
-        take(item, sink);
-        return words.for_each(|word| take(Item::new(without_query(word)), sink));
+        out.entry(item.text);
+        return words.for_each(|word| out.entry(without_query(word)));
     }
     for (place, word) in words.enumerate() {
         let action = Action::of(word).or_else(|| Action::of_score(word));
@@ -93,7 +109,7 @@ fn read_piece(piece: &[u8], sink: &mut dyn FnMut(Row<'_>)) {
             (_, Some(day)) => item.added = Some(day),
             (Some(action), _) if place == 0 => {
                 if let Some(skip) = action.skip() {
-                    return sink(Row::Skipped(skip));
+                    return out.skip(skip);
                 }
                 if Action::of(word).is_some() {
                     // The rest is the text of the reply.
@@ -102,10 +118,10 @@ fn read_piece(piece: &[u8], sink: &mut dyn FnMut(Row<'_>)) {
             }
             // A second number beside a score or a count.
             (Some(_), _) if Action::of(word).is_none() => {}
-            _ => return sink(Row::rejected(Reason::Trailing, piece)),
+            _ => return out.reject(Reason::Trailing, piece),
         }
     }
-    take(item, sink);
+    out.item(item, Wildcards::Star);
 }
 
 /// `mailto:a@b?subject=x` is a link to `a@b`.
@@ -116,42 +132,6 @@ fn without_query(text: &[u8]) -> &[u8] {
     match memchr::memchr(b'?', text) {
         Some(query) if is_link => text.get(..query).unwrap_or(text),
         _ => text,
-    }
-}
-
-/// Hands an item over, unless its text cannot be an entry.
-fn take(item: Item<'_>, sink: &mut dyn FnMut(Row<'_>)) {
-    match vet(item.text, Wildcards::Star) {
-        Ok(()) => sink(Row::Item(item)),
-        Err(reason) => sink(Row::rejected(reason, item.text)),
-    }
-}
-
-/// Follows quotes, brackets and parentheses through a line.
-#[derive(Clone, Copy, Default)]
-struct Nesting {
-    quoted: bool,
-    escaped: bool,
-    angled: bool,
-    depth: u32,
-}
-
-impl Nesting {
-    /// Takes the next byte in; says whether it stands outside of everything.
-    fn step(&mut self, byte: u8) -> bool {
-        let outside = !self.quoted && !self.angled && self.depth == 0;
-        match byte {
-            _ if self.escaped => self.escaped = false,
-            b'\\' => self.escaped = self.quoted || self.depth > 0,
-            b'"' if self.depth == 0 => self.quoted = !self.quoted,
-            _ if self.quoted => {}
-            b'(' => self.depth += 1,
-            b')' => self.depth = self.depth.saturating_sub(1),
-            b'<' if self.depth == 0 => self.angled = true,
-            b'>' if self.depth == 0 => self.angled = false,
-            _ => {}
-        }
-        outside
     }
 }
 
@@ -214,28 +194,5 @@ impl<'a> Iterator for Pieces<'a> {
             }
         }
         None
-    }
-}
-
-/// The words of a piece; white space in quotes divides nothing.
-#[derive(Clone)]
-struct Words<'a>(&'a [u8]);
-
-impl<'a> Iterator for Words<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        let text = self.0.trim_ascii_start();
-        if text.is_empty() {
-            return None;
-        }
-        let mut nesting = Nesting::default();
-        let end = text
-            .iter()
-            .position(|&b| nesting.step(b) && b.is_ascii_whitespace())
-            .unwrap_or(text.len());
-        let (word, rest) = text.split_at(end);
-        self.0 = rest;
-        Some(word)
     }
 }

@@ -15,11 +15,13 @@ use super::Reason;
 pub(super) enum Wildcards {
     /// The star; `?` is an ordinary sign of a local part.
     Star,
+    /// Both, and sets: `[ab]`, `{a,b}`.
+    StarAndQuestionMark,
 }
 
 /// Says why `text` (trimmed, one entry) cannot be an entry, if so.
 pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
-    if text.iter().all(|&b| ORDINARY[usize::from(b)]) {
+    if is_ordinary(text) {
         return ordinary(text);
     }
     if text.contains(&0) {
@@ -40,6 +42,12 @@ pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
         return Err(Reason::Wildcard);
     }
     ordinary(address)
+}
+
+/// Whether all signs of `text` are such as almost all entries are made of.
+#[inline]
+pub(super) fn is_ordinary(text: &[u8]) -> bool {
+    !text.is_empty() && text.iter().all(|&b| ORDINARY[usize::from(b)])
 }
 
 /// The signs that almost all entries are made of and that mean nothing special.
@@ -133,16 +141,18 @@ fn has_inner_wildcard(text: &[u8], wildcards: Wildcards) -> bool {
     };
     let mut in_quotes = false;
     let mut escaped = false;
+    let mut before = 0;
     text.iter().any(|&b| {
+        let before = std::mem::replace(&mut before, b);
         match b {
             _ if escaped => escaped = false,
             b'\\' if in_quotes => escaped = true,
             b'"' => in_quotes = !in_quotes,
-            b'*' if !in_quotes => {
-                return match wildcards {
-                    Wildcards::Star => true,
-                };
-            }
+            _ if in_quotes => {}
+            b'*' => return true,
+            b'?' | b'{' => return wildcards == Wildcards::StarAndQuestionMark,
+            // The bracket of an address literal stands after the `@`.
+            b'[' => return wildcards == Wildcards::StarAndQuestionMark && before != b'@',
             _ => {}
         }
         false

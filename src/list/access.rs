@@ -1,0 +1,160 @@
+//! Access tables of Postfix (access(5)) and Sendmail (source of `makemap`).
+//!
+//! ```text
+//!   key                white space    action
+//!   spam@bad.example                  REJECT listed sender       listed
+//!   bad.example                       550 5.7.1 go away          listed, with its subdomains
+//!   .bad.example                      REJECT                     its subdomains
+//!   spammer@                          DISCARD                    a local part everywhere
+//!   friend@bad.example                OK                         not a listing
+//!   From:bad.example                  ERROR:5.7.1:"550 listed"   Sendmail; only From: or no tag
+//! ```
+//!
+//! In both programs a domain's key answers for its subdomains too (Postfix:
+//! `parent_domain_matches_subdomains` has `smtpd_access_maps` by default; Sendmail:
+//! the rule set `LookUpDomain` goes from parent to parent), so it gives two entries.
+//! A line that starts with white space continues the line before; comments and blank
+//! lines may stand between.
+
+use super::action::Action;
+use super::hosts;
+use super::out::Out;
+use super::words::Words;
+use super::{MAX_LINE, Reason, Skip, plain};
+
+/// Whose table it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    Postfix,
+    Sendmail,
+}
+
+/// The state between lines: a line that may yet be continued.
+#[derive(Debug)]
+pub(super) struct Access {
+    program: Program,
+    logical: Vec<u8>,
+    first_line: u64,
+}
+
+impl Access {
+    pub(super) fn new(program: Program) -> Self {
+        Self {
+            program,
+            logical: Vec::new(),
+            first_line: 0,
+        }
+    }
+
+    /// Reads one line.
+    pub(super) fn read(&mut self, line: &[u8], number: u64, out: &mut Out<'_>) {
+        let line = line.strip_prefix(plain::BOM).unwrap_or(line);
+        let text = line.trim_ascii();
+        if text.is_empty() || text.first() == Some(&b'#') {
+            out.skip(plain::nothing(text));
+        } else if line.first().is_some_and(u8::is_ascii_whitespace) && !self.logical.is_empty() {
+            // An action has a few words; what exceeds a line is only its text.
+            if self.logical.len() + text.len() < MAX_LINE {
+                self.logical.push(b' ');
+                self.logical.extend_from_slice(text);
+            }
+            out.skip(Skip::Comment);
+        } else {
+            self.finish(out);
+            self.logical.extend_from_slice(text);
+            self.first_line = number;
+        }
+    }
+
+    /// Nothing continues the last line any more.
+    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+        if self.logical.is_empty() {
+            return;
+        }
+        let mut words = Words(&self.logical);
+        let key = words.next().unwrap_or_default();
+        let mut out = out.at(self.first_line);
+        match words.next() {
+            None => out.reject(Reason::NoAction, key),
+            Some(action) => match self.program.action(action).skip() {
+                Some(skip) => out.skip(skip),
+                None => self.program.key(key, &mut out),
+            },
+        }
+        self.logical.clear();
+    }
+}
+
+impl Program {
+    /// What the first word of an action does.
+    fn action(self, word: &[u8]) -> Action {
+        match (self, word) {
+            // `ERROR:5.7.1:"550 text"`, `ERROR:"550 text"`, `ERROR:4.2.1:450 later`.
+            (Self::Sendmail, [tag @ .., _]) if starts(tag, b"ERROR:") => {
+                let code = word.iter().find(|b| b.is_ascii_digit());
+                match code {
+                    Some(b'4') => Action::Other,
+                    _ => Action::Block,
+                }
+            }
+            (Self::Sendmail, _) if starts(word, b"DISCARD:") => Action::Block,
+            (_, [class @ b'4'..=b'5', a, b]) if a.is_ascii_digit() && b.is_ascii_digit() => {
+                match class {
+                    b'5' => Action::Block,
+                    _ => Action::Other,
+                }
+            }
+            // Postfix takes an all-numeric action (a time stamp) for OK.
+            (Self::Postfix, digits) if digits.iter().all(u8::is_ascii_digit) => Action::Allow,
+            // Restriction classes and conditions such as `reject_unauth_pipelining`.
+            _ => Action::of(word).unwrap_or(Action::Other),
+        }
+    }
+
+    /// The entries of a key that is refused.
+    fn key(self, key: &[u8], out: &mut Out<'_>) {
+        let key = match self {
+            Self::Postfix => key,
+            Self::Sendmail => match sender_key(key) {
+                Some(key) => key,
+                None => return out.skip(Skip::NotSender),
+            },
+        };
+        let number_or_network = key
+            .iter()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'/'));
+        if number_or_network || hosts::is_nowhere(key).is_some() || key.starts_with(b"[") {
+            // A client's address.
+            out.skip(Skip::NotSender);
+        } else if matches!(key, b"<>" | b"<@>") {
+            // The null sender is nobody's address.
+            out.skip(Skip::NotSender);
+        } else if key.contains(&b'@') || key.starts_with(b".") {
+            out.entry(key);
+        } else {
+            out.tree(key);
+        }
+    }
+}
+
+/// The key of a Sendmail line without its tag; nothing when it is not about senders.
+fn sender_key(key: &[u8]) -> Option<&[u8]> {
+    let Some(colon) = memchr::memchr(b':', key) else {
+        return Some(key);
+    };
+    let (tag, rest) = key.split_at(colon);
+    let is_tag = !tag.is_empty() && tag.iter().all(u8::is_ascii_alphanumeric);
+    if starts(key, b"From:") {
+        rest.get(1..)
+    } else if is_tag {
+        // To:, Connect:, Spam:, GreetPause:, and an address such as IPv6:2001:db8::1.
+        None
+    } else {
+        Some(key)
+    }
+}
+
+fn starts(text: &[u8], prefix: &[u8]) -> bool {
+    text.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}

@@ -1,0 +1,68 @@
+//! Filters of ad blockers, as far as they name domains: `||bad.example^`.
+//!
+//! `||name^` is the domain and all below it, `@@` an exception, a rule with a path or
+//! about page elements nothing for mail. Of the options after `$` only those that
+//! leave the rule whole are accepted; `$badfilter` takes a rule back.
+
+use super::out::Out;
+use super::{Reason, Skip, plain};
+
+/// Options that do not narrow a rule to some requests or clients.
+const HARMLESS: &[&[u8]] = &[
+    b"all",
+    b"document",
+    b"doc",
+    b"important",
+    b"popup",
+    b"third-party",
+    b"3p",
+];
+
+/// Reads one line.
+pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
+    let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
+    match line {
+        [] => out.skip(Skip::Blank),
+        [b'!' | b'#', ..] => out.skip(Skip::Comment),
+        [b'[', ..] => out.skip(Skip::Setting),
+        [b'@', b'@', ..] => out.skip(Skip::Allow),
+        [b'/', ..] => out.reject(Reason::Pattern, line),
+        [b'|', b'|', rule @ ..] => anchored(rule, out),
+        _ if has_element_rule(line) => out.skip(Skip::OtherAction),
+        _ => super::hosts::read(line, out),
+    }
+}
+
+/// Rules about elements of a page: `bad.example##.banner`, `#@#`, `#?#`, `#$#`.
+fn has_element_rule(line: &[u8]) -> bool {
+    [&b"##"[..], b"#@#", b"#?#", b"#$#"]
+        .iter()
+        .any(|sign| memchr::memmem::find(line, sign).is_some())
+}
+
+/// What follows `||`.
+fn anchored(rule: &[u8], out: &mut Out<'_>) {
+    let (name, options) = match memchr::memchr(b'$', rule) {
+        Some(at) => (
+            rule.get(..at).unwrap_or_default(),
+            rule.get(at + 1..).unwrap_or_default(),
+        ),
+        None => (rule, &b""[..]),
+    };
+    let mut options = options.split(|&b| b == b',').filter(|o| !o.is_empty());
+    if options.clone().any(|option| option == b"badfilter") {
+        return out.skip(Skip::Allow);
+    }
+    if !options.all(|option| HARMLESS.contains(&option)) {
+        return out.skip(Skip::OtherAction);
+    }
+    let name = name.strip_suffix(b"|").unwrap_or(name);
+    let name = name.strip_suffix(b"^").unwrap_or(name);
+    if name.contains(&b'/') {
+        return out.reject(Reason::Url, rule);
+    }
+    match name.strip_prefix(b"*.") {
+        Some(_) => out.domain(name),
+        None => out.tree(name),
+    }
+}

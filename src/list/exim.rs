@@ -1,0 +1,92 @@
+//! Exim's `lsearch` and `wildlsearch` files: `key: data`.
+//!
+//! The key ends at a colon or at white space; a key with either stands in double
+//! quotes, which are not part of it, so a local part in need of quotes gets its own
+//! back. A line that starts with white space continues the data. Data is free text,
+//! but a word of allowance in it is believed.
+
+use super::action::Action;
+use super::out::Out;
+use super::words::{Nesting, Words};
+use super::{Reason, Skip, plain};
+
+/// Reads one line.
+pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
+    let line = line.strip_prefix(plain::BOM).unwrap_or(line);
+    let text = line.trim_ascii();
+    if text.is_empty() || text.first() == Some(&b'#') {
+        return out.skip(plain::nothing(text));
+    }
+    if line.first().is_some_and(u8::is_ascii_whitespace) {
+        return out.skip(Skip::Comment);
+    }
+    if text.first() == Some(&b'!') {
+        return out.skip(Skip::Allow);
+    }
+    if text.first() == Some(&b'^') {
+        return out.reject(Reason::Pattern, text);
+    }
+    let (key, data) = match quoted_key(text) {
+        Some((key, data)) => (key, data),
+        None => {
+            let mut nesting = Nesting::default();
+            let end = text
+                .iter()
+                .position(|&b| nesting.step(b) && (b == b':' || b.is_ascii_whitespace()))
+                .unwrap_or(text.len());
+            let (key, data) = text.split_at(end);
+            (key.to_vec(), data)
+        }
+    };
+    let data = data.trim_ascii_start();
+    let data = data.strip_prefix(b":").unwrap_or(data);
+    if Words(data).next().and_then(Action::of) == Some(Action::Allow) {
+        out.skip(Skip::Allow);
+    } else {
+        out.entry(&key);
+    }
+}
+
+/// A key in double quotes as an entry, and what follows it.
+fn quoted_key(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    let inner = text.strip_prefix(b"\"")?;
+    let mut key = Vec::new();
+    let mut bytes = inner.iter().enumerate();
+    while let Some((at, &byte)) = bytes.next() {
+        match byte {
+            b'"' => {
+                let rest = inner.get(at + 1..).unwrap_or_default();
+                // `"a b"@bad.example: data`: quotes of the address itself.
+                if rest.starts_with(b"@") {
+                    return None;
+                }
+                return Some((with_quotes(&key), rest));
+            }
+            b'\\' => key.extend(bytes.next().map(|(_, &escaped)| escaped)),
+            _ => key.push(byte),
+        }
+    }
+    None
+}
+
+/// Puts a local part that needs it in double quotes.
+fn with_quotes(key: &[u8]) -> Vec<u8> {
+    let Some(at) = memchr::memrchr(b'@', key) else {
+        return key.to_vec();
+    };
+    let (local, domain) = key.split_at(at);
+    let needs_quotes = local.iter().any(|b| b" \t:,;<>()[]\"\\@".contains(b));
+    if !needs_quotes || local.starts_with(b"\"") {
+        return key.to_vec();
+    }
+    let mut quoted = vec![b'"'];
+    for &byte in local {
+        if matches!(byte, b'"' | b'\\') {
+            quoted.push(b'\\');
+        }
+        quoted.push(byte);
+    }
+    quoted.push(b'"');
+    quoted.extend_from_slice(domain);
+    quoted
+}

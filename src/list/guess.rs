@@ -1,0 +1,330 @@
+//! Telling a list's format from its first lines.
+//!
+//! Each line is asked what it could only be; the format with most lines wins if at least
+//! half of the lines that say anything agree, else the list is plain. The name of the
+//! file decides only between formats that the content leaves open. Mistakes fall to the
+//! safe side: `plain` knows allowances too, and rejects with a reason what it does not
+//! understand.
+
+use super::action::Action;
+use super::csv::{looks_like_entry, separator};
+use super::headings::Heading;
+use super::hosts::is_nowhere;
+use super::out::before_comment;
+use super::vet::is_ip;
+use super::words::Words;
+use super::{Format, lines, plain};
+
+/// Lines that say something and are looked at. Beyond them lists do not change.
+const LINES: usize = 500;
+
+/// Bytes looked at.
+const HEAD: usize = 256 << 10;
+
+/// The format of a list that begins with `head` (some kilobytes will do).
+/// `file_name` is a hint for what the content leaves open.
+#[must_use]
+pub fn guess(head: &[u8], file_name: &str) -> Format {
+    let head = head.strip_prefix(plain::BOM).unwrap_or(head);
+    // The last line may be cut off.
+    let head = match head.get(..HEAD).unwrap_or(head) {
+        whole if whole.len() == head.len() && head.len() < HEAD => whole,
+        cut => cut
+            .get(..memchr::memrchr(b'\n', cut).unwrap_or(cut.len()))
+            .unwrap_or(cut),
+    };
+    let name = Name::new(file_name);
+    if let Some(json) = json(head) {
+        return json;
+    }
+    let mut votes: Vec<(Format, usize)> = Vec::new();
+    let mut said = 0;
+    for line in lines(head) {
+        if said == LINES {
+            break;
+        }
+        let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
+        let text = line.trim_ascii();
+        if text.is_empty() || (text.first() == Some(&b'#') && !text.starts_with(b"##")) {
+            continue;
+        }
+        let format = match of_line(text, &name) {
+            Some(format) => format,
+            // It may continue the line before it.
+            None if starts_with_space && said > 0 => continue,
+            None if said == 0 && is_heading(text) => return Format::Csv { column: 0 },
+            None => Format::Plain,
+        };
+        // One such line is enough: nothing else has it, and what surrounds it (thousands
+        // of other settings, bare names) says nothing.
+        if matches!(format, Format::SpamAssassin | Format::Rbldnsd) {
+            return format;
+        }
+        said += 1;
+        match votes.iter_mut().find(|(other, _)| *other == format) {
+            Some((_, count)) => *count += 1,
+            None => votes.push((format, 1)),
+        }
+    }
+    votes
+        .into_iter()
+        .filter(|(_, count)| count * 2 >= said)
+        .max_by_key(|(format, count)| (*count, *format != Format::Plain))
+        .map_or(Format::Plain, |(format, _)| format)
+        .or_named(&name)
+}
+
+impl Format {
+    /// The format that the file's name tells where the content left it open.
+    fn or_named(self, name: &Name<'_>) -> Self {
+        match (self, name.extension) {
+            (Self::Plain | Self::Rspamd, _) if name.has("amavis") => Self::Amavis,
+            (Self::Plain, "cf") => Self::SpamAssassin,
+            (Self::Plain, "rbldnsd" | "dnset") => Self::Rbldnsd,
+            (Self::Plain, "zone" | "rpz") => Self::Rpz,
+            (Self::Plain, "map") => Self::Rspamd,
+            (Self::Plain, "pcre") => Self::Patterns,
+            (Self::Plain, "csv" | "tsv") => Self::Csv { column: 0 },
+            (Self::Plain, _) if name.has("lsearch") => Self::Exim,
+            (Self::Plain, _) if name.has("_regex") => Self::Patterns,
+            _ => self,
+        }
+    }
+}
+
+/// What the name of the file says, in lower case and without `.gz` and `.zst`.
+struct Name<'a> {
+    whole: String,
+    extension: &'a str,
+}
+
+impl<'a> Name<'a> {
+    fn new(file_name: &'a str) -> Self {
+        let base = file_name.rsplit('/').next().unwrap_or(file_name);
+        let base = base
+            .strip_suffix(".gz")
+            .or_else(|| base.strip_suffix(".zst"))
+            .unwrap_or(base);
+        Self {
+            whole: base.to_ascii_lowercase(),
+            extension: base.rsplit_once('.').map_or("", |(_, extension)| extension),
+        }
+    }
+
+    fn has(&self, part: &str) -> bool {
+        self.whole.contains(part)
+    }
+}
+
+/// JSON is told by its first sign.
+fn json(head: &[u8]) -> Option<Format> {
+    let text = head.trim_ascii_start();
+    match text.first()? {
+        b'[' if text.get(1..)?.first()?.is_ascii_alphabetic() => None,
+        b'[' => Some(Format::Json),
+        b'{' => {
+            let mut lines = lines(text).map(<[u8]>::trim_ascii);
+            let first = lines.next()?;
+            let one_a_line = first.ends_with(b"}")
+                && lines.all(|line| line.is_empty() || line.starts_with(b"{"));
+            Some(if one_a_line {
+                Format::JsonLines
+            } else {
+                Format::Json
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Whether the first line is the heading of a table.
+fn is_heading(text: &[u8]) -> bool {
+    let separator = separator(text);
+    let mut names = text.split(|&b| b == separator).map(|name| {
+        let name = name.trim_ascii();
+        let name = name.strip_prefix(b"\"").unwrap_or(name);
+        name.strip_suffix(b"\"").unwrap_or(name)
+    });
+    names
+        .clone()
+        .any(|name| matches!(Heading::of(name), Some(Heading::Entry(_))))
+        && !names.any(looks_like_entry)
+}
+
+/// The format that a line can only be of, nothing for a line that may be plain.
+fn of_line(text: &[u8], name: &Name<'_>) -> Option<Format> {
+    if let Some(format) = by_start(text) {
+        return Some(format);
+    }
+    let text = before_comment(text);
+    let mut words = Words(text);
+    let (Some(first), second) = (words.next(), words.next()) else {
+        return None;
+    };
+    let option = first.to_ascii_lowercase();
+    if [
+        &b"blocklist_"[..],
+        b"blacklist_",
+        b"unblocklist_",
+        b"unblacklist_",
+        b"welcomelist_",
+        b"whitelist_",
+    ]
+    .iter()
+    .any(|start| option.starts_with(start))
+        && second.is_some()
+    {
+        return Some(Format::SpamAssassin);
+    }
+    let is_record = |word: &[u8]| {
+        [&b"CNAME"[..], b"SOA", b"NS"]
+            .iter()
+            .any(|kind| kind.eq_ignore_ascii_case(word))
+    };
+    if Words(text)
+        .skip(usize::from(!first.is_empty()))
+        .take(3)
+        .any(is_record)
+        || (is_record(first) && second.is_some())
+    {
+        return Some(Format::Rpz);
+    }
+    if has_tag(first) {
+        return Some(Format::SendmailAccess);
+    }
+    if first.contains(&b',') || text.contains(&b',') && second.is_none_or(|s| !is_action(s)) {
+        return table(text);
+    }
+    let Some(second) = second else {
+        // `bad.example:` and nothing after it.
+        return (text.ends_with(b":")).then_some(Format::Exim);
+    };
+    if is_nowhere(first).is_some() && !is_action(second) {
+        return Some(Format::Hosts);
+    }
+    if first.ends_with(b":") {
+        return Some(Format::Exim);
+    }
+    if second.starts_with(b":") && second.iter().filter(|&&b| b == b':').count() >= 2 {
+        return Some(Format::Rbldnsd);
+    }
+    if let Some(format) = with_action(second, name) {
+        return Some(format);
+    }
+    if text.contains(&b'\t') {
+        return table(text);
+    }
+    if Action::of_score(second).is_some() || is_symbol(second) {
+        return Some(Format::Rspamd);
+    }
+    None
+}
+
+/// Formats whose lines begin as no other's.
+fn by_start(text: &[u8]) -> Option<Format> {
+    match text {
+        [b'|', b'|', ..] | [b'@', b'@', ..] | [b'!', b' ', ..] => Some(Format::Adblock),
+        [b'[', rest @ ..] if rest.first().is_some_and(u8::is_ascii_alphabetic) => {
+            Some(Format::Adblock)
+        }
+        [b'$', ..] => {
+            let is_soa = text.starts_with(b"$SOA") || text.starts_with(b"$NS");
+            Some(if is_soa { Format::Rbldnsd } else { Format::Rpz })
+        }
+        [b':', ..] => Some(Format::Rbldnsd),
+        [b'"', ..] => quoted_table(text),
+        [b'^', ..] => Some(Format::Patterns),
+        [b'/' | b'!', ..] => {
+            let text = text.strip_prefix(b"!").unwrap_or(text);
+            let pattern = text.strip_prefix(b"/")?;
+            let end = memchr::memrchr(b'/', pattern)?;
+            let after = pattern.get(end + 1..)?;
+            let flags = after.split(u8::is_ascii_whitespace).next()?;
+            flags
+                .iter()
+                .all(u8::is_ascii_alphabetic)
+                .then_some(Format::Patterns)
+        }
+        b"endif" => Some(Format::Patterns),
+        _ if text.starts_with(b"if /") || text.starts_with(b"if !/") => Some(Format::Patterns),
+        _ => {
+            let (option, value) = text.split_at(memchr::memchr(b'=', text)?);
+            let is_option = matches!(option.trim_ascii(), b"address" | b"server" | b"local");
+            (is_option && value.get(1..)?.trim_ascii_start().starts_with(b"/"))
+                .then_some(Format::Dnsmasq)
+        }
+    }
+}
+
+/// `"spam@bad.example","12"`: a quoted field, then a separator. `"a b"@bad.example` and
+/// `"Name" <spam@bad.example>` are not.
+fn quoted_table(text: &[u8]) -> Option<Format> {
+    let mut quoted = false;
+    let close = text.iter().position(|&b| {
+        let was = quoted;
+        quoted ^= b == b'"';
+        was && !quoted
+    })?;
+    matches!(text.get(close + 1), Some(b',' | b';' | b'\t')).then_some(Format::Csv { column: 0 })
+}
+
+/// Whether a line with separators is a row of a table rather than several entries.
+fn table(text: &[u8]) -> Option<Format> {
+    let separator = separator(text);
+    let mut fields = text
+        .split(|&b| b == separator)
+        .map(<[u8]>::trim_ascii)
+        .filter(|field| !field.is_empty());
+    let first = fields.next()?;
+    let data = fields.any(|field| !looks_like_entry(field) && !field.contains(&b'<'));
+    (data || text.ends_with(b",") || separator == b'\t')
+        .then_some(Format::Csv { column: 0 })
+        .filter(|_| !first.contains(&b'<'))
+}
+
+/// `From:`, `To:`, `Connect:`, `Spam:` before the key.
+fn has_tag(word: &[u8]) -> bool {
+    [&b"From:"[..], b"To:", b"Connect:", b"Spam:"]
+        .iter()
+        .any(|tag| {
+            word.len() > tag.len()
+                && word
+                    .get(..tag.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(tag))
+        })
+}
+
+/// Whether a word is an action of an access table.
+fn is_action(word: &[u8]) -> bool {
+    let is_code = matches!(word, [b'4' | b'5', a, b] if a.is_ascii_digit() && b.is_ascii_digit());
+    Action::of(word).is_some() || is_code
+}
+
+/// An access table, and whose.
+fn with_action(word: &[u8], name: &Name<'_>) -> Option<Format> {
+    let starts = |prefix: &[u8]| {
+        word.get(..prefix.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    };
+    if starts(b"ERROR:") || starts(b"DISCARD:") || starts(b"QUARANTINE:") || starts(b"RELAY") {
+        return Some(Format::SendmailAccess);
+    }
+    if !is_action(word) && !starts(b"reject_") && !starts(b"check_") && !starts(b"permit_") {
+        return None;
+    }
+    Some(if name.has("sendmail") || name.whole == "access" {
+        Format::SendmailAccess
+    } else {
+        Format::PostfixAccess
+    })
+}
+
+/// A symbol of rspamd, perhaps with a score: `BAD_SENDER:5.0`.
+fn is_symbol(word: &[u8]) -> bool {
+    let symbol = word.split(|&b| b == b':').next().unwrap_or_default();
+    symbol.contains(&b'_')
+        && symbol
+            .iter()
+            .all(|&b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+        && !is_ip(word)
+}

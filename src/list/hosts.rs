@@ -1,0 +1,69 @@
+//! Hosts files: `0.0.0.0 bad.example other.example # why`.
+//!
+//! A name is listed when its address leads nowhere (`0.0.0.0`, `::`, loopback). A
+//! name with a real address is a host of somebody's network, not a listing.
+
+use std::net::IpAddr;
+
+use super::out::{Out, before_comment};
+use super::words::Words;
+use super::{Skip, plain};
+
+/// Names that hosts files give to the machine itself.
+const OWN_NAMES: &[&str] = &[
+    "0.0.0.0",
+    "broadcasthost",
+    "ip6-allhosts",
+    "ip6-allnodes",
+    "ip6-allrouters",
+    "ip6-localhost",
+    "ip6-localnet",
+    "ip6-loopback",
+    "ip6-mcastprefix",
+    "local",
+    "localhost",
+    "localhost.localdomain",
+    "localhost4",
+    "localhost6",
+];
+
+/// Reads one line.
+pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
+    let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
+    let text = before_comment(line);
+    let mut words = Words(text);
+    let Some(first) = words.next() else {
+        return out.skip(plain::nothing(line));
+    };
+    match is_nowhere(first) {
+        // Lists made from several sources have bare names between the others.
+        None => plain::entries(text, out),
+        Some(false) => out.skip(Skip::OtherAction),
+        Some(true) => {
+            if words.clone().next().is_none() {
+                out.skip(Skip::Setting);
+            }
+            for name in words {
+                if OWN_NAMES
+                    .iter()
+                    .any(|own| own.as_bytes().eq_ignore_ascii_case(name))
+                {
+                    out.skip(Skip::Setting);
+                } else {
+                    out.domain(name);
+                }
+            }
+        }
+    }
+}
+
+/// Whether an IP address leads nowhere; nothing when it is none.
+pub(super) fn is_nowhere(text: &[u8]) -> Option<bool> {
+    // `fe80::1%lo0`: the zone is not part of the address.
+    let text = text.split(|&b| b == b'%').next()?;
+    let address: IpAddr = std::str::from_utf8(text).ok()?.parse().ok()?;
+    Some(match address {
+        IpAddr::V4(v4) => v4.is_unspecified() || v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_unspecified() || v6.is_loopback(),
+    })
+}

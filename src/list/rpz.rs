@@ -1,0 +1,142 @@
+//! Response policy zones: a DNS zone file whose names are what a resolver refuses.
+//!
+//! ```text
+//!   $ORIGIN rpz.example.
+//!   @                        SOA localhost. root.localhost. ( 1 1h 15m 30d 2h )
+//!   bad.example              CNAME .               no such domain: listed
+//!   *.bad.example            CNAME *.              no data: its subdomains are listed
+//!   bad2.example             CNAME rpz-drop.       no answer: listed
+//!   good.example             CNAME rpz-passthru.   allowance
+//!   32.1.2.0.192.rpz-ip      CNAME .               about addresses, not about names
+//! ```
+//!
+//! Names are relative to the zone, or absolute and below it. A record that leads
+//! somewhere else (a walled garden, an address) changes an answer and refuses nothing.
+//! RFC 1035 section 5 for the file, draft-vixie-dnsop-dns-rpz for the policy.
+
+use super::out::Out;
+use super::words::Words;
+use super::{Reason, Skip, plain};
+
+/// The state between lines.
+#[derive(Debug, Default)]
+pub(super) struct Rpz {
+    /// The zone's name with a dot at both ends (`.rpz.example.`), once known.
+    zone: Vec<u8>,
+    /// What `$ORIGIN` said last, in the same form.
+    origin: Vec<u8>,
+    /// The last owner: a line that starts with white space has the same.
+    owner: Vec<u8>,
+    /// Parentheses open: the record goes on in the next line.
+    depth: usize,
+}
+
+/// Record types and what else may stand before the type.
+const CLASSES: &[&[u8]] = &[b"IN", b"CH", b"HS"];
+
+impl Rpz {
+    /// Reads one line.
+    pub(super) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
+        let line = line.strip_prefix(plain::BOM).unwrap_or(line);
+        let text = before_semicolon(line);
+        if text.trim_ascii().is_empty() {
+            return out.skip(plain::nothing(line.trim_ascii()));
+        }
+        let inside = self.depth > 0;
+        self.depth = text.iter().fold(self.depth, |depth, b| match b {
+            b'(' => depth.saturating_add(1),
+            b')' => depth.saturating_sub(1),
+            _ => depth,
+        });
+        if inside {
+            return out.skip(Skip::Setting);
+        }
+        let mut words = Words(text);
+        if text.first() == Some(&b'$') {
+            if words
+                .next()
+                .is_some_and(|w| w.eq_ignore_ascii_case(b"$ORIGIN"))
+            {
+                self.origin = self.absolute(words.next().unwrap_or_default());
+            }
+            return out.skip(Skip::Setting);
+        }
+        if !text.first().is_some_and(u8::is_ascii_whitespace) {
+            self.owner.clear();
+            self.owner
+                .extend(words.next().unwrap_or_default().to_ascii_lowercase());
+        }
+        let kind = words.by_ref().find(|word| {
+            let is_time = word.first().is_some_and(u8::is_ascii_digit);
+            !is_time && !CLASSES.iter().any(|class| class.eq_ignore_ascii_case(word))
+        });
+        match kind.unwrap_or_default().to_ascii_uppercase().as_slice() {
+            b"SOA" => {
+                self.zone = match self.owner.as_slice() {
+                    b"@" => self.origin.clone(),
+                    owner => self.absolute(owner),
+                };
+                out.skip(Skip::Setting);
+            }
+            b"CNAME" => self.rule(words.next().unwrap_or_default(), out),
+            b"A" | b"AAAA" | b"MX" => out.skip(Skip::OtherAction),
+            _ => out.skip(Skip::Setting),
+        }
+    }
+
+    /// A name of the file as `.name.`, as far as the origin is known.
+    fn absolute(&self, name: &[u8]) -> Vec<u8> {
+        let mut absolute = vec![b'.'];
+        absolute.extend(name.to_ascii_lowercase());
+        if !name.ends_with(b".") {
+            let origin: &[u8] = if self.origin.is_empty() {
+                b"."
+            } else {
+                &self.origin
+            };
+            absolute.extend_from_slice(origin);
+        }
+        absolute
+    }
+
+    /// A CNAME record of the last owner.
+    fn rule(&self, target: &[u8], out: &mut Out<'_>) {
+        match target.to_ascii_lowercase().as_slice() {
+            b"." | b"*." | b"rpz-drop." => {}
+            b"rpz-passthru." => return out.skip(Skip::Allow),
+            // An older way to write the same.
+            target if self.absolute(target) == self.absolute(&self.owner) => {
+                return out.skip(Skip::Allow);
+            }
+            _ => return out.skip(Skip::OtherAction),
+        }
+        let owner = self.absolute(&self.owner);
+        let is_absolute = self.owner.ends_with(b".");
+        let name = match owner.strip_suffix(self.zone.as_slice()) {
+            Some(name) if !self.zone.is_empty() && self.zone != b"." => name,
+            // Without a zone's name a relative owner is all of it.
+            _ if !is_absolute => owner.strip_suffix(b".").unwrap_or(&owner),
+            _ => return out.reject(Reason::ZoneUnknown, &self.owner),
+        };
+        let name = name.strip_prefix(b".").unwrap_or(name);
+        let label = name.rsplit(|&b| b == b'.').next().unwrap_or_default();
+        if matches!(
+            label,
+            b"rpz-ip" | b"rpz-client-ip" | b"rpz-nsip" | b"rpz-nsdname"
+        ) {
+            out.skip(Skip::NotSender);
+        } else {
+            out.domain(name);
+        }
+    }
+}
+
+/// The text of a line before its comment.
+fn before_semicolon(line: &[u8]) -> &[u8] {
+    let mut quoted = false;
+    let end = line.iter().position(|&b| {
+        quoted ^= b == b'"';
+        b == b';' && !quoted
+    });
+    line.get(..end.unwrap_or(line.len())).unwrap_or(line)
+}

@@ -1,0 +1,50 @@
+//! Maps of rspamd and amavis: an entry, then perhaps a score or a symbol.
+//!
+//! ```text
+//!   spam@bad.example                     rspamd: listed
+//!   spam2@bad.example   5.0              a positive score is bad
+//!   spam3@bad.example   SYMBOL:5.0       rspamd: a symbol, perhaps with a score
+//!   friend@good.example -5.0             a negative score is an allowance
+//!   .bad.example        3.0              amavis: the domain and all below it
+//!   /^spam\d+@/i        5.0              an expression: cannot be looked up
+//!   spam?@bad.example                    a glob of rspamd: neither can this
+//! ```
+//!
+//! rspamd gives a leading dot no meaning of its own; it is read as elsewhere, as the
+//! subdomains only.
+
+use super::action::Action;
+use super::out::{Out, before_comment};
+use super::vet::Wildcards;
+use super::words::Words;
+use super::{Item, Skip, plain};
+
+/// Whose map it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    Rspamd,
+    Amavis,
+}
+
+/// Reads one line.
+pub(super) fn read(program: Program, line: &[u8], out: &mut Out<'_>) {
+    let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
+    let mut words = Words(before_comment(line));
+    let Some(key) = words.next() else {
+        return out.skip(plain::nothing(line));
+    };
+    if key.first() == Some(&b'!') {
+        return out.skip(Skip::Allow);
+    }
+    if let Some(value) = words.next() {
+        let score = value.rsplit(|&b| b == b':').next().unwrap_or_default();
+        let action = Action::of_score(score).or_else(|| Action::of(value));
+        if let Some(skip) = action.and_then(Action::skip) {
+            return out.skip(skip);
+        }
+    }
+    match (program, key) {
+        (Program::Amavis, [b'.', domain @ ..]) if !domain.is_empty() => out.tree(domain),
+        _ => out.item(Item::new(key), Wildcards::StarAndQuestionMark),
+    }
+}
