@@ -15,6 +15,7 @@
 //! and `daemon` touches a file.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod daemon;
 pub mod filter;
 pub mod list;

@@ -1,0 +1,188 @@
+//! The domain of an address in its one form.
+//!
+//! | written | form |
+//! |---|---|
+//! | `Example.COM.` | `example.com` |
+//! | `BÜCHER.example`, `xn--bcher-kva.example`, `ｂücher。example` | `xn--bcher-kva.example` |
+//! | `[192.000.2.1]`, `[IPv6:2001:DB8:0::1]` | `[192.0.2.1]`, `[ipv6:2001:db8::1]` |
+//! | `a..example`, `xn--0.example`, bytes that are no UTF-8 | lower case, else as they are |
+//!
+//! Labels are mapped one by one (UTS 46, non-transitional): a label that IDNA
+//! refuses stays what it is and does not keep its neighbours from being understood, so
+//! that `x@xn--0.ｌｉｓｔｅｄ.example` is still under `.listed.example`.
+//!
+//! A character that would mean something to the reader of an address stands behind
+//! a backslash. No such domain exists; the text must only not be mistaken for another.
+
+use std::net::Ipv6Addr;
+
+use idna::uts46::{AsciiDenyList, Hyphens, Uts46};
+
+use super::unicode::{Fold, fold};
+
+/// What the reader of an address takes for something else than a letter; a `*` is
+/// the reader of an entry's.
+const SPECIAL: &str = "()<>[]:;@\\,\"*";
+
+/// What a mapped label must not turn out to contain.
+const REFUSED: AsciiDenyList = AsciiDenyList::new(true, SPECIAL);
+
+/// The stops that UTS 46 section 2.3 divides labels at, beside `.`: all of three bytes.
+const WIDE_STOPS: [char; 3] = ['\u{3002}', '\u{FF0E}', '\u{FF61}'];
+
+/// Appends the one form of a domain, as [`super::parse::domain`] gives it, to `out`.
+pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let content = trimmed(content);
+    if let Some(literal) = content
+        .strip_prefix(b"[")
+        .and_then(|rest| rest.strip_suffix(b"]"))
+        && write_literal(literal, out)
+    {
+        return;
+    }
+    if content.is_ascii() {
+        // IDNA would do no more: an A-label that it accepts is its own form, in lower
+        // case, and one that it refuses is kept.
+        content.iter().for_each(|&byte| push(byte, out));
+        return;
+    }
+    let mut rest = content;
+    loop {
+        let (label, stop) = next_label(rest);
+        write_label(label, out);
+        if stop == 0 {
+            break;
+        }
+        out.push(b'.');
+        rest = &rest[label.len() + stop..];
+    }
+    // A mapped label may end in a stop of its own (U+2024 is one).
+    let end = start + trimmed(&out[start..]).len();
+    out.truncate(end);
+}
+
+/// Without the one final stop, and without what separates addresses.
+fn trimmed(mut content: &[u8]) -> &[u8] {
+    loop {
+        let before = content.len();
+        while let [rest @ .., b',' | b';' | b'>' | b')'] = content {
+            content = rest;
+        }
+        let stop = final_stop(content);
+        if stop > 0 && final_stop(&content[..content.len() - stop]) == 0 {
+            content = &content[..content.len() - stop];
+        }
+        if content.len() == before {
+            return content;
+        }
+    }
+}
+
+/// How many bytes long the stop is that the content ends with.
+fn final_stop(content: &[u8]) -> usize {
+    match content {
+        [.., b'.'] => 1,
+        [.., a, b, c] if is_wide_stop(&[*a, *b, *c]) => 3,
+        _ => 0,
+    }
+}
+
+fn is_wide_stop(bytes: &[u8]) -> bool {
+    WIDE_STOPS
+        .iter()
+        .any(|stop| stop.encode_utf8(&mut [0; 4]).as_bytes() == bytes)
+}
+
+/// The first label, and the length of the stop behind it (0 at the end).
+fn next_label(content: &[u8]) -> (&[u8], usize) {
+    for (at, &byte) in content.iter().enumerate() {
+        if byte == b'.' {
+            return (&content[..at], 1);
+        }
+        if byte >= 0xE3 && content.get(at..at + 3).is_some_and(is_wide_stop) {
+            return (&content[..at], 3);
+        }
+    }
+    (content, 0)
+}
+
+fn write_label(label: &[u8], out: &mut Vec<u8>) {
+    if label.is_ascii() {
+        label.iter().for_each(|&byte| push(byte, out));
+        return;
+    }
+    if let Some(mapped) = to_ascii(label) {
+        out.extend_from_slice(mapped.as_bytes());
+        return;
+    }
+    // Joiners are allowed in some scripts; where they are not, nobody sees them.
+    let mut plain = Vec::with_capacity(label.len());
+    for &byte in label {
+        super::parse::push_visible(&mut plain, 0, byte, false);
+    }
+    if let Some(mapped) = to_ascii(&plain) {
+        out.extend_from_slice(mapped.as_bytes());
+        return;
+    }
+    // What IDNA refuses in one case it may take in the other.
+    let mut folded = Vec::with_capacity(plain.len());
+    fold(&plain, Fold::Label, &mut folded);
+    match to_ascii(&folded) {
+        Some(mapped) => out.extend_from_slice(mapped.as_bytes()),
+        None => folded.iter().for_each(|&byte| push(byte, out)),
+    }
+}
+
+/// One label by UTS 46, if it is one. Longer labels than 1,000 code points are
+/// refused by the crate before they cost more than linear time.
+fn to_ascii(label: &[u8]) -> Option<std::borrow::Cow<'_, str>> {
+    Uts46::new()
+        .to_ascii(
+            label,
+            REFUSED,
+            Hyphens::Allow,
+            idna::uts46::DnsLength::Ignore,
+        )
+        .ok()
+}
+
+fn push(byte: u8, out: &mut Vec<u8>) {
+    if SPECIAL.as_bytes().contains(&byte) {
+        out.push(b'\\');
+    }
+    out.push(byte.to_ascii_lowercase());
+}
+
+/// Appends an IPv4 or IPv6 literal in its one form (RFC 5321 section 4.1.3, RFC
+/// 5952); false if it is neither.
+fn write_literal(inside: &[u8], out: &mut Vec<u8>) -> bool {
+    let text = std::str::from_utf8(inside).unwrap_or_default();
+    let form = match text.split_at_checked(5) {
+        Some((tag, rest)) if tag.eq_ignore_ascii_case("ipv6:") => rest
+            .parse::<Ipv6Addr>()
+            .map(|address| format!("[ipv6:{address}]"))
+            .ok(),
+        _ => dotted(text)
+            .map(|[a, b, c, d]| format!("[{a}.{b}.{c}.{d}]"))
+            .or_else(|| Some(format!("[ipv6:{}]", text.parse::<Ipv6Addr>().ok()?))),
+    };
+    let Some(form) = form else { return false };
+    out.extend_from_slice(form.as_bytes());
+    true
+}
+
+/// Four numbers of one to three digits. `Ipv4Addr` refuses leading zeros, which RFC 5321 allows.
+fn dotted(text: &str) -> Option<[u8; 4]> {
+    let mut numbers = text.split('.').map(|number| {
+        let plain = (1..=3).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());
+        plain.then(|| number.parse().ok()).flatten()
+    });
+    let four = [
+        numbers.next()??,
+        numbers.next()??,
+        numbers.next()??,
+        numbers.next()??,
+    ];
+    numbers.next().is_none().then_some(four)
+}

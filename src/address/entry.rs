@@ -1,0 +1,203 @@
+//! What a list names.
+//!
+//! | written | kind | canonical text |
+//! |---|---|---|
+//! | `a@b`, `Name <a@b>`, `mailto:a@b` | mailbox | `a@b` |
+//! | `a@`, `a@*` | local part | `a@` |
+//! | `@b`, `b`, `*@b` | domain | `@b` |
+//! | `.b`, `*.b`, `*@*.b`, `*@.b`, `@*.b` | subtree: what is under b, not b itself | `.b` |
+//!
+//! The four kinds of text cannot be mistaken for one another, so that one hash of the
+//! text is the key of the entry.
+
+use super::parse::{self, Parts};
+use super::{Canonical, MAX_DOMAIN_BYTES, ParseError, Rules, canonical};
+
+/// What an entry names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// One mailbox: `a@b`.
+    Mailbox = 0,
+    /// A local part at every domain: `a@`.
+    LocalPart = 1,
+    /// Every mailbox of one domain: `@b`.
+    Domain = 2,
+    /// Every mailbox of every domain under one, itself not: `.b`.
+    Subtree = 3,
+}
+
+impl Kind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 4] = [Self::Mailbox, Self::LocalPart, Self::Domain, Self::Subtree];
+
+    /// As it is shown to people and in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Mailbox => "mailbox",
+            Self::LocalPart => "local-part",
+            Self::Domain => "domain",
+            Self::Subtree => "subtree",
+        }
+    }
+}
+
+/// A set of [`Kind`]s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// None of them.
+    pub const EMPTY: Self = Self(0);
+    /// All of them.
+    pub const ALL: Self = Self(0b1111);
+
+    /// Is `kind` in the set?
+    #[must_use]
+    pub fn contains(self, kind: Kind) -> bool {
+        self.0 & 1 << kind as u8 != 0
+    }
+
+    /// Puts `kind` into the set.
+    pub fn insert(&mut self, kind: Kind) {
+        self.0 |= 1 << kind as u8;
+    }
+
+    /// As one byte of the filter file: bit n is the kind of number n.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set that [`Self::bits`] wrote; `None` when a bit is set that no kind has.
+    #[must_use]
+    pub fn from_bits(bits: u8) -> Option<Self> {
+        (bits & !Self::ALL.0 == 0).then_some(Self(bits))
+    }
+}
+
+impl FromIterator<Kind> for Kinds {
+    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+        let mut set = Self::EMPTY;
+        kinds.into_iter().for_each(|kind| set.insert(kind));
+        set
+    }
+}
+
+/// One entry of a list in canonical text. Reusable as [`Canonical`] is.
+///
+/// ```
+/// use blocklist_milter::address::{Entry, Kind, Rules};
+/// let entry = Entry::parse(b"*@*.Example.COM", Rules::default())?;
+/// assert_eq!((entry.kind(), entry.as_bytes()), (Kind::Subtree, &b".example.com"[..]));
+/// # Ok::<(), blocklist_milter::address::ParseError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Entry {
+    kind: Kind,
+    mailbox: Canonical,
+    /// The text of an entry that is no mailbox.
+    other: Vec<u8>,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Entry {
+    /// Holds nothing yet; `as_bytes` is empty.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            kind: Kind::Mailbox,
+            mailbox: Canonical::new(),
+            other: Vec::new(),
+        }
+    }
+
+    /// Reads one entry, as a list may write it.
+    ///
+    /// # Errors
+    /// When the bytes name nothing that can be listed; `self` then holds nothing of use.
+    pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
+        let Parts { local, domain } = parse::split(written)?;
+        self.other.clear();
+        self.kind = match (trimmed(local), domain.map(trimmed)) {
+            (b"" | b"*", Some(b"" | b"*")) | (b"*", None) => return Err(ParseError::Everything),
+            (b"" | b"*", Some(domain)) => self.read_domain(domain, false)?,
+            (domain, None) => self.read_domain(domain, true)?,
+            (local, Some(b"" | b"*")) => {
+                if !canonical::local_entry(local, rules, &mut self.other) {
+                    return Err(ParseError::Empty);
+                }
+                self.other.push(b'@');
+                Kind::LocalPart
+            }
+            (_, Some(domain)) if domain.starts_with(b"*") => return Err(ParseError::Wildcard),
+            _ => {
+                self.mailbox.read(written, rules)?;
+                Kind::Mailbox
+            }
+        };
+        Ok(())
+    }
+
+    /// Reads one entry into a new one.
+    ///
+    /// # Errors
+    /// When the bytes name nothing that can be listed.
+    pub fn parse(written: &[u8], rules: Rules) -> Result<Self, ParseError> {
+        let mut entry = Self::new();
+        entry.read(written, rules)?;
+        Ok(entry)
+    }
+
+    /// What it names.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Its canonical text: `a@b`, `a@`, `@b` or `.b`.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        match self.kind {
+            Kind::Mailbox => self.mailbox.as_bytes(),
+            Kind::LocalPart | Kind::Domain | Kind::Subtree => &self.other,
+        }
+    }
+
+    fn read_domain(&mut self, written: &[u8], bare: bool) -> Result<Kind, ParseError> {
+        let (kind, below) = match written {
+            [b'*', b'.', rest @ ..] | [b'.', rest @ ..] => (Kind::Subtree, rest),
+            _ => (Kind::Domain, written),
+        };
+        self.other
+            .push(if kind == Kind::Subtree { b'.' } else { b'@' });
+        canonical::domain_entry(below, &mut self.other);
+        let domain = &self.other[1..];
+        if domain.is_empty() {
+            return Err(ParseError::Everything);
+        }
+        if domain.len() > MAX_DOMAIN_BYTES {
+            return Err(ParseError::TooLong {
+                got: domain.len(),
+                most: MAX_DOMAIN_BYTES,
+            });
+        }
+        if domain.contains(&b'*') {
+            return Err(ParseError::Wildcard);
+        }
+        if bare && kind == Kind::Domain && !domain.contains(&b'.') && !domain.starts_with(b"[") {
+            return Err(ParseError::NoDomain);
+        }
+        Ok(kind)
+    }
+}
+
+fn trimmed(raw: &[u8]) -> &[u8] {
+    raw.trim_ascii()
+}

@@ -1,0 +1,37 @@
+//! Outside bytes as a log or a terminal may show them.
+
+use std::fmt::{self, Display, Formatter, Write as _};
+
+use super::unicode::is_invisible;
+
+/// Shows bytes from outside: printable UTF-8 as it is, all else (controls, line
+/// ends, invisible and bidirectional code points, bytes that are not UTF-8)
+/// as `\u{200b}` or `\xff`. One line always, and nothing a terminal obeys.
+///
+/// ```
+/// use blocklist_milter::address::escaped;
+/// assert_eq!(escaped(b"a\n\xFF@\xC3\xA9.example").to_string(), "a\\u{a}\\xff@é.example");
+/// ```
+pub fn escaped(bytes: &[u8]) -> impl Display {
+    Escaped(bytes)
+}
+
+struct Escaped<'a>(&'a [u8]);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for c in chunk.valid().chars() {
+                if is_invisible(c) || (c != ' ' && c.is_whitespace()) {
+                    write!(f, "{}", c.escape_unicode())?;
+                } else {
+                    f.write_char(c)?;
+                }
+            }
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! What of Unicode the canonical form needs: which code points cannot be seen,
+//! and the one lower case of a text.
+//!
+//! All of it works on bytes: the valid UTF-8 in them is text, any other byte is
+//! left where it is.
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
+
+/// The `Default_Ignorable_Code_Point` set of Unicode 16 (DerivedCoreProperties.txt),
+/// as inclusive ranges in order: soft hyphen, zero-width and bidirectional marks,
+/// fillers, variation selectors, the byte order mark, tags. Then the three
+/// interlinear marks (U+FFF9..FFFB), which are as invisible.
+const IGNORABLE: [(u32, u32); 17] = [
+    (0x00AD, 0x00AD),
+    (0x034F, 0x034F),
+    (0x061C, 0x061C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x202A, 0x202E),
+    (0x2060, 0x206F),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFFB),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+];
+
+/// Is this a code point that nobody sees and no two mailboxes differ by: a
+/// control or a default-ignorable one? Tab counts: who takes it for white space asks first.
+pub(super) fn is_invisible(c: char) -> bool {
+    let code = u32::from(c);
+    c.is_control()
+        || IGNORABLE
+            .binary_search_by(|&(first, last)| {
+                if last < code {
+                    std::cmp::Ordering::Less
+                } else if first > code {
+                    std::cmp::Ordering::Greater
+                } else {
+                    std::cmp::Ordering::Equal
+                }
+            })
+            .is_ok()
+}
+
+/// Zero-width joiner and non-joiner. IDNA 2008 allows them inside some scripts,
+/// where they divide one domain from another (RFC 5892 appendix A).
+pub(super) fn is_joiner(c: char) -> bool {
+    matches!(c, '\u{200C}' | '\u{200D}')
+}
+
+/// The code point that the bytes begin with, if they begin with a valid one.
+pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
+    let length = match bytes.first()? {
+        0..0x80 => 1,
+        0xC2..0xE0 => 2,
+        0xE0..0xF0 => 3,
+        0xF0..0xF5 => 4,
+        _ => return None,
+    };
+    std::str::from_utf8(bytes.get(..length)?)
+        .ok()?
+        .chars()
+        .next()
+}
+
+/// The code point that the bytes end with, if they end with a valid one.
+pub(super) fn last_char(bytes: &[u8]) -> Option<char> {
+    let start = bytes.iter().rposition(|&byte| byte & 0xC0 != 0x80)?;
+    let c = first_char(&bytes[start..])?;
+    (c.len_utf8() == bytes.len() - start).then_some(c)
+}
+
+/// How the local part of an address or a label of a domain is made equal to its other spellings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fold {
+    /// NFC and lower case; a Greek sigma at the end of a word becomes the final one.
+    Word,
+    /// The same in NFKC.
+    CompatibleWord,
+    /// NFC and lower case, letter by letter, as UTS 46 does in a domain.
+    Label,
+}
+
+/// Appends the folded form of `text` to `out`. Folding it again changes nothing.
+pub(super) fn fold(text: &[u8], how: Fold, out: &mut Vec<u8>) {
+    if text.is_ascii() {
+        out.extend(text.iter().map(u8::to_ascii_lowercase));
+        return;
+    }
+    for chunk in text.utf8_chunks() {
+        fold_str(chunk.valid(), how, out);
+        out.extend_from_slice(chunk.invalid());
+    }
+}
+
+fn fold_str(text: &str, how: Fold, out: &mut Vec<u8>) {
+    // Lower case may leave a text that is not normal any more, and a text that is
+    // not normal has no dependable lower case; hence both sides.
+    let normal = normalized(text, how);
+    let lower = match how {
+        // Word by word: else the full stop of "ΝΙΚΟΣ.Α", which Unicode passes over
+        // when it looks for the end of the word, would decide about the sigma.
+        Fold::Word | Fold::CompatibleWord => normal
+            .split_inclusive(|c: char| c.is_ascii_punctuation())
+            .map(str::to_lowercase)
+            .collect::<String>(),
+        Fold::Label => normal.chars().flat_map(char::to_lowercase).collect(),
+    };
+    out.extend_from_slice(normalized(&lower, how).as_bytes());
+}
+
+fn normalized(text: &str, how: Fold) -> std::borrow::Cow<'_, str> {
+    match how {
+        Fold::CompatibleWord => text.nfkc().collect::<String>().into(),
+        Fold::Word | Fold::Label => match is_nfc_quick(text.chars()) {
+            IsNormalized::Yes => text.into(),
+            IsNormalized::No | IsNormalized::Maybe => text.nfc().collect::<String>().into(),
+        },
+    }
+}
