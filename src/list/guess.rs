@@ -231,8 +231,10 @@ fn by_start(text: &[u8]) -> Option<Format> {
             let is_soa = text.starts_with(b"$SOA") || text.starts_with(b"$NS");
             Some(if is_soa { Format::Rbldnsd } else { Format::Rpz })
         }
-        [b':', ..] => Some(Format::Rbldnsd),
+        // `:127.0.0.2:listed` or `:2:listed`; `::1` is an address of a hosts file.
+        [b':', b'0'..=b'9', ..] => Some(Format::Rbldnsd),
         [b'"', ..] => quoted_table(text),
+        [b'^', ..] if memchr::memmem::find(text, b": ").is_some() => Some(Format::Exim),
         [b'^', ..] => Some(Format::Patterns),
         [b'/' | b'!', ..] => {
             let text = text.strip_prefix(b"!").unwrap_or(text);

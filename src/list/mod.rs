@@ -204,7 +204,7 @@ impl fmt::Display for Reason {
             ),
             Self::Hash(name) => write!(
                 f,
-                "a {name} hash instead of an address; the address cannot be got back from it"
+                "{name} hash in place of an address; the address cannot be got back from it"
             ),
             Self::TooLong => write!(f, "longer than {MAX_LINE} bytes"),
             Self::Nul => f.write_str("a NUL byte; is this a text file in UTF-8?"),
