@@ -1,6 +1,4 @@
-//! Filter files: what is written is what is read, in memory and from disk; damage
-//! anywhere is noticed; nobody sees half a file.
-
+//! Filter files: what is written is what is read, in memory and from disk.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -8,150 +6,18 @@
 )]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Filter, Header, Load, Record, Shape, Source, Spec, Writer,
-    encode_page,
+    Aside, EncodedPage, Filter, Load, Record, Writer, encode_keys, page, sizing,
 };
+use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
-/// Keys that look random and are the same each time.
-fn key(i: u64) -> u64 {
-    XxHash3_64::oneshot_with_seed(0x5eed, &i.to_le_bytes())
-}
+#[path = "support/filters.rs"]
+mod filters;
 
-fn spec(fpr: f64, records: bool) -> Spec {
-    Spec {
-        name: "spammers".to_owned(),
-        generation: 7,
-        built: 1_790_000_000,
-        seed: 0x0123_4567_89ab_cdef,
-        rules_version: 1,
-        rules: 1,
-        kinds: 0b1111,
-        fpr,
-        records,
-        sources: vec![
-            Source {
-                name: "first".to_owned(),
-                file: "lists/first.txt".to_owned(),
-                licence: "CC0-1.0".to_owned(),
-                lines: 100,
-                entries: 90,
-                rejected: 3,
-            },
-            Source {
-                name: "zweite".to_owned(),
-                file: "lists/zwölf.csv".to_owned(),
-                licence: String::new(),
-                lines: 5,
-                entries: 5,
-                rejected: 0,
-            },
-        ],
-    }
-}
-
-/// A record of a key, told by the key.
-fn record(key: u64) -> Record {
-    Record {
-        key,
-        kind: (key % 4) as u8,
-        source: (key >> 8) as u32 % 2,
-        added: 20_000 + (key >> 16) as u16 % 50,
-        expires: (key & 0x700 == 0).then_some(21_000),
-    }
-}
-
-fn records(count: u64) -> Vec<Record> {
-    sorted((0..count).map(|i| record(key(i))).collect())
-}
-
-fn sorted(mut records: Vec<Record>) -> Vec<Record> {
-    records.sort_by_key(|record| record.key);
-    records.dedup_by_key(|record| record.key);
-    records
-}
-
-/// Writes a filter as a compiler would, page by page.
-fn write(path: &Path, spec: Spec, records: &[Record]) -> Result<Header, Error> {
-    let with_records = spec.records;
-    let mut writer = Writer::create(path, spec, records.len() as u64)?;
-    let mut page = EncodedPage::new();
-    for records in by_page(writer.shape(), records) {
-        encode_page(writer.shape(), records, with_records, &mut page);
-        writer.append(std::slice::from_ref(&page))?;
-    }
-    writer.finish()
-}
-
-fn by_page(shape: Shape, records: &[Record]) -> impl Iterator<Item = &[Record]> {
-    let mut rest = records;
-    (0..shape.pages).map(move |number| {
-        let count = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);
-        let (page, after) = rest.split_at(count);
-        rest = after;
-        page
-    })
-}
-
-struct Folder(tempfile::TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().unwrap())
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(self.0.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
-    }
-}
-
-/// Every entry is found, with its record, in memory and from disk; the answers to
-/// other keys are the same both ways.
-fn check_answers(path: &Path, expected: &[Record]) {
-    let memory = Filter::open(path, Load::Memory).unwrap();
-    let disk = Filter::open(path, Load::Disk).unwrap();
-    let with_records = memory.spec().records;
-    for record in expected {
-        let answer = if with_records {
-            Answer::Listed(*record)
-        } else {
-            Answer::Unproved
-        };
-        assert_eq!(memory.look_up(record.key).unwrap(), answer);
-        assert_eq!(disk.look_up(record.key).unwrap(), answer);
-    }
-    for i in 0..2_000 {
-        let key = key(i << 32 | 1 << 31);
-        let answer = memory.look_up(key).unwrap();
-        assert_eq!(disk.look_up(key).unwrap(), answer);
-        let innocent = if with_records {
-            Answer::FalsePositive
-        } else {
-            Answer::Unproved
-        };
-        assert!(answer == Answer::Miss || answer == innocent);
-    }
-    assert_eq!(memory.stats().unwrap(), disk.stats().unwrap());
-    if with_records {
-        let back: Vec<_> = disk.records().unwrap().collect::<Result<_, _>>().unwrap();
-        assert_eq!(back, expected);
-    } else {
-        assert!(matches!(memory.records(), Err(Error::NoRecords { .. })));
-    }
-}
+use filters::{Folder, by_page, check_answers, record, records, sorted, spec, write};
 
 #[test]
 fn lists_of_all_sizes_come_back() {
@@ -182,4 +48,106 @@ fn what_was_told_is_kept() {
     assert_eq!(filter.entries(), 10);
     assert_eq!(filter.source(1).unwrap().file, "lists/zwölf.csv");
     assert_eq!(filter.source(2), None);
+}
+
+/// The bytes of a filter may only change with the format's version.
+#[test]
+fn the_bytes_are_pinned() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    for (count, fpr, with_records, expected) in [
+        (0, 1e-6, true, PINNED[0]),
+        (5_000, 1e-6, true, PINNED[1]),
+        (5_000, 1e-6, false, PINNED[2]),
+        (5_000, 1e-2, true, PINNED[3]),
+    ] {
+        write(&path, spec(fpr, with_records), &records(count)).unwrap();
+        let got = XxHash3_64::oneshot(&fs::read(&path).unwrap());
+        assert_eq!(
+            format!("{got:016x}"),
+            expected,
+            "{count} {fpr} {with_records}"
+        );
+    }
+}
+
+const PINNED: [&str; 4] = [
+    "c1a06377b0909a8e",
+    "103ddf9f84c2ed26",
+    "03842817bf4d88f9",
+    "588e59e32cdd7bba",
+];
+
+#[test]
+fn a_union_of_pages_holds_both() {
+    let folder = Folder::new();
+    let all = records(3_000);
+    let spec = spec(1e-4, false);
+    let shape = sizing::shape(3_000, spec.fpr);
+    let (a, b) = all.split_at(1_400);
+    let paths = [(folder.path("a.blf"), a), (folder.path("b.blf"), b)];
+    let write = |path: &Path, records: &[Record]| {
+        let aside = Aside::claim(path).unwrap();
+        let mut writer = Writer::begin(aside, spec.clone(), records.len() as u64, shape).unwrap();
+        for records in by_page(shape, records) {
+            let keys: Vec<_> = records.iter().map(|record| record.key).collect();
+            let mut page = EncodedPage::new();
+            encode_keys(shape, &keys, &mut page);
+            writer.append(&[page]).unwrap();
+        }
+        writer.finish().unwrap();
+        Filter::open(path, Load::Disk).unwrap()
+    };
+    let filters = paths.map(|(path, records)| write(&path, records));
+    let path = folder.path("union.blf");
+    let aside = Aside::claim(&path).unwrap();
+    let mut writer = Writer::begin(aside, spec.clone(), 3_000, shape).unwrap();
+    for number in 0..shape.pages {
+        let [mut united, other] = filters
+            .each_ref()
+            .map(|filter| filter.page(number).unwrap());
+        page::unite(&mut united, &other);
+        let mut page = EncodedPage::new();
+        page.set_bits(&united);
+        writer.append(&[page]).unwrap();
+    }
+    let header = writer.finish().unwrap();
+    assert!(header.estimated);
+    check_answers(&path, &all);
+    let whole = write(&folder.path("whole.blf"), &all);
+    let union = Filter::open(&path, Load::Disk).unwrap();
+    assert!((0..shape.pages).all(|page| whole.page(page).unwrap() == union.page(page).unwrap()));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn nothing_inserted_is_ever_missed(
+        keys in prop::collection::vec(any::<u64>(), 0..3_000),
+        with_records: bool,
+        exponent in 0.31_f64..12.0,
+    ) {
+        let folder = Folder::new();
+        let path = folder.path("a.blf");
+        let records = sorted(keys.into_iter().map(record).collect());
+        let fpr = 10_f64.powf(-exponent);
+        let header = write(&path, spec(fpr, with_records), &records).unwrap();
+        prop_assert_eq!(header, Filter::verify(&path).unwrap());
+        check_answers(&path, &records);
+    }
+
+    #[test]
+    fn estimates_are_near(count in 1_000_u64..20_000, exponent in 1.0_f64..8.0) {
+        let folder = Folder::new();
+        let path = folder.path("a.blf");
+        write(&path, spec(10_f64.powf(-exponent), false), &records(count)).unwrap();
+        let filter = Filter::open(&path, Load::Memory).unwrap();
+        let stats = filter.stats().unwrap();
+        let off = (stats.entries_estimated - count as f64).abs();
+        prop_assert!(off < 6.0 * stats.entries_deviation + 1.0, "{stats:?}");
+        prop_assert!(stats.fill > 0.0 && stats.fill < 0.6);
+        let pages: u64 = stats.loads.iter().map(|&(_, pages)| pages).sum();
+        prop_assert_eq!(pages, filter.shape().pages);
+    }
 }

@@ -88,7 +88,7 @@ impl Reader {
     }
 
     fn page_of(&self, key: u64) -> u64 {
-        (u128::from(key) * u128::from(self.pages) >> 64) as u64
+        ((u128::from(key) * u128::from(self.pages)) >> 64) as u64
     }
 
     fn bits(&self, key: u64) -> Vec<u64> {

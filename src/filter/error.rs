@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::format::Fault;
+use super::format::FORMAT_VERSION;
 
 /// Why a filter could not be read or written.
 #[derive(Debug, Error)]
@@ -81,4 +81,97 @@ impl Error {
             fault,
         }
     }
+}
+
+/// What is wrong with a filter file.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The magic is missing.
+    #[error("this is not a filter file; make one with blocklist-compile build")]
+    NotAFilter,
+    /// A layout this program does not know.
+    #[error(
+        "format version {found}, this program reads {FORMAT_VERSION}: compile the list again, or update the program"
+    )]
+    Version {
+        /// The version found.
+        found: u32,
+    },
+    /// A field of the header holds what no writer writes.
+    #[error("the header's field {field} has the impossible value {value}")]
+    Field {
+        /// Name of the field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+    },
+    /// The file is shorter or longer than its header says.
+    #[error(
+        "the file has {got} bytes, its header says {expected}: it is cut off, or still being copied"
+    )]
+    Size {
+        /// Bytes the header accounts for.
+        expected: u64,
+        /// Bytes found.
+        got: u64,
+    },
+    /// A checksum does not match.
+    #[error("the {part} do not match their checksum: the file is damaged; compile the list again")]
+    Sum {
+        /// Which part: "header bytes", "sums", ...
+        part: &'static str,
+    },
+    /// A page does not match its checksum.
+    #[error("page {page} does not match its checksum: the file is damaged; compile the list again")]
+    PageSum {
+        /// Number of the page.
+        page: u64,
+    },
+    /// Records cannot be what a writer wrote.
+    #[error("records of page {page}: {what}: the file is damaged; compile the list again")]
+    Records {
+        /// Number of the page.
+        page: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The directory or the sources cannot be what a writer wrote.
+    #[error("the {part} are malformed: compile the list again")]
+    Malformed {
+        /// "directory" or "sources".
+        part: &'static str,
+    },
+    /// Not as many bits set as declared.
+    #[error("{counted} bits are set, the header says {declared}")]
+    Fill {
+        /// Bits set by the header.
+        declared: u64,
+        /// Bits set in the pages.
+        counted: u64,
+    },
+    /// Not as many records as entries declared.
+    #[error("{counted} records, the header says {declared} entries")]
+    Count {
+        /// Entries by the header.
+        declared: u64,
+        /// Records found.
+        counted: u64,
+    },
+    /// The pages would answer wrongly far more often than declared.
+    #[error("the pages would hit {rate:.2e} of all innocent senders, declared are {fpr:.2e}")]
+    Rate {
+        /// Rate of the pages.
+        rate: f64,
+        /// Declared rate.
+        fpr: f64,
+    },
+    /// A record whose key the pages deny: a listed sender would be missed.
+    #[error("the record {key:016x} is not in page {page}: a listed sender would be missed")]
+    Lost {
+        /// Number of the page.
+        page: u64,
+        /// The key.
+        key: u64,
+    },
 }

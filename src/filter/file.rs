@@ -11,15 +11,16 @@
 //!
 //! Memory is taken only after the file's length has shown that the file has as much.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
 
-use super::error::Error;
-use super::format::{self, Fault, HEADER_BYTES, Header, Section};
+use super::error::{Error, Fault};
+use super::format::{self, HEADER_BYTES, Header, Section};
 use super::page::{self, PAGE_BYTES, Page};
 use super::records::{self, Block, Record};
 use super::sizing;
@@ -54,7 +55,12 @@ impl Reader {
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |action| Error::io(path, action);
         let invalid = |fault| Error::invalid(path, fault);
-        let file = File::open(path).map_err(failed("open"))?;
+        // Without waiting: a pipe in the place of the file would wait for a writer.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0))
+            .open(path)
+            .map_err(failed("open"))?;
         let metadata = file.metadata().map_err(failed("read its length"))?;
         if !metadata.is_file() {
             return Err(Error::NotAFile {

@@ -17,6 +17,7 @@
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
 //! | `records`    | sorted keys of a page with source and dates |
+//! | `class`, `packed` | what records share; numbers of few bits side by side |
 //! | [`format`](mod@format) | the file layout |
 //! | `file`       | reading, and vouching for what was read |
 //! | [`aside`]    | a file written aside, locked, renamed when complete |
@@ -26,9 +27,11 @@
 //! A file that cannot be vouched for is an [`Error`], never an answer.
 
 pub mod aside;
+mod class;
 mod error;
 mod file;
 pub mod format;
+mod packed;
 pub mod page;
 mod records;
 pub mod sizing;
@@ -42,8 +45,8 @@ use page::Page;
 use records::Block;
 
 pub use aside::Aside;
-pub use error::Error;
-pub use format::{Fault, Header, Source, Spec};
+pub use error::{Error, Fault};
+pub use format::{Header, Source, Spec};
 pub use records::Record;
 pub use sizing::Shape;
 pub use stats::Stats;

@@ -21,7 +21,9 @@
 //! A block is vouched for by its sum before it comes here; still nothing in it is
 //! believed: a wrong count, a key out of order or out of the page is a fault.
 
-use super::format::Fault;
+use super::class::{CLASS_BYTES, Class};
+use super::error::Fault;
+use super::packed::{mask, pack, unpack};
 use super::page;
 use super::sizing::Shape;
 
@@ -40,71 +42,7 @@ pub struct Record {
     pub expires: Option<u16>,
 }
 
-/// What records share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Class {
-    kind: u8,
-    source: u32,
-    added: u16,
-    expires: Option<u16>,
-}
-
-impl Class {
-    fn of(record: &Record) -> Self {
-        Self {
-            kind: record.kind,
-            source: record.source,
-            added: record.added,
-            expires: record.expires,
-        }
-    }
-
-    fn record(self, key: u64) -> Record {
-        Record {
-            key,
-            kind: self.kind,
-            source: self.source,
-            added: self.added,
-            expires: self.expires,
-        }
-    }
-
-    /// Spreads classes over a table of 2^`bits` slots; a weak hash will do. The high
-    /// bits of the product depend on all bits of the factor.
-    fn hash(self, bits: u32) -> usize {
-        let dates = u64::from(self.added) << 16 | u64::from(self.expires.unwrap_or(0));
-        let word = dates << 32 ^ u64::from(self.source) ^ u64::from(self.kind) << 24;
-        index(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits))
-    }
-
-    fn encode(self) -> [u8; CLASS_BYTES] {
-        let mut bytes = [0; CLASS_BYTES];
-        bytes[0] = self.kind;
-        bytes[1] = u8::from(self.expires.is_some());
-        bytes[2..6].copy_from_slice(&self.source.to_le_bytes());
-        bytes[6..8].copy_from_slice(&self.added.to_le_bytes());
-        bytes[8..10].copy_from_slice(&self.expires.unwrap_or(0).to_le_bytes());
-        bytes
-    }
-
-    fn decode(bytes: &[u8; CLASS_BYTES]) -> Result<Self, &'static str> {
-        let [kind, has_expires, s0, s1, s2, s3, a0, a1, e0, e1] = *bytes;
-        let expires = u16::from_le_bytes([e0, e1]);
-        Ok(Self {
-            kind,
-            source: u32::from_le_bytes([s0, s1, s2, s3]),
-            added: u16::from_le_bytes([a0, a1]),
-            expires: match (has_expires, expires) {
-                (0, 0) => None,
-                (1, day) => Some(day),
-                _ => return Err("a class is malformed"),
-            },
-        })
-    }
-}
-
 const HEAD_BYTES: usize = 16;
-const CLASS_BYTES: usize = 10;
 
 /// The checksum of a block: its XXH3-64.
 pub(super) fn sum(block: &[u8]) -> u64 {
@@ -230,50 +168,12 @@ fn class_bits(classes: usize) -> u8 {
     u8::try_from(bits).unwrap_or(32)
 }
 
-fn mask(bits: u8) -> u64 {
-    (1_u64 << bits) - 1
-}
-
 fn length(count: usize) -> u32 {
     u32::try_from(count).expect("a page holds far fewer than 2^32 records")
 }
 
 fn index(value: u64) -> usize {
     usize::try_from(value).expect("a bit number inside one page's block")
-}
-
-/// Appends values of `width` bits (at most 63) side by side, low bits first.
-fn pack(out: &mut Vec<u8>, width: u8, values: impl Iterator<Item = u64>) {
-    let width = u32::from(width);
-    let (mut word, mut used) = (0_u64, 0_u32);
-    for value in values {
-        word |= value << used;
-        used += width;
-        if used >= 64 {
-            out.extend_from_slice(&word.to_le_bytes());
-            used -= 64;
-            word = value >> (width - used);
-        }
-    }
-    out.extend_from_slice(&word.to_le_bytes()[..used.div_ceil(8) as usize]);
-}
-
-/// Value number `i` of those that [`pack`] wrote; 0 beyond them.
-#[inline]
-fn unpack(bytes: &[u8], width: u8, i: usize) -> u64 {
-    let bit = i * usize::from(width);
-    let rest = bytes.get(bit / 8..).unwrap_or_default();
-    let mut window = [0; 16];
-    match rest.first_chunk::<16>() {
-        Some(whole) => window = *whole,
-        None => window[..rest.len()].copy_from_slice(rest),
-    }
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "the low 64 bits are what is wanted"
-    )]
-    let value = (u128::from_le_bytes(window) >> (bit % 8)) as u64;
-    value & mask(width)
 }
 
 /// A block, its parts told apart.
@@ -568,17 +468,6 @@ mod tests {
                 for record in &records {
                     let _ = parsed.find(record.key);
                 }
-            }
-        }
-
-        #[test]
-        fn packed_values_come_back(width in 1_u8..=63, values: Vec<u64>) {
-            let values: Vec<u64> = values.iter().map(|value| value & mask(width)).collect();
-            let mut bytes = Vec::new();
-            pack(&mut bytes, width, values.iter().copied());
-            prop_assert_eq!(bytes.len(), (values.len() * usize::from(width)).div_ceil(8));
-            for (i, &value) in values.iter().enumerate() {
-                prop_assert_eq!(unpack(&bytes, width, i), value);
             }
         }
     }

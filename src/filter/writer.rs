@@ -12,9 +12,9 @@ use std::path::Path;
 use twox_hash::XxHash3_64;
 
 use super::aside::Aside;
-use super::error::Error;
+use super::error::{Error, Fault};
 use super::file;
-use super::format::{self, Fault, Header, Sections, Spec};
+use super::format::{self, Header, Sections, Spec};
 use super::page::{self, Filling, PAGE_BYTES, Page};
 use super::records::{self, Record, Scratch};
 use super::sizing::{self, Shape};

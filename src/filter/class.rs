@@ -1,0 +1,74 @@
+//! What records share: the entry's kind, its source and its dates. A page keeps
+//! each distinct class once.
+//!
+//! ```text
+//!   u8 kind   u8 has expires   u32 source   u16 added   u16 expires
+//! ```
+
+use super::records::Record;
+
+/// Bytes of a class in a block.
+pub(super) const CLASS_BYTES: usize = 10;
+
+/// What records share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Class {
+    kind: u8,
+    source: u32,
+    added: u16,
+    expires: Option<u16>,
+}
+
+impl Class {
+    pub(super) fn of(record: &Record) -> Self {
+        Self {
+            kind: record.kind,
+            source: record.source,
+            added: record.added,
+            expires: record.expires,
+        }
+    }
+
+    pub(super) fn record(self, key: u64) -> Record {
+        Record {
+            key,
+            kind: self.kind,
+            source: self.source,
+            added: self.added,
+            expires: self.expires,
+        }
+    }
+
+    /// Spreads classes over a table of 2^`bits` slots; a weak hash will do. The high
+    /// bits of the product depend on all bits of the factor.
+    pub(super) fn hash(self, bits: u32) -> usize {
+        let dates = u64::from(self.added) << 16 | u64::from(self.expires.unwrap_or(0));
+        let word = dates << 32 ^ u64::from(self.source) ^ u64::from(self.kind) << 24;
+        usize::try_from(word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)).unwrap_or(0)
+    }
+
+    pub(super) fn encode(self) -> [u8; CLASS_BYTES] {
+        let mut bytes = [0; CLASS_BYTES];
+        bytes[0] = self.kind;
+        bytes[1] = u8::from(self.expires.is_some());
+        bytes[2..6].copy_from_slice(&self.source.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.added.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.expires.unwrap_or(0).to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn decode(bytes: &[u8; CLASS_BYTES]) -> Result<Self, &'static str> {
+        let [kind, has_expires, s0, s1, s2, s3, a0, a1, e0, e1] = *bytes;
+        let expires = u16::from_le_bytes([e0, e1]);
+        Ok(Self {
+            kind,
+            source: u32::from_le_bytes([s0, s1, s2, s3]),
+            added: u16::from_le_bytes([a0, a1]),
+            expires: match (has_expires, expires) {
+                (0, 0) => None,
+                (1, day) => Some(day),
+                _ => return Err("a class is malformed"),
+            },
+        })
+    }
+}

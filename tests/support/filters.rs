@@ -1,0 +1,179 @@
+//! Filters for tests: keys, records, a folder, a plain writer, and the check that
+//! all is found.
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program takes what it needs"
+)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test may fail, and makes up its data by cutting keys"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use blocklist_milter::filter::page::page_of;
+use blocklist_milter::filter::{
+    Answer, EncodedPage, Error, Fault, Filter, Header, Load, Record, Shape, Source, Spec, Writer,
+    encode_page,
+};
+use twox_hash::XxHash3_64;
+
+/// Keys that look random and are the same each time.
+pub fn key(i: u64) -> u64 {
+    XxHash3_64::oneshot_with_seed(0x5eed, &i.to_le_bytes())
+}
+
+pub fn spec(fpr: f64, records: bool) -> Spec {
+    Spec {
+        name: "spammers".to_owned(),
+        generation: 7,
+        built: 1_790_000_000,
+        seed: 0x0123_4567_89ab_cdef,
+        rules_version: 1,
+        rules: 1,
+        kinds: 0b1111,
+        fpr,
+        records,
+        sources: vec![
+            Source {
+                name: "first".to_owned(),
+                file: "lists/first.txt".to_owned(),
+                licence: "CC0-1.0".to_owned(),
+                lines: 100,
+                entries: 90,
+                rejected: 3,
+            },
+            Source {
+                name: "zweite".to_owned(),
+                file: "lists/zwölf.csv".to_owned(),
+                licence: String::new(),
+                lines: 5,
+                entries: 5,
+                rejected: 0,
+            },
+        ],
+    }
+}
+
+/// A record of a key, told by the key.
+pub fn record(key: u64) -> Record {
+    Record {
+        key,
+        kind: (key % 4) as u8,
+        source: (key >> 8) as u32 % 2,
+        added: 20_000 + (key >> 16) as u16 % 50,
+        expires: (key & 0x700 == 0).then_some(21_000),
+    }
+}
+
+pub fn records(count: u64) -> Vec<Record> {
+    sorted((0..count).map(|i| record(key(i))).collect())
+}
+
+pub fn sorted(mut records: Vec<Record>) -> Vec<Record> {
+    records.sort_by_key(|record| record.key);
+    records.dedup_by_key(|record| record.key);
+    records
+}
+
+/// Writes a filter as a compiler would, page by page.
+pub fn write(path: &Path, spec: Spec, records: &[Record]) -> Result<Header, Error> {
+    let with_records = spec.records;
+    let mut writer = Writer::create(path, spec, records.len() as u64)?;
+    let mut page = EncodedPage::new();
+    for records in by_page(writer.shape(), records) {
+        encode_page(writer.shape(), records, with_records, &mut page);
+        writer.append(std::slice::from_ref(&page))?;
+    }
+    writer.finish()
+}
+
+pub fn by_page(shape: Shape, records: &[Record]) -> impl Iterator<Item = &[Record]> {
+    let mut rest = records;
+    (0..shape.pages).map(move |number| {
+        let count = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);
+        let (page, after) = rest.split_at(count);
+        rest = after;
+        page
+    })
+}
+
+pub struct Folder(pub tempfile::TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+/// Every entry is found, with its record, in memory and from disk; the answers to
+/// other keys are the same both ways.
+pub fn check_answers(path: &Path, expected: &[Record]) {
+    let memory = Filter::open(path, Load::Memory).unwrap();
+    let disk = Filter::open(path, Load::Disk).unwrap();
+    let with_records = memory.spec().records;
+    for record in expected {
+        let answer = if with_records {
+            Answer::Listed(*record)
+        } else {
+            Answer::Unproved
+        };
+        assert_eq!(memory.look_up(record.key).unwrap(), answer);
+    }
+    for record in expected.iter().step_by(7) {
+        assert_eq!(
+            disk.look_up(record.key).unwrap(),
+            memory.look_up(record.key).unwrap()
+        );
+    }
+    for i in 0..500 {
+        let key = key(i << 32 | 1 << 31);
+        let answer = memory.look_up(key).unwrap();
+        assert_eq!(disk.look_up(key).unwrap(), answer);
+        let innocent = if with_records {
+            Answer::FalsePositive
+        } else {
+            Answer::Unproved
+        };
+        assert!(answer == Answer::Miss || answer == innocent);
+    }
+    assert_eq!(memory.stats().unwrap(), disk.stats().unwrap());
+    if with_records {
+        let back: Vec<_> = disk.records().unwrap().collect::<Result<_, _>>().unwrap();
+        assert_eq!(back, expected);
+    } else {
+        assert!(matches!(memory.records(), Err(Error::NoRecords { .. })));
+    }
+}
+
+/// A filter of three pages and what it holds.
+pub fn three_pages(path: &Path) -> (Header, Vec<Record>) {
+    let records = records(2_500);
+    let header = write(path, spec(1e-6, true), &records).unwrap();
+    assert_eq!(header.shape.pages, 3);
+    (header, records)
+}
+
+pub fn fault<T>(result: Result<T, Error>) -> Fault {
+    match result {
+        Err(Error::Invalid { fault, .. }) => fault,
+        Err(other) => panic!("not a fault of the file: {other}"),
+        Ok(_) => panic!("a damaged file was taken for sound"),
+    }
+}
