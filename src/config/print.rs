@@ -1,0 +1,112 @@
+//! The effective configuration as TOML, every setting with its value: `--print-config`.
+//!
+//! What is printed is a configuration again and means the same.
+
+use std::fmt;
+
+use toml::Value;
+
+use super::{Config, ListSettings, LogFormat, OnError};
+use crate::filter::Load;
+
+impl fmt::Display for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let on_error = match self.on_error {
+            OnError::Tempfail => "tempfail",
+            OnError::Accept => "accept",
+        };
+        set(f, "listen", texts(&self.listen))?;
+        set(f, "socket_mode", format!("{:04o}", self.socket_mode))?;
+        set(f, "socket_group", self.socket_group.as_str())?;
+        set(f, "workers", number(self.workers))?;
+        set(f, "on_error", on_error)?;
+        for list in &self.lists {
+            list.fmt(f)?;
+        }
+        writeln!(f, "\n[whitelist]")?;
+        set(
+            f,
+            "files",
+            texts(self.whitelist.files.iter().map(|path| path.display())),
+        )?;
+        set(f, "entries", texts(&self.whitelist.entries))?;
+        set(f, "require_dkim", self.whitelist.require_dkim)?;
+        set(f, "authserv_ids", texts(&self.whitelist.authserv_ids))?;
+        writeln!(f, "\n[exempt]")?;
+        set(f, "authenticated", self.exempt.authenticated)?;
+        set(f, "local", self.exempt.local)?;
+        set(f, "networks", texts(&self.exempt.networks))?;
+        set(f, "recipients", texts(&self.exempt.recipients))?;
+        writeln!(f, "\n[safety]")?;
+        set(f, "max_reject_share", self.safety.max_reject_share)?;
+        set(f, "must_miss", texts(&self.safety.must_miss))?;
+        writeln!(f, "\n[limits]")?;
+        set(f, "connections", number(self.limits.connections))?;
+        set(f, "drain_s", number(self.limits.drain_s))?;
+        writeln!(f, "\n[log]")?;
+        set(f, "level", self.log.level.name())?;
+        set(
+            f,
+            "format",
+            if self.log.format == LogFormat::Json {
+                "json"
+            } else {
+                "text"
+            },
+        )?;
+        set(f, "accepted", self.log.accepted)
+    }
+}
+
+impl fmt::Display for ListSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let terms = &self.terms;
+        writeln!(f, "\n[[list]]")?;
+        set(f, "name", terms.name.as_str())?;
+        set(f, "filter", self.filter.display().to_string())?;
+        set(
+            f,
+            "load",
+            if self.load == Load::Disk {
+                "disk"
+            } else {
+                "memory"
+            },
+        )?;
+        set(
+            f,
+            "check",
+            texts(terms.check.iter().map(|identity| identity.name())),
+        )?;
+        set(f, "action", terms.action.name())?;
+        if terms.action.refuses() {
+            set(f, "reply", terms.reply(terms.action).to_string())?;
+        }
+        set(f, "recipients", texts(&self.recipients))?;
+        set(f, "except_recipients", texts(&self.except_recipients))?;
+        set(
+            f,
+            "mailing_list",
+            terms.mailing_list.map_or("same", |action| action.name()),
+        )?;
+        set(f, "weak", terms.weak.name())?;
+        set(f, "dry_run", terms.dry_run)?;
+        set(f, "enabled", self.enabled)
+    }
+}
+
+fn set(f: &mut fmt::Formatter<'_>, name: &str, value: impl Into<Value>) -> fmt::Result {
+    writeln!(f, "{name} = {}", value.into())
+}
+
+fn texts<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> Value {
+    Value::Array(
+        all.into_iter()
+            .map(|one| Value::String(one.to_string()))
+            .collect(),
+    )
+}
+
+fn number(number: impl TryInto<i64>) -> Value {
+    Value::Integer(number.try_into().unwrap_or(i64::MAX))
+}

@@ -1,0 +1,388 @@
+//! Reads TOML tables setting by setting, and remembers every fault with its place.
+//!
+//! `serde` stops at the first error. An admin who edits a configuration wants all of
+//! them at once, each with line and column, so the spanned tree of the `toml` crate is
+//! walked by hand: a setting is asked for by name, a fault is noted and its default
+//! goes on, and what nobody asked for is an unknown key, answered with the nearest
+//! name that exists.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// One fault of a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+/// Why one value was refused, and where inside a string (in bytes), when known.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) message: String,
+    pub(super) offset: Option<usize>,
+}
+
+impl<T: Into<String>> From<T> for Fault {
+    fn from(message: T) -> Self {
+        Self {
+            message: message.into(),
+            offset: None,
+        }
+    }
+}
+
+/// The text being read, and what was found wrong with it so far.
+pub(super) struct Reader<'t> {
+    text: &'t str,
+    problems: RefCell<Vec<Problem>>,
+    /// Lines whose syntax is broken: what else is said of them would be guesswork.
+    broken_lines: RefCell<BTreeSet<usize>>,
+}
+
+impl<'t> Reader<'t> {
+    pub(super) fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            problems: RefCell::default(),
+            broken_lines: RefCell::default(),
+        }
+    }
+
+    /// Notes a fault at a byte of the text.
+    pub(super) fn problem(&self, at: usize, message: impl Into<String>) {
+        let problem = self.place(at, message.into());
+        let mut problems = self.problems.borrow_mut();
+        if !self.broken_lines.borrow().contains(&problem.line) && !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+
+    fn place(&self, at: usize, message: String) -> Problem {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Problem {
+            line: before.bytes().filter(|&b| b == b'\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message,
+        }
+    }
+
+    /// Whether nothing is wrong so far.
+    pub(super) fn is_clean(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// All faults, in the order of the file.
+    pub(super) fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort();
+        problems
+    }
+
+    /// The whole document; its syntax errors are noted, the first of each line.
+    pub(super) fn document(&self) -> Spanned<DeTable<'t>> {
+        let (table, errors) = DeTable::parse_recoverable(self.text);
+        for error in errors {
+            let problem = self.place(
+                error.span().map_or(0, |span| span.start),
+                error.message().trim().to_owned(),
+            );
+            if self.broken_lines.borrow_mut().insert(problem.line) {
+                self.problems.borrow_mut().push(problem);
+            }
+        }
+        table
+    }
+
+    /// A table whose settings will be asked for by name.
+    pub(super) fn section<'s>(
+        &'s self,
+        path: &'static str,
+        table: &'s DeTable<'t>,
+        span: Range<usize>,
+    ) -> Section<'s, 't> {
+        Section {
+            reader: self,
+            path,
+            table: Some(table),
+            span,
+            asked: RefCell::default(),
+        }
+    }
+
+    /// The place of byte `offset` of a decoded string inside the file: exact where the
+    /// string is written without escapes, else the start of the value.
+    fn inside(&self, value: &Spanned<DeValue<'_>>, offset: usize) -> usize {
+        let span = value.span();
+        let written = self.text.get(span.clone()).unwrap_or_default();
+        value
+            .get_ref()
+            .as_str()
+            .filter(|decoded| !decoded.is_empty())
+            .and_then(|decoded| written.find(decoded))
+            .map_or(span.start, |start| span.start + start + offset)
+    }
+}
+
+/// One table of the file (or a table that is not there: everything has its default).
+pub(super) struct Section<'s, 't> {
+    reader: &'s Reader<'t>,
+    path: &'static str,
+    table: Option<&'s DeTable<'t>>,
+    span: Range<usize>,
+    asked: RefCell<Vec<&'static str>>,
+}
+
+impl<'s, 't> Section<'s, 't> {
+    /// Byte where the table begins, for faults of the table as a whole.
+    pub(super) fn start(&self) -> usize {
+        self.span.start
+    }
+
+    fn value(&self, name: &'static str) -> Option<&'s Spanned<DeValue<'t>>> {
+        self.asked.borrow_mut().push(name);
+        self.table?.get(name)
+    }
+
+    fn note(&self, value: &Spanned<DeValue<'_>>, name: &str, fault: &Fault) {
+        let at = match fault.offset {
+            Some(offset) => self.reader.inside(value, offset),
+            None => value.span().start,
+        };
+        self.reader
+            .problem(at, format!("{name}: {}", fault.message));
+    }
+
+    /// A setting read by `read`, or its default. A fault is noted and the default taken.
+    pub(super) fn get<T>(
+        &self,
+        name: &'static str,
+        default: T,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+    ) -> T {
+        let Some(value) = self.value(name) else {
+            return default;
+        };
+        match read(value.get_ref()) {
+            Ok(read) => read,
+            Err(fault) => {
+                self.note(value, name, &fault);
+                default
+            }
+        }
+    }
+
+    /// A setting that has no default. `None` if it is missing or wrong, which is noted.
+    pub(super) fn required<T>(
+        &self,
+        name: &'static str,
+        read: impl FnOnce(&DeValue<'_>) -> Result<T, Fault>,
+    ) -> Option<T> {
+        if self.table.is_some_and(|table| table.contains_key(name)) {
+            self.get(name, None, |value| read(value).map(Some))
+        } else {
+            self.asked.borrow_mut().push(name);
+            self.reader.problem(
+                self.start(),
+                format!("[{}] lacks the setting {name}", self.path),
+            );
+            None
+        }
+    }
+
+    /// A list of strings, each read by `read`; a faulty one is noted and left out.
+    pub(super) fn each<T>(
+        &self,
+        name: &'static str,
+        default: Vec<T>,
+        read: impl Fn(&str) -> Result<T, Fault>,
+    ) -> Vec<T> {
+        let Some(value) = self.value(name) else {
+            return default;
+        };
+        let Some(items) = value.get_ref().as_array() else {
+            self.note(
+                value,
+                name,
+                &wrong_type("a list of strings, such as [\"a\", \"b\"]", value.get_ref()),
+            );
+            return default;
+        };
+        let mut all = Vec::new();
+        for item in items.iter() {
+            match text(item.get_ref()).and_then(&read) {
+                Ok(read) => all.push(read),
+                Err(fault) => self.note(item, name, &fault),
+            }
+        }
+        all
+    }
+
+    /// The table under `name`; if it is missing, one where everything has its default.
+    pub(super) fn table(&self, name: &'static str) -> Self {
+        let none = Section {
+            reader: self.reader,
+            path: name,
+            table: None,
+            span: self.span.clone(),
+            asked: RefCell::default(),
+        };
+        let Some(value) = self.value(name) else {
+            return none;
+        };
+        let Some(table) = value.get_ref().as_table() else {
+            self.note(
+                value,
+                name,
+                &wrong_type(&format!("a table, written [{name}]"), value.get_ref()),
+            );
+            return none;
+        };
+        self.reader.section(name, table, value.span())
+    }
+
+    /// The tables under `[[name]]`.
+    pub(super) fn tables(&self, name: &'static str) -> Vec<Self> {
+        let Some(value) = self.value(name) else {
+            return Vec::new();
+        };
+        let mut sections = Vec::new();
+        let wanted = format!("a list of tables, each written [[{name}]]");
+        match value.get_ref().as_array() {
+            None => self.note(value, name, &wrong_type(&wanted, value.get_ref())),
+            Some(items) => {
+                for item in items.iter() {
+                    match item.get_ref().as_table() {
+                        Some(table) => sections.push(self.reader.section(name, table, item.span())),
+                        None => self.note(item, name, &wrong_type(&wanted, item.get_ref())),
+                    }
+                }
+            }
+        }
+        sections
+    }
+
+    /// Notes each key that nobody asked for, with the nearest name that exists.
+    pub(super) fn finish(self) {
+        let Some(table) = self.table else { return };
+        let asked = self.asked.into_inner();
+        for key in table.keys() {
+            let written = key.get_ref().as_ref();
+            if asked.contains(&written) {
+                continue;
+            }
+            let place = if self.path.is_empty() {
+                String::new()
+            } else {
+                format!(" in [{}]", self.path)
+            };
+            let hint = match nearest(written, &asked) {
+                Some(name) => format!("; did you mean {name}?"),
+                None => format!("; there are: {}", asked.join(", ")),
+            };
+            self.reader.problem(
+                key.span().start,
+                format!("unknown setting {written}{place}{hint}"),
+            );
+        }
+    }
+}
+
+/// The name most like `written`, if any is like it at all.
+pub(super) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
+    let likeness = |name: &str| strsim::jaro_winkler(&written.to_ascii_lowercase(), name);
+    names
+        .iter()
+        .copied()
+        .map(|name| (likeness(name), name))
+        .filter(|&(score, _)| score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Fault {
+    format!(
+        "wants {wanted}, not {} {}",
+        article(found.type_str()),
+        found.type_str()
+    )
+    .into()
+}
+
+fn article(word: &str) -> &'static str {
+    if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    }
+}
+
+pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
+    value
+        .as_str()
+        .ok_or_else(|| wrong_type("a string in quotes", value))
+}
+
+pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {
+    value
+        .as_bool()
+        .ok_or_else(|| wrong_type("true or false", value))
+}
+
+/// A whole number within `range`.
+pub(super) fn number(
+    value: &DeValue<'_>,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<u64, Fault> {
+    let written = value
+        .as_integer()
+        .ok_or_else(|| wrong_type("a whole number", value))?;
+    u64::from_str_radix(written.as_str(), written.radix())
+        .ok()
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| format!("must be from {} to {}", range.start(), range.end()).into())
+}
+
+/// A share between 0 and 1.
+pub(super) fn share(value: &DeValue<'_>) -> Result<f64, Fault> {
+    let written = match (value.as_float(), value.as_integer()) {
+        (Some(float), _) => float.as_str().parse::<f64>().ok(),
+        (None, Some(integer)) => integer.as_str().parse::<f64>().ok(),
+        (None, None) => return Err(wrong_type("a share between 0.0 and 1.0", value)),
+    };
+    written
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "must be from 0.0 to 1.0".into())
+}
+
+/// One of a few words; a misspelt one is answered with the nearest.
+pub(super) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Fault> {
+    if let Some(&(_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
+        return Ok(chosen);
+    }
+    let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
+    let hint = nearest(written, &names)
+        .map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"));
+    Err(format!(
+        "\"{}\" is not one of {}{hint}",
+        written.escape_debug(),
+        names.join(", ")
+    )
+    .into())
+}

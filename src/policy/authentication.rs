@@ -1,0 +1,144 @@
+//! Domains that DKIM vouches for, read from `Authentication-Results` (RFC 8601).
+//!
+//! ```text
+//! Authentication-Results: mx.our.example; dkim=pass (2048-bit) header.d=shop.example header.i=@x; spf=fail ...
+//!                         -------------- authserv-id: must be one of ours, else the field is a forgery
+//! ```
+//!
+//! Only what is needed is read: comments and quoted strings count as white space, a result is
+//! `dkim=pass`, its signer `header.d` (or the domain of `header.i`). Whatever is odd vouches for nothing.
+
+/// The domains whose signatures an `Authentication-Results` of one of `trusted` (lower case) calls good.
+pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
+    let value = without_comments(value);
+    let mut parts = value.split(|&byte| byte == b';');
+    let Some(id) = parts.next() else {
+        return Vec::new();
+    };
+    // A version may follow the id: "mx.our.example 1".
+    let id = id
+        .trim_ascii()
+        .split(u8::is_ascii_whitespace)
+        .next()
+        .unwrap_or_default();
+    if !trusted
+        .iter()
+        .any(|ours| ours.as_bytes().eq_ignore_ascii_case(id))
+    {
+        return Vec::new();
+    }
+    parts.filter_map(signer).collect()
+}
+
+/// The signer of one result, if it is `dkim=pass`.
+fn signer(result: &[u8]) -> Option<Vec<u8>> {
+    let mut words = result
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    if !words.next()?.eq_ignore_ascii_case(b"dkim=pass") {
+        return None;
+    }
+    let mut by_identity = None;
+    for word in words {
+        let Some(at) = word.iter().position(|&byte| byte == b'=') else {
+            continue;
+        };
+        let (name, domain) = (&word[..at], &word[at + 1..]);
+        if name.eq_ignore_ascii_case(b"header.d") {
+            return Some(domain.to_ascii_lowercase());
+        }
+        if name.eq_ignore_ascii_case(b"header.i") {
+            by_identity = domain
+                .rsplit(|&byte| byte == b'@')
+                .next()
+                .map(<[u8]>::to_ascii_lowercase);
+        }
+    }
+    by_identity.filter(|domain| !domain.is_empty())
+}
+
+/// Comments, nested ones too, and quoted strings become a space; blanks around `=` go.
+fn without_comments(value: &[u8]) -> Vec<u8> {
+    let mut clean = Vec::with_capacity(value.len());
+    let mut depth = 0_usize;
+    let mut quoted = false;
+    let mut bytes = value.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' if quoted || depth > 0 => {
+                bytes.next();
+            }
+            b'"' if depth == 0 => quoted = !quoted,
+            b'(' if !quoted => depth += 1,
+            b')' if !quoted && depth > 0 => {
+                depth -= 1;
+                clean.push(b' ');
+            }
+            _ if quoted || depth > 0 => {}
+            b'=' => {
+                while clean.last().is_some_and(u8::is_ascii_whitespace) {
+                    clean.pop();
+                }
+                clean.push(byte);
+            }
+            _ if byte.is_ascii_whitespace() && clean.last() == Some(&b'=') => {}
+            _ => clean.push(byte),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_good_signatures_told_by_our_own_server_count() {
+        let ours = ["mx.our.example".to_owned()];
+        let found = |value: &str| {
+            let domains = dkim_domains(value.as_bytes(), &ours);
+            domains
+                .iter()
+                .map(|domain| String::from_utf8_lossy(domain).into_owned())
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        for (value, domains) in [
+            (
+                "mx.our.example; dkim=pass header.d=shop.example",
+                "shop.example",
+            ),
+            (
+                "MX.our.example 1;\n\tdkim = pass (2048-bit; good)\n header.d = Shop.Example header.s=k",
+                "shop.example",
+            ),
+            (
+                "mx.our.example; dkim=pass header.i=@shop.example",
+                "shop.example",
+            ),
+            (
+                "mx.our.example; dkim=pass header.d=a.example; dkim=pass header.d=b.example",
+                "a.example b.example",
+            ),
+            ("mx.our.example; dkim=fail header.d=shop.example", ""),
+            ("mx.our.example; spf=pass smtp.mailfrom=shop.example", ""),
+            (
+                "mx.our.example; dkim=fail (dkim=pass header.d=shop.example) header.d=x.example",
+                "",
+            ),
+            (
+                "mx.our.example; dkim=fail reason=\"; dkim=pass header.d=shop.example\"",
+                "",
+            ),
+            ("mx.other.example; dkim=pass header.d=shop.example", ""),
+            (
+                "(mx.our.example;) mx.other.example; dkim=pass header.d=shop.example",
+                "",
+            ),
+            ("mx.our.example; none", ""),
+            ("", ""),
+        ] {
+            assert_eq!(found(value), domains, "{value}");
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! Reply templates: checked when the configuration is read, filled in when a sender is refused.
+//!
+//! ```text
+//! 550 5.7.1 {address} is on the sender blocklist {list} (case {case})
+//! --- -----
+//!  |    `-- enhanced code (RFC 3463), same class as the code; left out: 5.7.1 or 4.7.1
+//!  `------- SMTP code, 4xx or 5xx
+//! ```
+//!
+//! Several lines are separated by a line break; the codes stand on the first (a later line may
+//! repeat them). What mail servers make of reply texts decides the rules: Sendmail strips the high
+//! bit, so only ASCII; Postfix turns a class mismatch or a bare code into "451 server configuration
+//! problem"; RFC 5321 4.5.3.1.5 allows 512 bytes a line. Doubling `%` and the final NUL are
+//! [`milter`](crate::milter)'s part. Nothing from a message gets into a reply unfiltered.
+
+use std::fmt;
+
+use thiserror::Error;
+
+/// Longest line of a filled-in reply, in bytes without the codes: RFC 5321 allows 512 with code,
+/// enhanced code and CRLF.
+const LINE_MAX_BYTES: usize = 480;
+/// Most lines of a reply; libmilter's limit.
+const LINES_MAX: usize = 32;
+/// RFC 5321 4.5.3.1.3: a path has at most 256 octets with its brackets.
+const ADDRESS_MAX_BYTES: usize = 254;
+/// Names of lists and sources are cut here.
+const NAME_MAX_BYTES: usize = 64;
+
+/// What a template may name in braces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Address,
+    Identity,
+    List,
+    Source,
+    Date,
+    Case,
+    Client,
+}
+
+/// Name, field, and the longest it becomes in bytes.
+const FIELDS: [(&str, Field, usize); 7] = [
+    ("address", Field::Address, ADDRESS_MAX_BYTES),
+    ("identity", Field::Identity, 16),
+    ("list", Field::List, NAME_MAX_BYTES),
+    ("source", Field::Source, NAME_MAX_BYTES),
+    ("date", Field::Date, 10),
+    ("case", Field::Case, 16),
+    ("client", Field::Client, 45),
+];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Field(Field),
+}
+
+/// Why a template was refused, and at which byte of it.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("{message}")]
+pub struct TemplateError {
+    /// Byte offset in the template.
+    pub offset: usize,
+    /// What is wrong, for an admin.
+    pub message: String,
+}
+
+/// A checked reply text with places to fill in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template {
+    code: u16,
+    enhanced: String,
+    lines: Vec<Vec<Part>>,
+}
+
+/// What a template is filled with; texts may hold anything, they are cleaned here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fields<'a> {
+    /// The sender, as written.
+    pub address: &'a [u8],
+    /// Where it stood: `mail-from`, `from` ...
+    pub identity: &'a str,
+    /// Name of the list.
+    pub list: &'a str,
+    /// Name of the source inside the list; empty if unknown.
+    pub source: &'a str,
+    /// Day of entry, `2026-08-21`; empty if unknown.
+    pub date: &'a str,
+    /// Case id of the decision.
+    pub case: &'a str,
+    /// Address of the SMTP client; empty if unknown.
+    pub client: &'a str,
+}
+
+impl Template {
+    /// Checks a template.
+    ///
+    /// # Errors
+    /// The first fault, with its byte offset.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        let refuse = |offset, message: &str| {
+            Err(TemplateError {
+                offset,
+                message: message.to_owned(),
+            })
+        };
+        if let Some((offset, odd)) = text
+            .char_indices()
+            .find(|&(_, c)| c != '\n' && c != '\r' && !(c == ' ' || c.is_ascii_graphic()))
+        {
+            let what = if odd.is_ascii() {
+                "a control character"
+            } else {
+                "not ASCII"
+            };
+            return refuse(
+                offset,
+                &format!("{odd:?} is {what}; SMTP replies are plain ASCII"),
+            );
+        }
+        let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
+        let mut codes: Option<(u16, &str)> = None;
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            let mut rest = line;
+            if let Some((code, after)) = code_of(line) {
+                rest = after;
+                let enhanced = enhanced_of(after);
+                if let Some(enhanced) = enhanced {
+                    rest = after[enhanced.len()..].trim_start_matches(' ');
+                }
+                match codes {
+                    None => {
+                        let class = &line[..1];
+                        if enhanced.is_some_and(|enhanced| !enhanced.starts_with(class)) {
+                            let message = format!(
+                                "the enhanced code must begin with {class}, as the code {code} does"
+                            );
+                            return refuse(offset(after), &message);
+                        }
+                        codes = Some((
+                            code,
+                            enhanced.unwrap_or(if class == "4" { "4.7.1" } else { "5.7.1" }),
+                        ));
+                    }
+                    Some(first) if (code, enhanced.unwrap_or(first.1)) != first => {
+                        return refuse(
+                            offset(line),
+                            &format!("each line has the same codes: {} {}", first.0, first.1),
+                        );
+                    }
+                    Some(_) => {}
+                }
+            }
+            if codes.is_none() {
+                break;
+            }
+            if let Some(at) = rest.find('\r') {
+                return refuse(offset(&rest[at..]), "a carriage return inside a line");
+            }
+            lines.push(parts(rest, offset(rest))?);
+        }
+        let Some((code, enhanced)) = codes else {
+            return refuse(
+                0,
+                "must begin with a reply code from 400 to 599 and a space, such as \"550 5.7.1 \"",
+            );
+        };
+        if lines.len() > LINES_MAX {
+            return refuse(
+                0,
+                &format!(
+                    "has {} lines; mail servers take at most {LINES_MAX}",
+                    lines.len()
+                ),
+            );
+        }
+        if let Some(number) = lines.iter().position(|line| {
+            line.iter()
+                .all(|part| matches!(part, Part::Text(text) if text.trim().is_empty()))
+        }) {
+            return refuse(
+                0,
+                &format!(
+                    "line {} has no text; Postfix takes that for a broken milter",
+                    number + 1
+                ),
+            );
+        }
+        Ok(Self {
+            code,
+            enhanced: enhanced.to_owned(),
+            lines,
+        })
+    }
+
+    /// The SMTP code, 400 to 599.
+    pub fn code(&self) -> u16 {
+        self.code
+    }
+
+    /// The enhanced code, such as `5.7.1`.
+    pub fn enhanced(&self) -> &str {
+        &self.enhanced
+    }
+
+    /// The lines, without codes: printable ASCII, each within the limits of SMTP.
+    pub fn fill(&self, fields: &Fields<'_>) -> Vec<String> {
+        self.lines
+            .iter()
+            .map(|line| fill_line(line, fields))
+            .collect()
+    }
+}
+
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", self.code, self.enhanced)?;
+        for (number, line) in self.lines.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            for part in line {
+                match part {
+                    Part::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}"))?,
+                    Part::Field(field) => {
+                        let name = FIELDS
+                            .iter()
+                            .find(|row| row.1 == *field)
+                            .map_or("", |row| row.0);
+                        write!(f, "{{{name}}}")?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A reply code at the start of a line, and the text after it.
+fn code_of(line: &str) -> Option<(u16, &str)> {
+    let (digits, rest) = line.split_at_checked(3)?;
+    let code = digits
+        .bytes()
+        .all(|b| b.is_ascii_digit())
+        .then(|| digits.parse().ok())??;
+    let text = rest.strip_prefix(['-', ' '])?;
+    (400..600)
+        .contains(&code)
+        .then(|| (code, text.trim_start_matches(' ')))
+}
+
+/// An enhanced code at the start of a text: `d.d{1,3}.d{1,3}` and a blank or the end.
+fn enhanced_of(text: &str) -> Option<&str> {
+    let word = text.split(' ').next()?;
+    let mut numbers = word.split('.');
+    let class = numbers.next()?;
+    let number =
+        |text: &str| (1..=3).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    let well = class.len() == 1
+        && number(class)
+        && numbers.next().is_some_and(number)
+        && numbers.next().is_some_and(number)
+        && numbers.next().is_none();
+    well.then_some(word)
+}
+
+/// One line of a template into its parts; `base` is its offset in the whole.
+fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut longest = 0;
+    let mut at = 0;
+    while let Some(rest) = line.get(at..).filter(|rest| !rest.is_empty()) {
+        let refuse = |message: String| {
+            Err(TemplateError {
+                offset: base + at,
+                message,
+            })
+        };
+        if rest.starts_with("{{") || rest.starts_with("}}") {
+            text.push_str(&rest[..1]);
+            at += 2;
+        } else if let Some(named) = rest.strip_prefix('{') {
+            let Some((name, _)) = named.split_once('}') else {
+                return refuse("a { without its }; a brace itself is written {{".to_owned());
+            };
+            let Some(&(_, field, bytes)) = FIELDS.iter().find(|row| row.0 == name) else {
+                let names: Vec<String> =
+                    FIELDS.iter().map(|row| format!("{{{}}}", row.0)).collect();
+                return refuse(format!(
+                    "{{{name}}} is not known; there are {}",
+                    names.join(" ")
+                ));
+            };
+            longest += bytes;
+            if !text.is_empty() {
+                parts.push(Part::Text(std::mem::take(&mut text)));
+            }
+            parts.push(Part::Field(field));
+            at += name.len() + 2;
+        } else if rest.starts_with('}') {
+            return refuse("a } without its {; a brace itself is written }}".to_owned());
+        } else {
+            let end = rest.find(['{', '}']).unwrap_or(rest.len());
+            text.push_str(&rest[..end]);
+            longest += end;
+            at += end;
+        }
+    }
+    if !text.is_empty() {
+        parts.push(Part::Text(text));
+    }
+    if longest > LINE_MAX_BYTES {
+        let message = format!(
+            "this line can grow to {longest} bytes; mail servers take {LINE_MAX_BYTES}, so break it in two"
+        );
+        return Err(TemplateError {
+            offset: base,
+            message,
+        });
+    }
+    Ok(parts)
+}
+
+fn fill_line(line: &[Part], fields: &Fields<'_>) -> String {
+    let mut filled = String::new();
+    for part in line {
+        let (value, longest) = match part {
+            Part::Text(text) => (text.as_bytes(), LINE_MAX_BYTES),
+            Part::Field(Field::Address) => (fields.address, ADDRESS_MAX_BYTES),
+            Part::Field(Field::Identity) => (fields.identity.as_bytes(), 16),
+            Part::Field(Field::List) => (fields.list.as_bytes(), NAME_MAX_BYTES),
+            Part::Field(Field::Source) => (known(fields.source), NAME_MAX_BYTES),
+            Part::Field(Field::Date) => (known(fields.date), 10),
+            Part::Field(Field::Case) => (fields.case.as_bytes(), 16),
+            Part::Field(Field::Client) => (known(fields.client), 45),
+        };
+        clean_into(value, longest, &mut filled);
+    }
+    // Each `%` is sent twice; only an address full of them can be that long.
+    let mut sent = 0;
+    let end = filled.find(|c| {
+        sent += if c == '%' { 2 } else { 1 };
+        sent > LINE_MAX_BYTES
+    });
+    filled.truncate(end.unwrap_or(filled.len()));
+    filled
+}
+
+fn known(text: &str) -> &[u8] {
+    if text.is_empty() {
+        b"unknown"
+    } else {
+        text.as_bytes()
+    }
+}
+
+/// Printable ASCII as it is, one `?` for every other character, cut at `longest` bytes.
+fn clean_into(value: &[u8], longest: usize, out: &mut String) {
+    let clean = value.utf8_chunks().flat_map(|chunk| {
+        let odd = if chunk.invalid().is_empty() {
+            None
+        } else {
+            Some('?')
+        };
+        chunk
+            .valid()
+            .chars()
+            .map(|c| {
+                if c == ' ' || c.is_ascii_graphic() {
+                    c
+                } else {
+                    '?'
+                }
+            })
+            .chain(odd)
+    });
+    out.extend(clean.take(longest));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(template: &str, address: &[u8]) -> Vec<String> {
+        let fields = Fields {
+            address,
+            list: "spam",
+            case: "c1",
+            ..Fields::default()
+        };
+        Template::parse(template).unwrap().fill(&fields)
+    }
+
+    #[test]
+    fn fills_in_and_cleans() {
+        assert_eq!(
+            filled("550 5.7.1 {address} on {list} ({case}, {date})", b"a@b"),
+            ["a@b on spam (c1, unknown)"]
+        );
+        assert_eq!(
+            filled("550 {address}", "\u{e9}\r\n\0@b\u{202e}".as_bytes()),
+            ["????@b?"]
+        );
+        assert_eq!(filled("550 {address}", b"\xff\xfe@b"), ["??@b"]);
+        assert_eq!(filled("550 {{x}} 100%", b""), ["{x} 100%"]);
+        let long = vec![b'x'; 1000];
+        assert_eq!(filled("550 {address}", &long)[0].len(), ADDRESS_MAX_BYTES);
+    }
+
+    #[test]
+    fn several_lines() {
+        let template = Template::parse("550 5.7.1 one\ntwo {list}\r\n550-5.7.1 three\n").unwrap();
+        assert_eq!(
+            template.fill(&Fields {
+                list: "l",
+                ..Fields::default()
+            }),
+            ["one", "two l", "three"]
+        );
+        assert_eq!((template.code(), template.enhanced()), (550, "5.7.1"));
+        assert_eq!(Template::parse(&template.to_string()).unwrap(), template);
+    }
+
+    #[test]
+    fn the_enhanced_code_may_be_left_out() {
+        assert_eq!(Template::parse("451 later").unwrap().enhanced(), "4.7.1");
+        assert_eq!(Template::parse("554 text").unwrap().enhanced(), "5.7.1");
+    }
+
+    #[test]
+    fn faults_have_their_place() {
+        for (template, offset, message) in [
+            ("", 0, "must begin"),
+            ("250 ok", 0, "must begin"),
+            ("550", 0, "must begin"),
+            ("550 ", 0, "has no text"),
+            ("550 5.7.1", 0, "has no text"),
+            ("550 4.7.1 x", 4, "must begin with 5"),
+            ("550 5.7.1 caf\u{e9}", 13, "not ASCII"),
+            ("550 5.7.1 a\tb", 11, "control"),
+            ("550 5.7.1 {adress}", 10, "{adress} is not known"),
+            ("550 5.7.1 {address", 10, "without its }"),
+            ("550 5.7.1 a}", 11, "without its {"),
+            ("550 5.7.1 a\n450 b", 12, "same code"),
+            ("550 5.7.1 a\n550 5.7.2 b", 12, "same code"),
+        ] {
+            let error = Template::parse(template).unwrap_err();
+            assert_eq!(error.offset, offset, "{template:?}: {error}");
+            assert!(error.message.contains(message), "{template:?}: {error}");
+        }
+        let long = format!("550 5.7.1 {}", "x".repeat(LINE_MAX_BYTES + 1));
+        assert!(
+            Template::parse(&long)
+                .unwrap_err()
+                .message
+                .contains("can grow")
+        );
+        assert!(
+            Template::parse(&format!("550 a{}", "\nb".repeat(LINES_MAX)))
+                .unwrap_err()
+                .message
+                .contains("lines")
+        );
+    }
+}

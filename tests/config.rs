@@ -1,0 +1,192 @@
+//! The configuration: faults with their places, and the example that explains every setting.
+
+use std::path::Path;
+
+use blocklist_milter::config::{Config, Error, SETTINGS};
+
+const EXAMPLE: &str = include_str!("../contrib/blocklist-milter.toml");
+
+fn parse(text: &str) -> Result<Config, Vec<String>> {
+    Config::parse(text, Path::new("/etc/x.toml")).map_err(|error| match error {
+        Error::Faulty { problems, .. } => problems.iter().map(ToString::to_string).collect(),
+        other => vec![other.to_string()],
+    })
+}
+
+#[test]
+fn the_example_shows_every_setting_with_its_default() {
+    let example = parse(EXAMPLE).unwrap().to_string();
+    let bare = parse(
+        "[[list]]\nname = \"spammers\"\nfilter = \"/var/lib/blocklist-milter/spammers.blf\"\n",
+    )
+    .unwrap();
+    assert_eq!(example, bare.to_string());
+    for (section, names) in SETTINGS {
+        let heading = match section {
+            "" => String::new(),
+            "list" => "\n[[list]]\n".to_owned(),
+            _ => format!("\n[{section}]\n"),
+        };
+        let start = EXAMPLE
+            .find(&heading)
+            .unwrap_or_else(|| panic!("the example lacks {heading}"));
+        let text = &EXAMPLE[start + heading.len()..];
+        let text = text.find("\n[").map_or(text, |end| &text[..end]);
+        for name in names {
+            let line = format!("\n{name} = ");
+            assert!(
+                text.contains(&line),
+                "the example lacks {name} in [{section}]"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_printed_is_a_configuration_and_means_the_same() {
+    let full = r#"
+        listen = ["inet:8891@127.0.0.1", "unix:/run/a b\"c.sock"]
+        on_error = "accept"
+        [[list]]
+        name = "one"
+        filter = "lists/one.blf"
+        load = "disk"
+        check = ["resent-from"]
+        action = "tempfail"
+        reply = """
+450 4.7.1 {address}
+{{not a field}} see https://our.example/{case}"""
+        recipients = ["@our.example"]
+        mailing_list = "tag"
+        [[list]]
+        name = "two"
+        filter = "/two.blf"
+        action = "discard"
+        dry_run = true
+        [exempt]
+        networks = ["192.0.2.0/24", "2001:db8::/32"]
+        [safety]
+        max_reject_share = 0.5
+    "#;
+    let once = parse(full).unwrap().to_string();
+    assert!(once.contains("filter = \"/etc/lists/one.blf\""), "{once}");
+    assert_eq!(parse(&once).unwrap().to_string(), once);
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_place() {
+    let faulty = "\
+listen = [\"tcp:25\"]
+workrs = 4
+on_error = \"acept\"
+socket_mode = \"0666\"
+
+[[list]]
+name = \"a b\"
+filter = \"x.blf\"
+action = \"rejct\"
+check = [\"form\", \"from\", 3]
+reply = \"550 5.7.1 {adress} is listed\"
+
+[[list]]
+name = \"tagger\"
+action = \"tag\"
+reply = \"550 5.7.1 x\"
+
+[whitlist]
+files = []
+
+[exempt]
+networks = [\"192.0.2.1/24\"]
+authenticated = \"yes\"
+
+[whitelist]
+require_dkim = true
+
+[safety]
+max_reject_share = 2.5
+";
+    let problems = parse(faulty).unwrap_err();
+    let expected = [
+        ("1:11:", "listen"),
+        ("2:1:", "unknown setting workrs; did you mean workers?"),
+        ("3:12:", "did you mean \"accept\"?"),
+        ("4:15:", "every user"),
+        ("7:8:", "a name has"),
+        ("9:10:", "did you mean \"reject\"?"),
+        ("10:10:", "did you mean \"from\"?"),
+        ("10:26:", "wants a string in quotes, not an integer"),
+        ("11:20:", "{adress} is not known"),
+        ("13:", "lacks the setting filter"),
+        ("16:9:", "action \"tag\" sends no reply"),
+        ("18:2:", "unknown setting whitlist; did you mean whitelist?"),
+        ("22:13:", "write 192.0.2.0/24"),
+        ("23:17:", "wants true or false"),
+        ("26:16:", "needs authserv_ids"),
+        ("29:20:", "must be from 0.0 to 1.0"),
+    ];
+    let shown = problems.join("\n");
+    for (place, message) in expected {
+        assert!(
+            problems
+                .iter()
+                .any(|p| p.starts_with(place) && p.contains(message)),
+            "{place} {message} is missing in\n{shown}"
+        );
+    }
+    assert_eq!(problems.len(), expected.len(), "{shown}");
+}
+
+#[test]
+fn syntax_errors_do_not_hide_the_others() {
+    let problems = parse("workers = 4 4\n\n[log]\nlevl = \"info\"\n").unwrap_err();
+    assert!(problems[0].starts_with("1:"), "{problems:?}");
+    assert!(
+        problems[1].starts_with("4:1:") && problems[1].contains("did you mean level?"),
+        "{problems:?}"
+    );
+    // An array that never ends takes the rest with it: each line is told of once.
+    let problems = parse("listen = [\nworkrs = 3\n\n[log]\nlevl = \"info\"\n").unwrap_err();
+    assert!(problems.len() <= 5, "{problems:?}");
+}
+
+#[test]
+fn names_of_lists_differ() {
+    let problems =
+        parse("[[list]]\nname='a'\nfilter='x'\n[[list]]\nname='a'\nfilter='y'\n").unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("4:"), "{problems:?}");
+}
+
+#[test]
+fn each_reply_fits_its_action() {
+    for (action, reply, fits) in [
+        ("reject", "550 no", true),
+        ("reject", "450 no", false),
+        ("tempfail", "450 no", true),
+        ("tempfail", "550 no", false),
+        ("log", "550 no", false),
+    ] {
+        let text = format!("[[list]]\nname='a'\nfilter='x'\naction='{action}'\nreply='{reply}'\n");
+        assert_eq!(parse(&text).is_ok(), fits, "{text}");
+    }
+}
+
+/// The page is written by another hand; it must know every setting.
+#[test]
+fn the_manual_names_every_setting() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/man/blocklist-milter.toml.5");
+    let Ok(manual) = std::fs::read_to_string(&path) else {
+        return;
+    };
+    let manual = manual.replace("\\-", "-").replace("\\_", "_");
+    for (section, names) in SETTINGS {
+        for name in names {
+            assert!(
+                manual.contains(name),
+                "{} lacks {name} of [{section}]",
+                path.display()
+            );
+        }
+    }
+}
