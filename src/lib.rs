@@ -16,8 +16,14 @@
 #![forbid(unsafe_code)]
 
 pub mod address;
+pub mod cli;
+pub mod config;
 pub mod daemon;
 pub mod filter;
 pub mod list;
 pub mod milter;
+pub mod policy;
+pub mod screen;
 pub mod sender;
+pub mod serve;
+pub mod snapshot;

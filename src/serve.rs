@@ -1,0 +1,129 @@
+//! The daemon put together: settings to its options, a screen for each connection, reloads.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+use tracing::{info, warn};
+
+use crate::config::{Config, Level, LogFormat};
+use crate::daemon::logging::{Format, Logging};
+use crate::daemon::{self, Access, Cause, Options, Service};
+use crate::screen::Screen;
+use crate::snapshot::{Live, Reloaded, Snapshot};
+
+/// Why the daemon does not serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Configuration, filters or whitelists.
+    #[error(transparent)]
+    Snapshot(#[from] crate::snapshot::Error),
+    /// Sockets, threads.
+    #[error(transparent)]
+    Daemon(#[from] daemon::Error),
+    /// The log.
+    #[error("cannot start the log: {0}")]
+    Log(#[from] std::io::Error),
+}
+
+/// What the daemon serves: whatever is in force.
+pub struct Blocklists(pub Arc<Live>);
+
+impl Service for Blocklists {
+    type Handler = Screen;
+
+    fn handler(&self) -> Screen {
+        Screen::new(Arc::clone(&self.0))
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        self.0.files()
+    }
+
+    fn reload(&self, cause: Cause) -> bool {
+        match self.0.reload() {
+            Reloaded::Kept(_) => return false,
+            Reloaded::Same if cause == Cause::Asked => {
+                info!("asked to reload; nothing has changed");
+            }
+            Reloaded::Same | Reloaded::Changed => {}
+        }
+        true
+    }
+}
+
+/// How the daemon runs with these settings.
+pub fn options(config: &Config) -> Options {
+    Options {
+        listen: config.listen.clone(),
+        access: Access {
+            mode: config.socket_mode,
+            group: (!config.socket_group.is_empty()).then(|| config.socket_group.clone()),
+        },
+        workers: NonZeroUsize::new(config.workers),
+        connections_max: config.limits.connections,
+        drain: Duration::from_secs(config.limits.drain_s),
+    }
+}
+
+/// Serves mail until SIGTERM.
+///
+/// # Errors
+/// It cannot start: the configuration, a filter, a whitelist or a socket.
+pub fn run(config_path: &Path) -> Result<(), Error> {
+    let config = Config::load(config_path).map_err(crate::snapshot::Error::from)?;
+    let _logging = Logging::start(level(config.log.level), format(config.log.format))?;
+    let options = options(&config);
+    let snapshot = Snapshot::build(config, None)?;
+    info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
+    for list in snapshot.policy.lists() {
+        let (spec, terms) = (list.filter.spec(), &list.terms);
+        info!(
+            list = list.name(),
+            action = terms.action.name(),
+            dry_run = terms.dry_run,
+            generation = spec.generation,
+            entries = list.filter.entries(),
+            "filter in force"
+        );
+    }
+    for warning in snapshot.warnings() {
+        warn!("{warning}");
+    }
+    let live = Arc::new(Live::new(snapshot, Some(config_path.to_owned())));
+    let result = daemon::run(&options, &Arc::new(Blocklists(Arc::clone(&live))));
+    let counters = &live.counters;
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    info!(
+        messages = read(&counters.messages),
+        refused = read(&counters.refused),
+        marked = read(&counters.marked),
+        false_positives = read(&counters.false_positives),
+        failures = read(&counters.failures),
+        reloads = read(&counters.reloads),
+        reloads_refused = read(&counters.reloads_refused),
+        "ended"
+    );
+    result.map_err(Error::from)
+}
+
+fn level(level: Level) -> LevelFilter {
+    match level {
+        Level::Error => LevelFilter::ERROR,
+        Level::Warn => LevelFilter::WARN,
+        Level::Info => LevelFilter::INFO,
+        Level::Debug => LevelFilter::DEBUG,
+        Level::Trace => LevelFilter::TRACE,
+    }
+}
+
+fn format(format: LogFormat) -> Format {
+    match format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    }
+}
