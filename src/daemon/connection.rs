@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::milter::{Handler, Session, Status};
@@ -119,6 +120,31 @@ thread_local! {
     });
 }
 
+/// A stream to a mail server.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// Something was read, and there is no answer to it that would tell the other side.
+    fn read_in_silence(&self) {}
+}
+
+impl Stream for UnixStream {}
+
+impl Stream for TcpStream {
+    /// Acknowledges at once. A mail server that has more to send holds it back until then
+    /// (Nagle), and the kernel would wait 40 ms for an answer to send it along with. Most
+    /// of a message goes unanswered, so each one stalled: 48 ms, measured with a load
+    /// generator that writes as Postfix does, and 0.03 ms with this.
+    ///
+    /// With Postfix 3.7 and `smtp-source -s 10 -l 2048` on two cores, median messages/s
+    /// with a connection for each, and with connections kept: this 866 and 1154,
+    /// answering every step instead 663 and 1034, a unix socket 1011 and 1447.
+    #[cfg(target_os = "linux")]
+    fn read_in_silence(&self) {
+        if let Err(error) = rustix::net::sockopt::set_tcp_quickack(self, true) {
+            tracing::debug!(%error, "TCP_QUICKACK");
+        }
+    }
+}
+
 /// A connection: the socket, the session, and what could not be dealt with at once.
 pub(super) struct Connection<S, H> {
     stream: S,
@@ -134,7 +160,7 @@ pub(super) struct Connection<S, H> {
     _permit: OwnedSemaphorePermit,
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> Connection<S, H> {
+impl<S: Stream, H: Handler> Connection<S, H> {
     pub(super) fn new(
         stream: S,
         session: Session<H>,
@@ -185,7 +211,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin, H: Handler> Connection<S, H> {
                 input.drain(..taken);
                 self.unread = input;
             }
-            self.write(cx, &buffers.output)?;
+            if buffers.output.is_empty() {
+                self.stream.read_in_silence();
+            } else {
+                self.write(cx, &buffers.output)?;
+            }
         }
     }
 

@@ -33,7 +33,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 use super::Service;
 use super::connection::{Connection, Life};
 use super::listen::Listener;
-use crate::milter::{Handler, Session, Transport};
+use crate::milter::{Handler, Session};
 
 /// How long accepting pauses when the process has no descriptors or no memory left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -121,17 +121,14 @@ impl Worker {
     ) {
         let life = Arc::new(Life::new(Arc::clone(&self.now)));
         let kept = Arc::clone(&life);
+        let session = Session::new(handler);
         let task = match stream {
-            Stream::Unix(stream) => {
-                let session = Session::new(handler, Transport::Unix);
-                self.tasks
-                    .spawn(Connection::new(stream, session, life, permit).serve())
-            }
-            Stream::Tcp(stream) => {
-                let session = Session::new(handler, Transport::Tcp);
-                self.tasks
-                    .spawn(Connection::new(stream, session, life, permit).serve())
-            }
+            Stream::Unix(stream) => self
+                .tasks
+                .spawn(Connection::new(stream, session, life, permit).serve()),
+            Stream::Tcp(stream) => self
+                .tasks
+                .spawn(Connection::new(stream, session, life, permit).serve()),
         };
         self.lives.insert(task.id(), (task, kept));
     }

@@ -24,7 +24,7 @@
 //!  K  another client follows on this connection           never
 //!  Q  quit                                                never; we hang up
 //!
-//!  (*) on a unix socket we agree with the server that no answer comes
+//!  (*) unless we agreed with the server that no answer comes
 //! ```
 //!
 //! Order: `O C H (M R+ T L* N B* E)* Q`. Any of `C H M` starts its phase anew, with
@@ -33,11 +33,10 @@
 //! early; the next one begins with `M`.
 //!
 //! Round trips cost more than all else here, so only three steps are answered: RCPT,
-//! end of headers and end of message. What nobody needs is declined at negotiation,
-//! and what is only to be seen (client, MAIL, headers) goes unanswered where the
-//! transport bears it. On TCP it does not: there several small packets without an
-//! answer between them run into delayed acknowledgements of 40-50 ms, so every step is
-//! answered ([`Transport`]).
+//! end of headers and end of message. What nobody needs is declined at negotiation, and
+//! what is only to be seen (client, MAIL, headers) goes unanswered, if the server can do
+//! that. Over TCP whoever reads the socket must then acknowledge at once what it does not
+//! answer, or each message stalls 40 ms (`daemon::connection`).
 //!
 //! There is no RFC; the reference is libmilter's `mfdef.h` and the two clients,
 //! Sendmail's `milter.c` and Postfix's `milter8.c`.
@@ -54,7 +53,7 @@ mod session;
 pub use command::{Client, Family};
 pub use edit::{Edit, EditError};
 pub use macros::{Macros, Stage};
-pub use negotiate::{Transport, Wanted};
+pub use negotiate::Wanted;
 pub use reply::{REPLY_LINE_BYTES_MAX, REPLY_LINES_MAX, Reply, ReplyText, ReplyTextError};
 pub use session::{Progress, ProtocolError, Session, Status};
 

@@ -37,17 +37,6 @@ pub(super) mod step {
     pub(in super::super) const QUIET_MAIL: u32 = 0x4000;
 }
 
-/// How the mail server is connected to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
-    /// A unix socket: steps that need no answer get none.
-    Unix,
-    /// TCP: every step is answered. A server that sends several small packets and waits
-    /// for nothing is held up 40-50 ms by its own Nagle algorithm and our delayed
-    /// acknowledgement; measured with Postfix, 195 messages/s against 419.
-    Tcp,
-}
-
 /// What a handler needs. The client, MAIL, RCPT, the end of the headers and the end of
 /// the message are always seen.
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,7 +65,7 @@ pub(super) struct Agreed {
 impl Agreed {
     /// Reads the server's offer and takes what is wanted of it; `None` if it is too
     /// short or of a version that cannot be spoken.
-    pub(super) fn on(offer: &[u8], wanted: &Wanted, transport: Transport) -> Option<Self> {
+    pub(super) fn on(offer: &[u8], wanted: &Wanted) -> Option<Self> {
         let (version, offer) = number(offer)?;
         let (actions, offer) = number(offer)?;
         let (steps, _) = number(offer)?;
@@ -96,11 +85,9 @@ impl Agreed {
             actions |= if on { flag } else { 0 };
         }
         let mut steps = step::NO_HELO | step::NO_DATA | step::NO_BODY | step::NO_UNKNOWN;
+        steps |= step::QUIET_CONNECT | step::QUIET_MAIL | step::QUIET_HEADERS;
         if !wanted.headers {
             steps |= step::NO_HEADERS;
-        }
-        if transport == Transport::Unix {
-            steps |= step::QUIET_CONNECT | step::QUIET_MAIL | step::QUIET_HEADERS;
         }
         // A server that insists on sending the body can at least be stopped after the
         // first chunk.
@@ -195,35 +182,30 @@ mod tests {
 
     #[test]
     fn never_more_than_was_offered() {
-        use Transport::{Tcp, Unix};
         let cases = [
             // today's servers
-            (6, 0x1ff, 0x001f_ffff, Unix, Some((6, 0x121, 0x5392))),
-            (6, 0x1ff, 0x001f_ffff, Tcp, Some((6, 0x121, 0x0312))),
-            // a newer server, an older one, one of the first
-            (7, 0x1ff, 0x001f_ffff, Tcp, Some((6, 0x121, 0x0312))),
-            (4, 0x3f, 0x3ff, Unix, Some((4, 0x21, 0x0392))),
-            (3, 0x3f, 0x1ff, Unix, Some((3, 0x21, 0x0192))),
-            (2, 0x3f, 0x7f, Unix, Some((2, 0x21, 0x0012))),
-            (2, 0, 0, Unix, Some((2, 0x01, 0x0012))),
+            (6, 0x1ff, 0x001f_ffff, Some((6, 0x121, 0x5392))),
+            // a newer server, older ones, one of the first
+            (7, 0x1ff, 0x001f_ffff, Some((6, 0x121, 0x5392))),
+            (4, 0x3f, 0x3ff, Some((4, 0x21, 0x0392))),
+            (3, 0x3f, 0x1ff, Some((3, 0x21, 0x0192))),
+            (2, 0x3f, 0x7f, Some((2, 0x21, 0x0012))),
+            (2, 0, 0, Some((2, 0x01, 0x0012))),
             // a server that cannot leave the body out, but can skip it
-            (6, 0x1ff, 0x0400, Unix, Some((6, 0x121, 0x0400))),
-            (1, 0x1ff, 0x001f_ffff, Unix, None),
-            (0, 0, 0, Unix, None),
+            (6, 0x1ff, 0x0400, Some((6, 0x121, 0x0400))),
+            (1, 0x1ff, 0x001f_ffff, None),
+            (0, 0, 0, None),
         ];
-        for (version, actions, steps, transport, expected) in cases {
-            let agreed = Agreed::on(&offer(version, actions, steps), &WANTED, transport);
+        for (version, actions, steps, expected) in cases {
+            let agreed = Agreed::on(&offer(version, actions, steps), &WANTED);
             let expected = expected.map(|(version, actions, steps)| Agreed {
                 version,
                 actions,
                 steps,
             });
-            assert_eq!(
-                agreed, expected,
-                "{version} {actions:#x} {steps:#x} {transport:?}"
-            );
+            assert_eq!(agreed, expected, "{version} {actions:#x} {steps:#x}");
         }
-        assert_eq!(Agreed::on(b"\0\0\0\x06\0\0", &WANTED, Unix), None);
+        assert_eq!(Agreed::on(b"\0\0\0\x06\0\0", &WANTED), None);
     }
 
     #[test]

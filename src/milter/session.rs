@@ -24,7 +24,7 @@ use super::macros::Macros;
 use super::negotiate::Agreed;
 use super::packet::{BadLength, Bound, Packet, Packets};
 use super::reply::write_packet;
-use super::{Edit, HEADER_BYTES_MAX, Handler, Reply, Transport, Wanted};
+use super::{Edit, HEADER_BYTES_MAX, Handler, Reply, Wanted};
 
 /// Most bytes of a negotiation: the three numbers, and room for what a later version
 /// may add.
@@ -104,13 +104,12 @@ pub struct Session<H> {
 }
 
 impl<H: Handler> Session<H> {
-    /// A connection that has just been made over `transport`.
-    pub fn new(handler: H, transport: Transport) -> Self {
+    /// A connection that has just been made.
+    pub fn new(handler: H) -> Self {
         Self {
             packets: Packets::default(),
             talk: Talk {
                 handler,
-                transport,
                 wanted: Wanted::default(),
                 agreed: Agreed::default(),
                 phase: Phase::Opening,
@@ -180,7 +179,6 @@ enum Phase {
 #[derive(Debug)]
 struct Talk<H> {
     handler: H,
-    transport: Transport,
     wanted: Wanted,
     agreed: Agreed,
     phase: Phase,
@@ -269,8 +267,7 @@ impl<H: Handler> Talk<H> {
 
     fn negotiate(&mut self, offer: &[u8], out: &mut Vec<u8>) -> Result<(), ProtocolError> {
         self.wanted = self.handler.wanted();
-        self.agreed =
-            Agreed::on(offer, &self.wanted, self.transport).ok_or(ProtocolError::Offer)?;
+        self.agreed = Agreed::on(offer, &self.wanted).ok_or(ProtocolError::Offer)?;
         self.macros.keep(self.wanted.macros);
         self.phase = Phase::Between;
         tracing::debug!(
