@@ -17,6 +17,7 @@
 
 pub mod address;
 pub mod cli;
+pub mod compile;
 pub mod config;
 pub mod daemon;
 pub mod filter;

@@ -1,2 +1,7 @@
-//! The admin command.
-fn main() {}
+//! The admin command: text blocklists to filter files, and answers from them.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    blocklist_milter::cli::compile::main()
+}

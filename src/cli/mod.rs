@@ -1,3 +1,6 @@
-//! The command lines of both programs, apart from what they do, so that man pages are made from them.
+//! The command lines of both programs, apart from what they do, so that man pages are
+//! made from the same definitions.
 
+pub mod compile;
 pub mod milter;
+mod progress;

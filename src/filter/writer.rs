@@ -188,6 +188,12 @@ impl Writer {
         self.header.shape
     }
 
+    /// What the filter is made for.
+    #[must_use]
+    pub fn spec(&self) -> &Spec {
+        &self.header.spec
+    }
+
     /// Appends the next pages.
     ///
     /// # Errors

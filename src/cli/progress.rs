@@ -1,0 +1,167 @@
+//! What a person sees while a compile runs, and the signals that end it.
+//!
+//! On a terminal a bar; elsewhere a line now and then, for logs. Drawn by a thread of its
+//! own from the counters of [`Progress`], which the workers only add to.
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::compile::{Error, Phase, Progress, State};
+
+/// How often the bar is drawn.
+const DRAW: Duration = Duration::from_millis(100);
+/// How often a line is printed where there is no terminal.
+const LINE: Duration = Duration::from_secs(10);
+
+/// Draws until it is dropped.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    progress: Arc<Progress>,
+    drawing: Option<(Sender<()>, JoinHandle<()>)>,
+}
+
+impl Watcher {
+    /// Begins to draw, unless quiet; from now on SIGINT, SIGTERM and SIGHUP end the
+    /// compile in good order, and a second one ends the program at once.
+    pub(super) fn start(quiet: bool) -> Result<Self, Error> {
+        let progress = Arc::new(Progress::new());
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let failed = |source| Error::Io {
+                path: "signals".into(),
+                doing: "be watched",
+                source,
+            };
+            // The order matters: the second signal finds the flag that the first one set.
+            signal_hook::flag::register_conditional_default(signal, progress.stop_flag())
+                .map_err(failed)?;
+            signal_hook::flag::register(signal, progress.stop_flag()).map_err(failed)?;
+        }
+        let drawing = (!quiet).then(|| {
+            let (stop, stopped) = mpsc::channel();
+            let watched = Arc::clone(&progress);
+            (stop, thread::spawn(move || draw(&watched, &stopped)))
+        });
+        Ok(Self { progress, drawing })
+    }
+
+    /// The counters to work with.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.drawing.take() {
+            drop(stop);
+            // A bar that could not be drawn has harmed nothing.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
+    let bar = io::stderr()
+        .is_terminal()
+        .then(|| ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()));
+    let started = Instant::now();
+    let mut phase = Phase::Waiting;
+    let mut last_line = Instant::now();
+    while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(DRAW) {
+        let state = progress.state();
+        match &bar {
+            Some(bar) => {
+                if state.phase != phase {
+                    bar.reset();
+                    bar.set_style(style(&state));
+                    bar.set_prefix(state.phase.name());
+                }
+                if state.total > 0 {
+                    bar.set_length(state.total);
+                }
+                bar.set_position(state.done);
+                bar.set_message(rate(&state, started));
+                bar.tick();
+            }
+            None if state.phase != phase && phase != Phase::Waiting
+                || last_line.elapsed() >= LINE =>
+            {
+                eprintln!("blocklist-compile: {}", line(&state, started));
+                last_line = Instant::now();
+            }
+            None => {}
+        }
+        phase = state.phase;
+    }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+}
+
+fn style(state: &State) -> ProgressStyle {
+    let counts = match (state.phase.in_bytes(), state.total > 0) {
+        (true, true) => "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {msg}, {eta} left",
+        (true, false) => "{spinner} {bytes} {bytes_per_sec} {msg}",
+        (false, true) => "{wide_bar} {human_pos}/{human_len} entries, {eta} left",
+        (false, false) => "{spinner} {elapsed}",
+    };
+    ProgressStyle::with_template(&format!("{{prefix:>8}} {counts}"))
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// Addresses a second, while they are read.
+fn rate(state: &State, started: Instant) -> String {
+    if state.phase != Phase::Reading {
+        return String::new();
+    }
+    let seconds = started.elapsed().as_secs_f64().max(1e-3);
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "shown with a few digits"
+    )]
+    let per_second = (state.entries as f64 / seconds) as u64;
+    format!(
+        "{} entries, {} a second",
+        HumanCount(state.entries),
+        HumanCount(per_second)
+    )
+}
+
+fn line(state: &State, started: Instant) -> String {
+    let amount = |number| {
+        if state.phase.in_bytes() {
+            HumanBytes(number).to_string()
+        } else {
+            HumanCount(number).to_string()
+        }
+    };
+    let of = if state.total > 0 {
+        format!(" of {}", amount(state.total))
+    } else {
+        String::new()
+    };
+    let done = if state.done > 0 {
+        format!(" {}{of}", amount(state.done))
+    } else {
+        String::new()
+    };
+    let rate = rate(state, started);
+    let rate = if rate.is_empty() {
+        rate
+    } else {
+        format!(", {rate}")
+    };
+    format!(
+        "{}{done}{rate}, {} s",
+        state.phase.name(),
+        started.elapsed().as_secs()
+    )
+}

@@ -1,0 +1,56 @@
+//! What can stop a compile. A line that cannot be a key is not here: it is counted
+//! in the [report](super::Report) and the compile goes on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::filter;
+
+/// Why nothing was written. Whatever it is, the old file still stands.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or folder could not be read, written, locked or removed.
+    #[error("{}: cannot {doing}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was being done, as it follows "cannot": "read", "write".
+        doing: &'static str,
+        /// The operating system's reason.
+        source: io::Error,
+    },
+    /// The filter file could not be read, vouched for or written.
+    #[error("{0}")]
+    Filter(#[from] filter::Error),
+    /// The output exists and is not a filter file that could be replaced with a
+    /// clear conscience.
+    #[error("{}: exists and is not a filter file that can be read ({cause}); move it away, or use --force", path.display())]
+    NotAFilter {
+        /// The output.
+        path: PathBuf,
+        /// Why it is none.
+        cause: String,
+    },
+    /// The settings contradict each other or cannot be met.
+    #[error("{0}")]
+    Plan(String),
+    /// Two filters cannot be worked on together.
+    #[error("{0}")]
+    Unlike(String),
+    /// SIGINT or SIGTERM came; everything begun was removed.
+    #[error("interrupted; nothing was written")]
+    Interrupted,
+}
+
+impl Error {
+    /// An [`Error::Io`] for `map_err`.
+    pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io {
+            path,
+            doing,
+            source,
+        }
+    }
+}

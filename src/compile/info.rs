@@ -1,0 +1,297 @@
+//! What a person wants to know of a filter file at a glance.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Error;
+use super::keys::Census;
+use super::query::open;
+use super::report::{KindCount, bits_per_entry, grouped, kind_counts, rate_in_people, size};
+use crate::address::{Kind, Kinds, Rules, escaped};
+use crate::filter::{Header, Load, Stats};
+
+/// Columns of the histogram's longest bar.
+const BAR: usize = 40;
+/// Sources shown to a person; JSON has them all.
+const SHOWN: usize = 12;
+
+/// A filter file, described.
+#[derive(Clone, Debug, Serialize)]
+pub struct Info {
+    /// Name of the list.
+    pub name: String,
+    /// Which build of this list.
+    pub generation: u64,
+    /// The day it was built, as 2026-01-31.
+    pub built: String,
+    /// Distinct entries.
+    pub entries: u64,
+    /// Whether the entries are an estimate: a union of filters without records.
+    pub estimated: bool,
+    /// Distinct entries by kind; empty without records, which alone can tell.
+    pub kinds: Vec<KindCount>,
+    /// Names of the kinds that are there.
+    pub kinds_present: Vec<&'static str>,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Size of the pages.
+    pub page_bytes: u64,
+    /// Size of the records.
+    pub record_bytes: u64,
+    /// Bits of the pages for each entry.
+    pub bits_per_entry: f64,
+    /// Bits that a key sets.
+    pub probes: u32,
+    /// Pages of 4096 bytes.
+    pub pages: u64,
+    /// Part of all bits that is set.
+    pub fill: f64,
+    /// Rate asked for.
+    pub fpr_target: f64,
+    /// Rate of the pages as they are.
+    pub fpr_expected: f64,
+    /// Entries by the fill of the pages.
+    pub entries_estimated: f64,
+    /// Standard deviation of that estimate.
+    pub entries_deviation: f64,
+    /// Whether records prove every hit.
+    pub records: bool,
+    /// Tells seeds apart without telling the seed.
+    pub seed_id: String,
+    /// Version of the address rules.
+    pub rules_version: u16,
+    /// Address rules that are on.
+    pub rules: Vec<&'static str>,
+    /// The lists it was made from.
+    pub sources: Vec<SourceInfo>,
+    /// Pages by load: entries of a page from, and pages.
+    pub loads: Vec<(f64, u64)>,
+}
+
+/// A list that a filter was made from.
+#[derive(Clone, Debug, Serialize)]
+pub struct SourceInfo {
+    /// Short name.
+    pub name: String,
+    /// The file it was read from.
+    pub file: String,
+    /// What the list says of its licence.
+    pub licence: String,
+    /// Lines.
+    pub lines: u64,
+    /// Entries found in it, doubles included.
+    pub entries: u64,
+    /// Entries whose record names it; none without records.
+    pub own: Option<u64>,
+    /// Rejected lines.
+    pub rejected: u64,
+}
+
+/// Describes a filter file. Reads all of its records.
+///
+/// # Errors
+/// When it cannot be read or vouched for.
+pub fn info(path: &Path) -> Result<Info, Error> {
+    let filter = open(path, Load::Disk)?;
+    let stats: Stats = filter.stats()?;
+    let census = filter.spec().records.then(|| -> Result<Census, Error> {
+        let mut census = Census::default();
+        for record in filter.records()? {
+            let record = record?;
+            census.count(record.kind, record.source);
+        }
+        Ok(census)
+    });
+    Ok(describe(
+        filter.header(),
+        &stats,
+        census.transpose()?.as_ref(),
+    ))
+}
+
+fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
+    let spec = &header.spec;
+    let present = Kinds::from_bits(spec.kinds).unwrap_or(Kinds::ALL);
+    let sources = (0_u32..)
+        .zip(&spec.sources)
+        .map(|(number, source)| SourceInfo {
+            name: source.name.clone(),
+            file: source.file.clone(),
+            licence: source.licence.clone(),
+            lines: source.lines,
+            entries: source.entries,
+            own: census.map(|census| census.of_source(number)),
+            rejected: source.rejected,
+        });
+    Info {
+        name: spec.name.clone(),
+        generation: spec.generation,
+        built: super::day_of(spec.built).to_string(),
+        entries: header.entries,
+        estimated: header.estimated,
+        kinds: census.map(kind_counts).unwrap_or_default(),
+        kinds_present: Kind::ALL
+            .into_iter()
+            .filter(|kind| present.contains(*kind))
+            .map(Kind::name)
+            .collect(),
+        bytes: header.file_bytes(),
+        page_bytes: header.page_bytes(),
+        record_bytes: header.record_bytes(),
+        bits_per_entry: bits_per_entry(header.page_bytes(), header.entries),
+        probes: header.shape.probes,
+        pages: header.shape.pages,
+        fill: stats.fill,
+        fpr_target: spec.fpr,
+        fpr_expected: stats.rate_expected,
+        entries_estimated: stats.entries_estimated,
+        entries_deviation: stats.entries_deviation,
+        records: spec.records,
+        seed_id: seed_id(spec.seed),
+        rules_version: spec.rules_version,
+        rules: rule_names(spec.rules),
+        sources: sources.collect(),
+        loads: stats.loads.clone(),
+    }
+}
+
+/// Sixteen bits of a hash of the seed: equal for equal seeds, and of no use to whoever
+/// would like to know the seed.
+fn seed_id(seed: u64) -> String {
+    format!("{:04x}", crate::address::key(b"seed id", seed) >> 48)
+}
+
+fn rule_names(bits: u8) -> Vec<&'static str> {
+    let rules = Rules::from_bits(bits).unwrap_or_default();
+    let all = [
+        (rules.providers, "providers"),
+        (rules.plus, "plus"),
+        (rules.srs, "srs"),
+        (rules.nfkc, "nfkc"),
+    ];
+    all.into_iter()
+        .filter(|(on, _)| *on)
+        .map(|(_, name)| name)
+        .collect()
+}
+
+impl fmt::Display for Info {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let about = if self.estimated { "about " } else { "" };
+        writeln!(
+            f,
+            "{}, generation {}, built {}",
+            self.name, self.generation, self.built
+        )?;
+        write!(f, "entries   {about}{}", grouped(self.entries))?;
+        for (at, kind) in self.kinds.iter().enumerate() {
+            write!(
+                f,
+                "{} {} {}",
+                if at == 0 { ":" } else { "," },
+                grouped(kind.entries),
+                kind.kind
+            )?;
+        }
+        if self.kinds.is_empty() && self.entries > 0 {
+            write!(f, ": {}", self.kinds_present.join(", "))?;
+        }
+        writeln!(
+            f,
+            "\nsize      {}: {} of pages, {} of records",
+            size(self.bytes),
+            size(self.page_bytes),
+            size(self.record_bytes)
+        )?;
+        writeln!(
+            f,
+            "pages     {} of 4096 bytes, {:.2} bits an entry, {} probes",
+            grouped(self.pages),
+            self.bits_per_entry,
+            self.probes
+        )?;
+        writeln!(
+            f,
+            "fill      {:.1} % of the bits, which is {:.0} entries (give or take {:.0})",
+            self.fill * 100.0,
+            self.entries_estimated,
+            2.0 * self.entries_deviation
+        )?;
+        self.histogram(f)?;
+        writeln!(
+            f,
+            "rate      designed {:.2e}; {}",
+            self.fpr_target,
+            rate_in_people(self.fpr_expected, self.records)
+        )?;
+        writeln!(
+            f,
+            "rules     version {}: {}; seed id {}",
+            self.rules_version,
+            self.rules.join(", "),
+            self.seed_id
+        )?;
+        write!(f, "sources   {}", self.sources.len())?;
+        for source in self.sources.iter().take(SHOWN) {
+            write!(
+                f,
+                "\n  {}: {} lines, {} entries",
+                escaped(source.name.as_bytes()),
+                grouped(source.lines),
+                grouped(source.entries)
+            )?;
+            if let Some(own) = source.own {
+                write!(f, ", {} recorded as its own", grouped(own))?;
+            }
+            if source.rejected > 0 {
+                write!(f, ", {} lines rejected", grouped(source.rejected))?;
+            }
+            if !source.licence.is_empty() {
+                write!(f, " ({})", source.licence)?;
+            }
+        }
+        if self.sources.len() > SHOWN {
+            write!(
+                f,
+                "\n  and {} more (--json has them all)",
+                self.sources.len() - SHOWN
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Info {
+    /// Page loads as bars: an even spread shows that the hash is sound.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a bar has at most 40 columns"
+    )]
+    fn histogram(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = self
+            .loads
+            .iter()
+            .map(|(_, pages)| *pages)
+            .max()
+            .unwrap_or(0);
+        if self.loads.len() < 2 || most == 0 {
+            return Ok(());
+        }
+        writeln!(f, "loads     entries of a page, pages")?;
+        for (from, pages) in &self.loads {
+            let eighths = (*pages as f64 / most as f64 * (BAR * 8) as f64).round() as usize;
+            let part = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+            writeln!(
+                f,
+                "{from:>9.0} {}{part} {}",
+                "█".repeat(eighths / 8),
+                grouped(*pages)
+            )?;
+        }
+        Ok(())
+    }
+}

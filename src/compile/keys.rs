@@ -1,0 +1,176 @@
+//! Staged keys -> each key once, counted, in order.
+//!
+//! The stages are sorted on all threads; what is left after joining doubles is counted
+//! by kind and source, so that the size of the filter is known before its first page
+//! is written.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::assemble::Sorted;
+use super::item::{Dates, Item, STAGES};
+use super::stage::Sealed;
+use super::{Error, Progress, sort};
+use crate::filter::Record;
+
+/// Entries left, each counted once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    /// By source, then kind.
+    by_source: BTreeMap<u32, [u64; 4]>,
+}
+
+impl Census {
+    /// Counts one entry.
+    #[inline]
+    pub(crate) fn count(&mut self, kind: u8, source: u32) {
+        let kinds = self.by_source.entry(source).or_default();
+        kinds[usize::from(kind & 3)] += 1;
+    }
+
+    /// Adds what another worker counted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (source, kinds) in &other.by_source {
+            let sums = self.by_source.entry(*source).or_default();
+            for (sum, count) in sums.iter_mut().zip(kinds) {
+                *sum += count;
+            }
+        }
+    }
+
+    /// All entries.
+    pub(crate) fn entries(&self) -> u64 {
+        self.kinds().iter().sum()
+    }
+
+    /// Entries by kind.
+    pub(crate) fn kinds(&self) -> [u64; 4] {
+        let mut sums = [0; 4];
+        for kinds in self.by_source.values() {
+            for (sum, count) in sums.iter_mut().zip(kinds) {
+                *sum += count;
+            }
+        }
+        sums
+    }
+
+    /// Entries whose record names this source.
+    pub(crate) fn of_source(&self, source: u32) -> u64 {
+        self.by_source
+            .get(&source)
+            .map_or(0, |kinds| kinds.iter().sum())
+    }
+
+    /// Kinds present, as the header has them.
+    pub(crate) fn kind_bits(&self) -> u8 {
+        (0_u8..)
+            .zip(self.kinds())
+            .filter(|(_, count)| *count > 0)
+            .fold(0, |bits, (kind, _)| bits | 1 << kind)
+    }
+}
+
+/// Sorts every stage and joins its doubles.
+///
+/// # Errors
+/// When the spill file fails, and when a person interrupts.
+pub(crate) fn sort_all<I: Item>(
+    keys: &Sealed<I>,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Census, Error> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let (mut items, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut census = Census::default();
+        loop {
+            let stage = next.fetch_add(1, Ordering::Relaxed);
+            if stage >= STAGES {
+                return Ok(census);
+            }
+            progress.go_on()?;
+            keys.gather(stage, &mut items, &mut bytes)?;
+            let before = items.len() as u64;
+            sort::sort(&mut items, &mut scratch);
+            sort::join_doubles(&mut items);
+            keys.put_back(stage, &items, &mut bytes)?;
+            count(&items, &mut census);
+            progress.add(before);
+        }
+    };
+    let done: Vec<Result<Census, Error>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        workers
+            .into_iter()
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    let mut all = Census::default();
+    for census in done {
+        all.add(&census?);
+    }
+    Ok(all)
+}
+
+/// Counts runs of one source and kind at once: most lists are of one kind.
+fn count<I: Item>(items: &[I], census: &mut Census) {
+    for run in items.chunk_by(|a, b| a.origin() == b.origin()) {
+        let (kind, source) = run[0].origin();
+        census.by_source.entry(source).or_default()[usize::from(kind & 3)] += run.len() as u64;
+    }
+}
+
+/// The sorted stages as records, one after the other.
+pub(crate) struct InOrder<'a, I> {
+    keys: &'a Sealed<I>,
+    /// Of items that keep no dates.
+    dates: Dates,
+    /// The stage after the one in `items`.
+    next_stage: usize,
+    items: Vec<I>,
+    /// The first item not taken.
+    at: usize,
+    bytes: Vec<u8>,
+}
+
+impl<'a, I: Item> InOrder<'a, I> {
+    /// From the lowest key on.
+    pub(crate) fn new(keys: &'a Sealed<I>, dates: Dates) -> Self {
+        Self {
+            keys,
+            dates,
+            next_stage: 0,
+            items: Vec::new(),
+            at: 0,
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl<I: Item> Sorted for InOrder<'_, I> {
+    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
+        loop {
+            let stage = self.next_stage.wrapping_sub(1);
+            let left = &self.items[self.at..];
+            let record = |item: &I| item.record(stage, self.dates);
+            let count = match end {
+                Some(end) => left.partition_point(|item| record(item).key < end),
+                None => left.len(),
+            };
+            into.extend(left[..count].iter().map(record));
+            self.at += count;
+            if self.at < self.items.len() || self.next_stage == STAGES {
+                return Ok(());
+            }
+            self.keys
+                .gather(self.next_stage, &mut self.items, &mut self.bytes)?;
+            self.next_stage += 1;
+            self.at = 0;
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Text lists -> one filter file.
+//!
+//! ```text
+//!   inputs --feed--> blocks --read--> keys, staged by their top bits (memory, then disk)
+//!          --sort--> each key once, counted --size--> pages and records in file order
+//!          --write aside--> checked --rename--> the filter
+//! ```
+//!
+//! The same lists, seed and date give the same bytes, whatever the threads, the order of
+//! the inputs and the memory: sources are numbered by name, doubles are joined by
+//! rules that know no order, and pages are filled from sorted keys. Nothing is
+//! ever half-written: the output is claimed before the work begins and replaced when
+//! the new file has been read back and checked.
+//!
+//! | file | about |
+//! |---|---|
+//! | `plan`, `memory`, `input` | what to build, with what, from which files |
+//! | `feed`, `read`, `tally` | blocks of lines, lines to keys, what was rejected |
+//! | `item`, `stage`, `sort`, `keys` | keys packed, staged and spilled, sorted, counted |
+//! | `assemble` | pages and records in file order, on all threads |
+//! | `query`, `info` | asking a filter, describing it |
+//! | `progress`, `report`, `error` | what a person sees meanwhile, at the end, and when it fails |
+
+mod assemble;
+mod error;
+mod feed;
+mod info;
+mod input;
+mod item;
+mod keys;
+mod memory;
+mod plan;
+mod progress;
+mod query;
+mod read;
+mod report;
+mod sort;
+mod stage;
+mod tally;
+
+use std::path::Path;
+use std::time::Instant;
+
+use assemble::assemble;
+use feed::Feed;
+use item::{Item, NARROW_SOURCES, Narrow, Wide};
+use keys::{InOrder, sort_all};
+use plan::Lineage;
+use read::{Read, Terms, read};
+use report::{Readings, kind_counts};
+use stage::Store;
+
+use crate::address::RULES_VERSION;
+use crate::filter::{Aside, Spec, Writer, sizing};
+
+pub use error::Error;
+pub use info::{Info, SourceInfo, info};
+pub use input::{Input, inputs};
+pub use memory::{available_bytes, default_bytes};
+pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now};
+pub use progress::{Phase, Progress, State};
+pub use query::{Finding, Match, Query, open};
+pub use report::{FilterReport, InputReport, KindCount, Reject, Report};
+
+/// Builds a filter from text lists.
+///
+/// A report whose `refused` is set means that nothing was written, because more lines
+/// were rejected than the plan allows.
+///
+/// # Errors
+/// Whatever keeps the filter from being written; the old one stands then.
+pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
+    let started = Instant::now();
+    plan.check()?;
+    let aside = Aside::claim(&plan.output)?;
+    let inputs = inputs(&plan.inputs)?;
+    let lineage = Lineage::of(&plan.output, &plan.seed, plan.force)?;
+    let terms = Terms {
+        rules: plan.rules,
+        seed: lineage.seed,
+        today: plan.today(),
+        expires: plan.expires,
+        first_source: 0,
+        keeps_dates: plan.records,
+    };
+    let build = Build {
+        plan,
+        progress,
+        inputs: &inputs,
+        lineage,
+        terms: &terms,
+        started,
+    };
+
+    // Items of half the size serve when no row has dates of its own. That shows only
+    // when it is read; what cannot be read twice is taken as if it had.
+    let read_twice = inputs.iter().all(Input::is_regular);
+    let narrow = inputs.len() <= NARROW_SOURCES as usize && (read_twice || !plan.records);
+    if narrow && let Some(keys) = build.read::<Narrow>(aside.target())? {
+        return build.write(aside, keys);
+    }
+    let keys = build
+        .read::<Wide>(aside.target())?
+        .expect("wide items keep dates");
+    build.write(aside, keys)
+}
+
+/// A build under way.
+struct Build<'a> {
+    plan: &'a Plan,
+    progress: &'a Progress,
+    inputs: &'a [Input],
+    lineage: Lineage,
+    terms: &'a Terms,
+    started: Instant,
+}
+
+impl Build<'_> {
+    /// Text to staged keys; none when the items cannot keep what the rows say.
+    fn read<I: Item>(&self, output: &Path) -> Result<Option<Read<I>>, Error> {
+        self.progress.begin(
+            Phase::Reading,
+            self.inputs.iter().map(Input::size_bytes).sum(),
+        );
+        let feed = Feed::new(self.inputs, self.plan.format, self.progress);
+        let store = Store::new(output, self.plan.stage_bytes(), self.plan.threads);
+        read(feed, store, self.terms, self.plan.threads, self.progress)
+    }
+
+    /// Staged keys to the finished file.
+    fn write<I: Item>(&self, aside: Aside, read: Read<I>) -> Result<Report, Error> {
+        let Self { plan, progress, .. } = *self;
+        let Readings {
+            sources,
+            inputs,
+            rejects,
+            rows,
+            rejected,
+            expired,
+        } = Readings::new(self.inputs, read.opened, read.tally);
+        let mut report = Report {
+            output: plan.output.clone(),
+            name: plan.name.clone(),
+            refused: None,
+            inputs,
+            rows,
+            doubles: 0,
+            kinds: Vec::new(),
+            rejects,
+            rejected,
+            expired,
+            filter: None,
+            seconds: 0.0,
+            spilled_bytes: read.keys.spilled_bytes(),
+        };
+        if plan.max_rejects.is_some_and(|most| rejected > most) {
+            report.refused = Some(format!(
+                "{rejected} rejected lines are more than --strict or --max-rejects allows"
+            ));
+            return Ok(report);
+        }
+
+        progress.begin(Phase::Sorting, rows);
+        let census = sort_all(&read.keys, plan.threads, progress)?;
+        let entries = census.entries();
+        report.doubles = rows - entries;
+        report.kinds = kind_counts(&census);
+        for (number, input) in (self.terms.first_source..).zip(&mut report.inputs) {
+            input.own = census.of_source(number);
+        }
+
+        let spec = Spec {
+            name: plan.name.clone(),
+            generation: self.lineage.generation,
+            built: plan.built,
+            seed: self.lineage.seed,
+            rules_version: RULES_VERSION,
+            rules: plan.rules.bits(),
+            kinds: census.kind_bits(),
+            fpr: plan.fpr,
+            records: plan.records,
+            sources,
+        };
+        progress.begin(Phase::Writing, entries);
+        let writer = Writer::begin(aside, spec, entries, sizing::shape(entries, plan.fpr))?;
+        let header = assemble(
+            writer,
+            InOrder::new(&read.keys, self.terms.dates()),
+            plan.threads,
+            progress,
+        )?;
+        report.filter = Some(FilterReport::new(&header));
+        report.seconds = self.started.elapsed().as_secs_f64();
+        Ok(report)
+    }
+}

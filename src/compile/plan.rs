@@ -1,0 +1,210 @@
+//! What to build: all settings of one compile, with their defaults.
+
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use super::input::{name_of, text};
+use super::{Error, memory};
+use crate::address::Rules;
+use crate::filter::sizing::RATES;
+use crate::filter::{Filter, Load};
+use crate::list::{Day, Format};
+
+/// The false-positive rate of the pages when nobody says otherwise.
+pub const DEFAULT_FPR: f64 = 1e-6;
+/// With less the staging would write more than it sorts.
+pub const MIN_MEMORY_BYTES: u64 = 32 << 20;
+/// What a compile takes beside staged keys: the program, buffers of the writer, and of
+/// each worker a block of text, one stage twice, pages and records under way.
+const OTHER_BYTES: u64 = 16 << 20;
+const WORKER_BYTES: u64 = 4 << 20;
+/// More would only wait for each other.
+const MAX_THREADS: usize = 256;
+
+/// All there is to say about a compile.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The filter file to write.
+    pub output: PathBuf,
+    /// Name of the list, shown in logs and replies.
+    pub name: String,
+    /// Lists and folders of lists; `-` is standard input.
+    pub inputs: Vec<PathBuf>,
+    /// The format of all inputs; each is guessed otherwise.
+    pub format: Option<Format>,
+    /// Target rate of false positives of the pages.
+    pub fpr: f64,
+    /// How addresses are read.
+    pub rules: Rules,
+    /// Whether exact records are kept.
+    pub records: bool,
+    /// Where the seed comes from.
+    pub seed: Seed,
+    /// When this is built, in seconds since 1970.
+    pub built: u64,
+    /// The first day on which entries that bring no expiry of their own end.
+    pub expires: Option<Day>,
+    /// Domains that must not be listed.
+    pub protect: Vec<String>,
+    /// Take entries that would list the world, and replace what is no filter.
+    pub force: bool,
+    /// Rejected lines up to which the filter is written; any number otherwise.
+    pub max_rejects: Option<u64>,
+    /// Workers.
+    pub threads: usize,
+    /// Memory to stay within.
+    pub memory_bytes: u64,
+}
+
+/// Where the seed of the keys comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seed {
+    /// The one the output has now; a random one for a new list.
+    Keep,
+    /// This.
+    Fixed(u64),
+    /// That of another filter, so that the two can be merged and compared.
+    Of(PathBuf),
+}
+
+impl Plan {
+    /// A plan with every default.
+    pub fn new(output: impl Into<PathBuf>, inputs: Vec<PathBuf>) -> Self {
+        let output = output.into();
+        Self {
+            name: name_of(&output),
+            output,
+            inputs,
+            format: None,
+            fpr: DEFAULT_FPR,
+            rules: Rules::default(),
+            records: true,
+            seed: Seed::Keep,
+            built: now(),
+            expires: None,
+            protect: Vec::new(),
+            force: false,
+            max_rejects: None,
+            threads: default_threads(),
+            memory_bytes: memory::default_bytes().max(MIN_MEMORY_BYTES),
+        }
+    }
+
+    /// The day this is built.
+    pub fn today(&self) -> Day {
+        day_of(self.built)
+    }
+
+    /// Memory for staged keys: what is left beside blocks of text, sorting, and pages
+    /// under way.
+    pub(crate) fn stage_bytes(&self) -> usize {
+        let others = OTHER_BYTES + self.threads as u64 * WORKER_BYTES;
+        usize::try_from(
+            self.memory_bytes
+                .saturating_sub(others)
+                .max(self.memory_bytes / 4),
+        )
+        .unwrap_or(usize::MAX)
+    }
+
+    /// # Errors
+    /// [`Error::Plan`] for settings that cannot be met.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let wrong = |what: String| Err(Error::Plan(what));
+        if !RATES.contains(&self.fpr) {
+            return wrong(format!(
+                "--fpr {}: must lie between {:e} and {}",
+                self.fpr,
+                RATES.start(),
+                RATES.end()
+            ));
+        }
+        if self.threads == 0 || self.threads > MAX_THREADS {
+            return wrong(format!(
+                "--threads {}: must lie between 1 and {MAX_THREADS}",
+                self.threads
+            ));
+        }
+        if self.memory_bytes < MIN_MEMORY_BYTES {
+            return wrong(format!(
+                "--memory {}: at least 32M are needed",
+                self.memory_bytes
+            ));
+        }
+        if self.inputs.is_empty() {
+            return wrong("no input: name a list, a folder, or - for standard input".to_owned());
+        }
+        if self.expires.is_some_and(|day| day <= self.today()) {
+            return wrong("--expires: this day is past, nothing would be listed".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// What the filter that stands at the output says of its successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lineage {
+    pub(crate) seed: u64,
+    pub(crate) generation: u64,
+}
+
+impl Lineage {
+    /// # Errors
+    /// When the output exists and is no filter (unless forced), and when a seed cannot
+    /// be had.
+    pub(crate) fn of(output: &Path, seed: &Seed, force: bool) -> Result<Self, Error> {
+        let old = match Filter::open(output, Load::Disk) {
+            Ok(old) => Some((old.spec().seed, old.spec().generation)),
+            Err(_) if force || !output.exists() => None,
+            Err(error) => {
+                return Err(Error::NotAFilter {
+                    path: output.to_path_buf(),
+                    cause: error.to_string(),
+                });
+            }
+        };
+        let seed = match (seed, old) {
+            (&Seed::Fixed(seed), _) | (Seed::Keep, Some((seed, _))) => seed,
+            (Seed::Of(other), _) => Filter::open(other, Load::Disk)?.spec().seed,
+            (Seed::Keep, None) => random_seed()?,
+        };
+        Ok(Self {
+            seed,
+            generation: old.map_or(1, |(_, generation)| generation.saturating_add(1)),
+        })
+    }
+}
+
+fn random_seed() -> Result<u64, Error> {
+    getrandom::u64().map_err(|error| Error::Plan(format!("no random seed can be had: {error}")))
+}
+
+fn default_threads() -> usize {
+    thread::available_parallelism()
+        .map_or(1, NonZero::get)
+        .min(MAX_THREADS)
+}
+
+/// Seconds since 1970, now; or what `SOURCE_DATE_EPOCH` says, for reproducible builds
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
+pub fn now() -> u64 {
+    let fixed = std::env::var("SOURCE_DATE_EPOCH")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    fixed.unwrap_or_else(|| {
+        std::time::UNIX_EPOCH
+            .elapsed()
+            .map_or(0, |since| since.as_secs())
+    })
+}
+
+/// The day of a time in seconds since 1970; the last that can be written, from 2149 on.
+pub fn day_of(seconds: u64) -> Day {
+    Day(u16::try_from(seconds / 86_400).unwrap_or(u16::MAX))
+}
+
+/// The name of a list must be printable and short.
+pub fn list_name(name: &str) -> String {
+    text(Path::new(name))
+}

@@ -1,0 +1,138 @@
+//! How far a compile is, for whoever watches, and the flag that ends it early.
+//!
+//! The workers only count; what a person sees is drawn elsewhere, from these
+//! numbers, in a thread of its own. All counts are relaxed atomics: they are shown,
+//! never decided by.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use super::Error;
+
+/// What a compile is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Not begun.
+    Waiting,
+    /// Text (or the records of old filters) is read; measured in bytes.
+    Reading,
+    /// Keys are sorted and doubles dropped; measured in entries.
+    Sorting,
+    /// Pages and records are written; measured in entries.
+    Writing,
+    /// The new file is synced, read back and checked.
+    Checking,
+}
+
+/// Every phase, at the index it is stored as.
+const PHASES: [Phase; 5] = [
+    Phase::Waiting,
+    Phase::Reading,
+    Phase::Sorting,
+    Phase::Writing,
+    Phase::Checking,
+];
+
+impl Phase {
+    /// As a person is told.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Reading => "reading",
+            Self::Sorting => "sorting",
+            Self::Writing => "writing",
+            Self::Checking => "checking",
+        }
+    }
+
+    /// Whether [`State::done`] counts bytes rather than entries.
+    pub fn in_bytes(self) -> bool {
+        matches!(self, Self::Reading)
+    }
+}
+
+/// Shared between the workers, the thread that draws, and the signal handler.
+#[derive(Debug, Default)]
+pub struct Progress {
+    phase: AtomicU8,
+    done: Arc<AtomicU64>,
+    total: AtomicU64,
+    entries: AtomicU64,
+    stop: Arc<AtomicBool>,
+}
+
+/// One look at a [`Progress`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The phase under way.
+    pub phase: Phase,
+    /// Bytes or entries done in this phase.
+    pub done: u64,
+    /// Bytes or entries of the whole phase; 0 when nobody can know (a pipe).
+    pub total: u64,
+    /// Entries read so far, doubles included.
+    pub entries: u64,
+}
+
+impl Progress {
+    /// Counters at zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Set this (from a signal handler, say) and the compile ends at the next block
+    /// with [`Error::Interrupted`].
+    pub fn stop_flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// What there is to see now.
+    pub fn state(&self) -> State {
+        let phase = PHASES
+            .get(usize::from(self.phase.load(Ordering::Relaxed)))
+            .copied();
+        State {
+            phase: phase.unwrap_or(Phase::Waiting),
+            done: self.done.load(Ordering::Relaxed),
+            total: self.total.load(Ordering::Relaxed),
+            entries: self.entries.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Starts a phase of `total` bytes or entries (0: unknown).
+    pub(crate) fn begin(&self, phase: Phase, total: u64) {
+        self.done.store(0, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+        self.phase.store(phase as u8, Ordering::Relaxed);
+    }
+
+    /// The count of [`add`](Self::add), for a reader that outlives a borrow.
+    pub(crate) fn done_counter(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.done)
+    }
+
+    /// Counts work done in this phase.
+    pub(crate) fn add(&self, done: u64) {
+        self.done.fetch_add(done, Ordering::Relaxed);
+    }
+
+    /// Counts entries read.
+    pub(crate) fn add_entries(&self, entries: u64) {
+        self.entries.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// Whether to stop.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// [`Error::Interrupted`] once the stop flag is set.
+    pub(crate) fn go_on(&self) -> Result<(), Error> {
+        if self.stopped() {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Text to staged keys: what each worker does with the blocks it gets.
+//!
+//! ```text
+//!   block -> Reader -> Item -> Entry (canonical) -> guard -> key -> stage
+//! ```
+//!
+//! Nothing is allocated for a line: the entry keeps its memory, and the key goes
+//! straight into the chunk of its stage.
+
+use std::io;
+use std::thread;
+
+use super::feed::{Feed, Opened, Work, block_buffer};
+use super::item::{Dates, Item, Tag, stage_of};
+use super::stage::{Sealed, Stager, Store};
+use super::tally::Tally;
+use super::{Error, Progress};
+use crate::address::{Entry, Rules, key};
+use crate::list::{self, Day, Reader, Row};
+
+/// How lines become keys; the same for all workers.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    pub(crate) rules: Rules,
+    pub(crate) seed: u64,
+    /// Day of the build: of entries that bring no day of their own.
+    pub(crate) today: Day,
+    /// Expiry of entries that bring none of their own.
+    pub(crate) expires: Option<Day>,
+    /// Number of the first input; above those that an older filter has.
+    pub(crate) first_source: u32,
+    /// Whether the dates of a row are kept at all.
+    pub(crate) keeps_dates: bool,
+}
+
+impl Terms {
+    /// The dates of an entry that has none of its own.
+    pub(crate) fn dates(&self) -> Dates {
+        Dates {
+            added: self.today.0,
+            expires: self.expires.map(|day| day.0),
+        }
+    }
+}
+
+/// What came of reading.
+pub(crate) struct Read<I> {
+    pub(crate) keys: Sealed<I>,
+    pub(crate) tally: Tally,
+    pub(crate) opened: Vec<Opened>,
+}
+
+/// Reads all inputs on `threads` workers. None when a row has dates of its own, which
+/// `I` cannot keep: the inputs have to be read again with wide items.
+///
+/// # Errors
+/// When an input cannot be read, the spill file cannot be written, or a person
+/// interrupts.
+pub(crate) fn read<I: Item>(
+    feed: Feed<'_>,
+    store: Store<I>,
+    terms: &Terms,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Option<Read<I>>, Error> {
+    let worker = || Worker::new(&store, terms, progress).run(&feed);
+    let done: Vec<Result<Option<Tally>, Error>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
+        workers
+            .into_iter()
+            .map(|worker| {
+                worker
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+            .collect()
+    });
+    let mut tally = Tally::default();
+    let mut dated = false;
+    for worker in done {
+        match worker? {
+            Some(counts) => tally.add(counts),
+            None => dated = true,
+        }
+    }
+    Ok((!dated).then(|| Read {
+        keys: store.seal(),
+        tally,
+        opened: feed.opened(),
+    }))
+}
+
+struct Worker<'a, I> {
+    terms: &'a Terms,
+    progress: &'a Progress,
+    dates: Dates,
+    entry: Entry,
+    stager: Stager<'a, I>,
+    tally: Tally,
+    /// Set inside a row, acted upon after its block.
+    failed: Option<Error>,
+    dated: bool,
+}
+
+impl<'a, I: Item> Worker<'a, I> {
+    fn new(store: &'a Store<I>, terms: &'a Terms, progress: &'a Progress) -> Self {
+        Self {
+            terms,
+            progress,
+            dates: terms.dates(),
+            entry: Entry::new(),
+            stager: store.stager(),
+            tally: Tally::default(),
+            failed: None,
+            dated: false,
+        }
+    }
+
+    /// Works until nothing is left; none when a row had dates that `I` cannot keep.
+    /// Whoever cannot go on ends the work of all.
+    fn run(self, feed: &Feed<'_>) -> Result<Option<Tally>, Error> {
+        let done = self.work(feed);
+        if !matches!(done, Ok(Some(_))) {
+            feed.end();
+        }
+        done
+    }
+
+    fn work(mut self, feed: &Feed<'_>) -> Result<Option<Tally>, Error> {
+        let mut buffer = block_buffer();
+        while let Some(work) = feed.next(&mut buffer)? {
+            match work {
+                Work::Block {
+                    input,
+                    block,
+                    length,
+                    format,
+                } => {
+                    let mut reader = Reader::new(format);
+                    self.tally.begin(input, block);
+                    reader.read(&buffer[..length], true, &mut |line, row| {
+                        self.row(line, row)
+                    });
+                    self.tally.end(reader.lines());
+                }
+                Work::Whole {
+                    input,
+                    format,
+                    content,
+                } => {
+                    let mut reader = Reader::new(format);
+                    self.tally.begin(input, 0);
+                    let content = Stopping {
+                        content,
+                        progress: self.progress,
+                    };
+                    let read = reader.read_all(content, &mut |line, row| self.row(line, row));
+                    self.tally.end(reader.lines());
+                    read.map_err(|error| feed.failed(input, error))?;
+                }
+            }
+            self.progress.add_entries(self.tally.take_new());
+            if let Some(error) = self.failed {
+                return Err(error);
+            }
+            if self.dated {
+                return Ok(None);
+            }
+        }
+        self.stager.finish()?;
+        Ok(Some(self.tally))
+    }
+
+    #[inline]
+    fn row(&mut self, line: u64, row: Row<'_>) {
+        match row {
+            Row::Item(item) => self.item(line, item),
+            Row::Skipped(skip) => self.tally.skip(skip),
+            Row::Rejected { reason, text } => self.tally.reject(line, text, &reason),
+        }
+    }
+
+    #[inline]
+    fn item(&mut self, line: u64, item: list::Item<'_>) {
+        if let Err(error) = self.entry.read(item.text, self.terms.rules) {
+            return self.tally.reject(line, item.text, &error);
+        }
+        let (kind, text) = (self.entry.kind(), self.entry.as_bytes());
+        let mut dates = self.dates;
+        if item.added.is_some() || item.expires.is_some() {
+            dates.added = item.added.map_or(dates.added, |day| day.0);
+            dates.expires = item.expires.map_or(dates.expires, |day| Some(day.0));
+            if dates.expires.is_some_and(|day| day <= self.terms.today.0) {
+                return self.tally.expired();
+            }
+            if self.terms.keeps_dates && !I::KEEPS_DATES && dates != self.dates {
+                self.dated = true;
+                return;
+            }
+        }
+        let key = key(text, self.terms.seed);
+        let tag = Tag {
+            kind: kind as u8,
+            source: self.terms.first_source + self.tally.input(),
+            dates,
+        };
+        self.tally.listed();
+        if let Err(error) = self.stager.push(stage_of(key), I::new(key, tag)) {
+            self.failed = Some(error);
+        }
+    }
+}
+
+/// Ends reading when a person interrupts.
+struct Stopping<'a, R> {
+    content: R,
+    progress: &'a Progress,
+}
+
+impl<R: io::Read> io::Read for Stopping<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.progress.stopped() {
+            return Err(io::Error::other("interrupted"));
+        }
+        self.content.read(buffer)
+    }
+}

@@ -1,0 +1,375 @@
+//! What came of a compile: for a person on one screen, for a program as JSON.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::feed::Opened;
+use super::input::Input;
+use super::keys::Census;
+use super::tally::Tally;
+use crate::address::Kind;
+use crate::filter::{Header, Source, sizing};
+
+/// Inputs and reasons shown to a person; JSON has them all.
+const SHOWN: usize = 8;
+
+/// What came of a compile.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The filter file.
+    pub output: PathBuf,
+    /// Name of the list.
+    pub name: String,
+    /// Why nothing was written, when `--strict` or `--max-rejects` forbade it.
+    pub refused: Option<String>,
+    /// The inputs in the order of their numbers.
+    pub inputs: Vec<InputReport>,
+    /// Entries read, doubles included.
+    pub rows: u64,
+    /// Entries that an earlier row had listed already.
+    pub doubles: u64,
+    /// Distinct entries by kind.
+    pub kinds: Vec<KindCount>,
+    /// Rejected lines by reason.
+    pub rejects: Vec<Reject>,
+    /// Rejected lines.
+    pub rejected: u64,
+    /// Entries left out because their last day is past.
+    pub expired: u64,
+    /// The filter; none when it was refused.
+    pub filter: Option<FilterReport>,
+    /// Seconds it took.
+    pub seconds: f64,
+    /// Bytes that did not fit into memory.
+    pub spilled_bytes: u64,
+}
+
+/// One input.
+#[derive(Clone, Debug, Serialize)]
+pub struct InputReport {
+    /// The file.
+    pub file: String,
+    /// The format it was read as.
+    pub format: String,
+    /// Lines.
+    pub lines: u64,
+    /// Entries, doubles included.
+    pub entries: u64,
+    /// Entries whose record names this list: no list before has them.
+    pub own: u64,
+    /// Rejected lines.
+    pub rejected: u64,
+}
+
+/// Entries of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindCount {
+    /// "mailbox", "local-part", "domain" or "subtree".
+    pub kind: &'static str,
+    /// How many.
+    pub entries: u64,
+}
+
+/// Lines rejected for one reason.
+#[derive(Clone, Debug, Serialize)]
+pub struct Reject {
+    /// Why.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+    /// The first of them, as file:line: text.
+    pub first: Vec<String>,
+}
+
+/// The written filter.
+#[derive(Clone, Debug, Serialize)]
+pub struct FilterReport {
+    /// Distinct entries.
+    pub entries: u64,
+    /// Which build of this list.
+    pub generation: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Size of the pages, which the daemon holds in memory.
+    pub page_bytes: u64,
+    /// Bits of the pages for each entry.
+    pub bits_per_entry: f64,
+    /// Rate asked for.
+    pub fpr_target: f64,
+    /// Rate to expect.
+    pub fpr_expected: f64,
+    /// Whether records prove every hit.
+    pub records: bool,
+}
+
+impl FilterReport {
+    /// From the header that was written.
+    pub(crate) fn new(header: &Header) -> Self {
+        let page_bytes = header.page_bytes();
+        Self {
+            entries: header.entries,
+            generation: header.spec.generation,
+            bytes: header.file_bytes(),
+            page_bytes,
+            bits_per_entry: bits_per_entry(page_bytes, header.entries),
+            fpr_target: header.spec.fpr,
+            fpr_expected: sizing::rate(header.entries, header.shape),
+            records: header.spec.records,
+        }
+    }
+}
+
+/// Bits of the pages for each entry; 0 for an empty list.
+#[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
+pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
+    if entries == 0 {
+        0.0
+    } else {
+        page_bytes as f64 * 8.0 / entries as f64
+    }
+}
+
+/// What reading gave, for the sources in the filter and for the report.
+#[derive(Debug, Default)]
+pub(crate) struct Readings {
+    pub(crate) sources: Vec<Source>,
+    pub(crate) inputs: Vec<InputReport>,
+    pub(crate) rejects: Vec<Reject>,
+    pub(crate) rows: u64,
+    pub(crate) rejected: u64,
+    pub(crate) expired: u64,
+}
+
+impl Readings {
+    /// Puts the tally of all workers beside what the inputs said of themselves.
+    pub(crate) fn new(inputs: &[Input], mut opened: Vec<Opened>, mut tally: Tally) -> Self {
+        opened.sort_by_key(|opened| opened.input);
+        let mut all = Self::default();
+        for Opened {
+            input,
+            format,
+            mut source,
+        } in opened
+        {
+            let file = inputs
+                .get(input as usize)
+                .map_or_else(String::new, Input::shown);
+            let counts = tally.counts(input);
+            source.lines = counts.lines();
+            source.entries = counts.entries;
+            source.rejected = counts.rejected;
+            all.rows += counts.entries;
+            all.rejected += counts.rejected;
+            all.expired += counts.expired;
+            for (reason, count, examples) in counts.rejects() {
+                let first = examples
+                    .iter()
+                    .map(|example| format!("{file}:{}: {}", example.line, example.text));
+                match all
+                    .rejects
+                    .iter_mut()
+                    .find(|reject| reject.reason == reason)
+                {
+                    Some(reject) => reject.count += count,
+                    None => all.rejects.push(Reject {
+                        reason: reason.to_owned(),
+                        count,
+                        first: first.collect(),
+                    }),
+                }
+            }
+            all.inputs.push(InputReport {
+                file,
+                format: format.to_string(),
+                lines: counts.lines(),
+                entries: counts.entries,
+                own: 0,
+                rejected: counts.rejected,
+            });
+            all.sources.push(source);
+        }
+        all.rejects
+            .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
+        all
+    }
+}
+
+/// Counts by kind, those that are there.
+pub(crate) fn kind_counts(census: &Census) -> Vec<KindCount> {
+    let kinds = [Kind::Mailbox, Kind::LocalPart, Kind::Domain, Kind::Subtree];
+    let counted = kinds.into_iter().zip(census.kinds());
+    counted
+        .filter(|(_, entries)| *entries > 0)
+        .map(|(kind, entries)| KindCount {
+            kind: kind.name(),
+            entries,
+        })
+        .collect()
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for input in self.inputs.iter().take(SHOWN) {
+            writeln!(
+                f,
+                "  {}: {}, {} lines, {} entries",
+                input.file,
+                input.format,
+                grouped(input.lines),
+                grouped(input.entries)
+            )?;
+        }
+        if self.inputs.len() > SHOWN {
+            writeln!(
+                f,
+                "  and {} more inputs (--report FILE has them all)",
+                self.inputs.len() - SHOWN
+            )?;
+        }
+        for reject in self.rejects.iter().take(SHOWN) {
+            writeln!(f, "rejected  {}: {}", grouped(reject.count), reject.reason)?;
+            for line in &reject.first {
+                writeln!(f, "          {line}")?;
+            }
+        }
+        if self.rejects.len() > SHOWN {
+            writeln!(
+                f,
+                "          and {} more reasons (--report FILE has them all)",
+                self.rejects.len() - SHOWN
+            )?;
+        }
+        if self.expired > 0 {
+            writeln!(
+                f,
+                "expired   {} entries whose last day is past were left out",
+                grouped(self.expired)
+            )?;
+        }
+        if let Some(refused) = &self.refused {
+            return write!(
+                f,
+                "refused   {refused}; {} stands as it was",
+                self.output.display()
+            );
+        }
+        let kinds: Vec<_> = self
+            .kinds
+            .iter()
+            .map(|kind| format!("{} {}", grouped(kind.entries), kind.kind))
+            .collect();
+        if let Some(filter) = &self.filter {
+            let none = if kinds.is_empty() {
+                ": the list is empty".to_owned()
+            } else {
+                format!(": {}", kinds.join(", "))
+            };
+            writeln!(
+                f,
+                "entries   {}{none}; {} doubles dropped",
+                grouped(filter.entries),
+                grouped(self.doubles)
+            )?;
+            write!(
+                f,
+                "filter    {}: {}",
+                self.output.display(),
+                size(filter.bytes)
+            )?;
+            writeln!(
+                f,
+                " ({} of pages, {:.2} bits an entry), generation {}",
+                size(filter.page_bytes),
+                filter.bits_per_entry,
+                filter.generation
+            )?;
+            writeln!(
+                f,
+                "rate      {}",
+                rate_in_people(filter.fpr_expected, filter.records)
+            )?;
+        }
+        let seconds = Duration::from_secs_f64(self.seconds.max(1e-3)).as_secs_f64();
+        #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
+        let per_second = self.rows as f64 / seconds / 1e6;
+        write!(
+            f,
+            "took      {seconds:.2} s, {per_second:.2} million entries a second"
+        )?;
+        if self.spilled_bytes > 0 {
+            write!(f, ", {} spilled", size(self.spilled_bytes))?;
+        }
+        write!(
+            f,
+            "\nnext      blocklist-compile query {} ADDRESS",
+            self.output.display()
+        )
+    }
+}
+
+/// What a rate of false positives means.
+pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
+    let hits = rate * 100_000.0;
+    let hits = if hits >= 10.0 {
+        format!("{hits:.0}")
+    } else {
+        format!("{hits:.2}")
+    };
+    let end = if records {
+        "0 rejected: records prove every hit"
+    } else {
+        "each of them rejected: there are no records to prove a hit"
+    };
+    format!("of 100,000 innocent senders {hits} are expected to hit the pages ({rate:.2e}), {end}")
+}
+
+/// 1234567 -> 1,234,567.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
+}
+
+/// Bytes with a unit a person reads.
+#[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+pub(crate) fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["bytes", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return if unit == "bytes" {
+                format!("{bytes} bytes")
+            } else {
+                format!("{value:.1} {unit}")
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.2} TiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_for_people() {
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [12, 4096, 3 << 30].map(size),
+            ["12 bytes", "4.0 KiB", "3.0 GiB"]
+        );
+        assert!(rate_in_people(1e-6, true).contains("0.10 are expected"));
+    }
+}
