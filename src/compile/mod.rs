@@ -18,12 +18,14 @@
 //! | `feed`, `read`, `tally` | blocks of lines, lines to keys, what was rejected |
 //! | `item`, `stage`, `sort`, `keys` | keys packed, staged and spilled, sorted, counted |
 //! | `assemble` | pages and records in file order, on all threads |
+//! | `guard` | entries that would list the world |
 //! | `query`, `info` | asking a filter, describing it |
 //! | `progress`, `report`, `error` | what a person sees meanwhile, at the end, and when it fails |
 
 mod assemble;
 mod error;
 mod feed;
+pub mod guard;
 mod info;
 mod input;
 mod item;
@@ -80,6 +82,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         seed: lineage.seed,
         today: plan.today(),
         expires: plan.expires,
+        guard: plan.guard()?,
         first_source: 0,
         keeps_dates: plan.records,
     };

@@ -4,9 +4,10 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use super::guard::Guard;
 use super::input::{name_of, text};
 use super::{Error, memory};
-use crate::address::Rules;
+use crate::address::{Entry, Kind, Rules};
 use crate::filter::sizing::RATES;
 use crate::filter::{Filter, Load};
 use crate::list::{Day, Format};
@@ -94,6 +95,28 @@ impl Plan {
     /// The day this is built.
     pub fn today(&self) -> Day {
         day_of(self.built)
+    }
+
+    /// What refuses entries, unless they are forced.
+    ///
+    /// # Errors
+    /// When a protected domain is none.
+    pub(crate) fn guard(&self) -> Result<Option<Guard>, Error> {
+        if self.force {
+            return Ok(None);
+        }
+        let mut domains = Vec::with_capacity(self.protect.len());
+        for written in &self.protect {
+            let entry = Entry::parse(written.as_bytes(), self.rules).ok();
+            let domain = entry
+                .as_ref()
+                .filter(|entry| entry.kind() == Kind::Domain)
+                .and_then(|entry| entry.as_bytes().strip_prefix(b"@"));
+            let domain =
+                domain.ok_or_else(|| Error::Plan(format!("--protect {written}: not a domain")))?;
+            domains.push(domain.to_vec());
+        }
+        Ok(Some(Guard::new(domains)))
     }
 
     /// Memory for staged keys: what is left beside blocks of text, sorting, and pages

@@ -11,6 +11,7 @@ use std::io;
 use std::thread;
 
 use super::feed::{Feed, Opened, Work, block_buffer};
+use super::guard::Guard;
 use super::item::{Dates, Item, Tag, stage_of};
 use super::stage::{Sealed, Stager, Store};
 use super::tally::Tally;
@@ -27,6 +28,8 @@ pub(crate) struct Terms {
     pub(crate) today: Day,
     /// Expiry of entries that bring none of their own.
     pub(crate) expires: Option<Day>,
+    /// What refuses entries that would list the world; none when they are wanted.
+    pub(crate) guard: Option<Guard>,
     /// Number of the first input; above those that an older filter has.
     pub(crate) first_source: u32,
     /// Whether the dates of a row are kept at all.
@@ -186,6 +189,11 @@ impl<'a, I: Item> Worker<'a, I> {
             return self.tally.reject(line, item.text, &error);
         }
         let (kind, text) = (self.entry.kind(), self.entry.as_bytes());
+        if let Some(guard) = &self.terms.guard
+            && let Err(danger) = guard.check(kind, text)
+        {
+            return self.tally.reject(line, item.text, &danger);
+        }
         let mut dates = self.dates;
         if item.added.is_some() || item.expires.is_some() {
             dates.added = item.added.map_or(dates.added, |day| day.0);
