@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::unicode::{Fold, fold};
-use super::{Kind, Kinds, MAX_DOMAIN_BYTES, ParseError, Rules, domain, parse, providers};
+use super::{Kind, Kinds, MAX_DOMAIN_BYTES, ParseError, Rules, domain, parse, plain, providers};
 
 /// The canonical form of an address. Reusable: it keeps its memory, so that
 /// reading a plain ASCII address into it again allocates nothing.
@@ -46,6 +46,28 @@ struct Work {
     read: Vec<u8>,
     local: Vec<u8>,
     domain: Vec<u8>,
+    mailbox: Vec<u8>,
+}
+
+/// No plain address is longer (RFC 5321 section 4.5.3.1: 64 and 255 bytes, and the `@`).
+const MAX_PLAIN_BYTES: usize = 320;
+
+/// Memory beyond this many bytes is given back.
+const KEPT_BYTES: usize = 4096;
+
+impl Work {
+    fn shrink(&mut self) {
+        let Self {
+            read,
+            local,
+            domain,
+            mailbox,
+        } = self;
+        for memory in [read, local, domain, mailbox] {
+            memory.clear();
+            memory.shrink_to(KEPT_BYTES);
+        }
+    }
 }
 
 impl Canonical {
@@ -60,8 +82,11 @@ impl Canonical {
     /// # Errors
     /// When the bytes name no address; `self` then holds nothing of use.
     pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
-        self.outer.read(written, rules, &mut self.work)?;
         self.has_inner = false;
+        if !self.read_plain(written, rules) {
+            self.outer.read(written, rules, &mut self.work)?;
+            self.work.shrink();
+        }
         if rules.srs
             && let Some(inner) = srs(self.outer.spelled().local())
         {
@@ -72,6 +97,12 @@ impl Canonical {
             self.has_inner = self.inner.read(&inner, inner_rules, &mut self.work).is_ok();
         }
         Ok(())
+    }
+
+    /// Reads an address that only wants lower case, in a few nanoseconds; false, and
+    /// nothing of use read, if it is another.
+    pub(super) fn read_plain(&mut self, written: &[u8], rules: Rules) -> bool {
+        self.outer.read_plain(written, rules, &mut self.work)
     }
 
     /// Reads one address into a new form.
@@ -142,7 +173,9 @@ impl Canonical {
 }
 
 impl Form {
+    /// The full path; [`Self::read_plain`] is its short cut.
     fn read(&mut self, written: &[u8], rules: Rules, work: &mut Work) -> Result<(), ParseError> {
+        self.canonical.clear();
         let parts = parse::split(written)?;
         let raw_domain = parts.domain.ok_or(ParseError::NoDomain)?;
         if !read_local(parts.local, rules, work) {
@@ -152,12 +185,41 @@ impl Form {
         if work.domain.is_empty() {
             return Err(ParseError::NoDomain);
         }
-        self.spelled.write(&work.local, &work.domain);
-        providers::map(&mut work.local, &mut work.domain, rules);
-        let tag = batv(&work.local);
-        self.canonical.write(&work.local[tag..], &work.domain);
-        self.differs = self.canonical != self.spelled;
+        self.canonical.write(&work.local, &work.domain);
+        let Work { local, mailbox, .. } = work;
+        self.deliver(Some(local), rules, mailbox);
         Ok(())
+    }
+
+    /// Reads an address that only wants lower case; false, and nothing read, if it is another.
+    fn read_plain(&mut self, written: &[u8], rules: Rules, work: &mut Work) -> bool {
+        if written.len() > MAX_PLAIN_BYTES {
+            return false;
+        }
+        self.canonical.bytes.clear();
+        self.canonical.bytes.extend_from_slice(written);
+        let Some(at) = plain::lower(&mut self.canonical.bytes) else {
+            return false;
+        };
+        self.canonical.at = at;
+        self.deliver(None, rules, &mut work.mailbox);
+        true
+    }
+
+    /// Applies the rules of the provider. `unquoted` is the local part without its
+    /// quotes; without it, it has none. `memory` is overwritten.
+    fn deliver(&mut self, unquoted: Option<&[u8]>, rules: Rules, memory: &mut Vec<u8>) {
+        let local = unquoted.unwrap_or_else(|| self.canonical.local());
+        self.differs = false;
+        let Some(mailbox) = providers::mailbox(local, self.canonical.domain(), rules) else {
+            return;
+        };
+        memory.clear();
+        mailbox.write_local(memory);
+        let tag = batv(memory);
+        self.spelled.write(&memory[tag..], mailbox.domain());
+        self.differs = self.spelled != self.canonical;
+        std::mem::swap(&mut self.spelled, &mut self.canonical);
     }
 
     fn spelled(&self) -> &Text {
@@ -168,14 +230,21 @@ impl Form {
         }
     }
 
-    /// The texts to look up, and whether as a mailbox.
+    /// The texts to look up, and whether as a mailbox; none before an address was read.
     fn texts(&self) -> impl Iterator<Item = (&Text, bool)> + Clone {
-        let spelled = self.differs.then_some((&self.spelled, false));
-        std::iter::once((&self.canonical, true)).chain(spelled)
+        let is_read = !self.canonical.bytes.is_empty();
+        let canonical = is_read.then_some((&self.canonical, true));
+        let spelled = (is_read && self.differs).then_some((&self.spelled, false));
+        canonical.into_iter().chain(spelled)
     }
 }
 
 impl Text {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.at = 0;
+    }
+
     fn local(&self) -> &[u8] {
         &self.bytes[..self.at]
     }
@@ -260,24 +329,28 @@ fn write_local(content: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// RFC 5322 section 3.2.3, RFC 6532 section 3.2. A lone `*` is not one here: as an entry it would stand for everybody.
+/// RFC 5322 section 3.2.3, RFC 6532 section 3.2. What begins with a `*` is not one here:
+/// an entry would mean a pattern by it. Nor are wide spaces, which are none inside quotes.
 fn is_dot_atom(content: &[u8]) -> bool {
-    let ends = [content.first(), content.last()];
-    !ends.contains(&None)
-        && !ends.contains(&Some(&b'.'))
-        && content != b"*"
-        && !content.windows(2).any(|two| two == b"..")
-        && content
-            .iter()
-            .all(|&byte| byte >= 0x80 || byte == b'.' || is_atext(byte))
+    let mut before = b'.';
+    for &byte in content {
+        if byte == b'.' && before == b'.' || !(byte >= 0x80 || byte == b'.' || is_atext(byte)) {
+            return false;
+        }
+        before = byte;
+    }
+    before != b'.'
+        && content[0] != b'*'
         && (content.is_ascii()
             || !content
                 .utf8_chunks()
                 .any(|chunk| chunk.valid().contains(char::is_whitespace)))
 }
 
+/// RFC 5322 section 3.2.3.
 fn is_atext(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-/=?^_`{|}~".contains(&byte)
+    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+'
+        | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~')
 }
 
 /// How long the BATV tags are that a local part (lower case) begins with:
@@ -295,25 +368,24 @@ fn batv(local: &[u8]) -> usize {
     tag
 }
 
-/// The sender inside `SRS0=hash=time=domain=local`, or inside SRS1 around it.
+/// The sender inside `SRS0=hash=time=domain=local` or `SRS1=hash=relay==hash=time=domain=local`,
+/// of a local part in lower case (Shevek, "The Sender Rewriting Scheme"). Behind `SRS0` and
+/// before the inner hash, the separator may be `=`, `+` or `-`.
 fn srs(local: &[u8]) -> Option<Vec<u8>> {
-    let (version, rest) = local.split_at_checked(5)?;
-    let is_separator = |byte: &u8| matches!(byte, b'=' | b'+' | b'-');
-    let rest = match version {
-        [b's', b'r', b's', b'0', b'=' | b'+' | b'-'] => rest,
-        [b's', b'r', b's', b'1', b'=' | b'+' | b'-'] => {
-            // hash = forwarder, then the rest of an SRS0 with its own separator.
-            let mut fields = rest.splitn(3, |&byte| byte == b'=');
-            let rest = fields.nth(2)?;
-            rest.strip_prefix(b"=")
-                .or_else(|| rest.get(1..))
-                .filter(|_| rest.first().is_some_and(is_separator))?
-        }
+    fn separated(rest: &[u8]) -> Option<&[u8]> {
+        rest.split_first()
+            .filter(|(separator, _)| b"=+-".contains(separator))
+            .map(|(_, rest)| rest)
+    }
+    let (version, rest) = local.split_at_checked(4)?;
+    let first = match version {
+        b"srs0" => separated(rest)?,
+        b"srs1" => separated(separated(rest)?.splitn(3, |&byte| byte == b'=').nth(2)?)?,
         _ => return None,
     };
-    let mut fields = rest.splitn(4, |&byte| byte == b'=');
-    let (domain, local) = (fields.nth(2)?, fields.next()?);
-    let mut inner = Vec::new();
+    let mut fields = first.splitn(4, |&byte| byte == b'=').skip(2);
+    let (domain, local) = (fields.next()?, fields.next()?);
+    let mut inner = Vec::with_capacity(first.len());
     write_local(local, &mut inner);
     inner.push(b'@');
     inner.extend_from_slice(domain);
@@ -333,4 +405,43 @@ pub(super) fn domain_entry(raw: &[u8], out: &mut Vec<u8>) {
     let mut work = Work::default();
     read_domain(raw, &mut work);
     out.extend_from_slice(&work.domain);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        /// The fast path is the full path, wherever it answers at all.
+        #[test]
+        fn plain_is_full(
+            local in r"[A-Za-z0-9.+/^_`{|}~-]{1,12}|p\.?rvs=ab=x|[a-z]{0,3}[+-]?[a-z.]{1,5}",
+            domain in r"[A-Za-z0-9.-]{1,12}|(Gmail|googlemail|yahoo|me|user.fastmail|fastmail|xn--BCHER-kva)\.(com|\.com)|a-b\.proton\.me|pm\.me",
+            bits in 0_u8..16,
+        ) {
+            let written = format!("{local}@{domain}");
+            let rules = Rules::from_bits(bits).unwrap();
+            let (mut fast, mut full, mut work) = (Form::default(), Form::default(), Work::default());
+            if fast.read_plain(written.as_bytes(), rules, &mut work) {
+                full.read(written.as_bytes(), rules, &mut work).unwrap();
+                prop_assert_eq!(&fast.canonical, &full.canonical);
+                prop_assert_eq!(fast.spelled(), full.spelled());
+            }
+        }
+
+        /// The same for any bytes at all around an `@`.
+        #[test]
+        fn plain_is_full_for_any_bytes(written in r"[!-~]{0,9}@[!-~]{0,9}|.{0,20}", bits in 0_u8..16) {
+            let rules = Rules::from_bits(bits).unwrap();
+            let (mut fast, mut full, mut work) = (Form::default(), Form::default(), Work::default());
+            if fast.read_plain(written.as_bytes(), rules, &mut work) {
+                full.read(written.as_bytes(), rules, &mut work).unwrap();
+                prop_assert_eq!(&fast.canonical, &full.canonical);
+                prop_assert_eq!(fast.spelled(), full.spelled());
+            }
+        }
+    }
 }

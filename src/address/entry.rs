@@ -123,26 +123,31 @@ impl Entry {
     /// # Errors
     /// When the bytes name nothing that can be listed; `self` then holds nothing of use.
     pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
+        if self.mailbox.read_plain(written, rules) {
+            self.kind = Kind::Mailbox;
+            return Ok(());
+        }
         let Parts { local, domain } = parse::split(written)?;
         self.other.clear();
-        self.kind = match (trimmed(local), domain.map(trimmed)) {
-            (b"" | b"*", Some(b"" | b"*")) | (b"*", None) => return Err(ParseError::Everything),
-            (b"" | b"*", Some(domain)) => self.read_domain(domain, false)?,
-            (domain, None) => self.read_domain(domain, true)?,
-            (local, Some(b"" | b"*")) => {
-                if !canonical::local_entry(local, rules, &mut self.other) {
-                    return Err(ParseError::Empty);
-                }
-                self.other.push(b'@');
-                Kind::LocalPart
-            }
-            (_, Some(domain)) if domain.starts_with(b"*") => return Err(ParseError::Wildcard),
-            _ => {
-                self.mailbox.read(written, rules)?;
-                Kind::Mailbox
-            }
+        let Some(domain) = domain else {
+            return self.read_domain(local, true);
         };
-        Ok(())
+        match (Half::of(local), Half::of(domain)) {
+            (Half::All, Half::All) => Err(ParseError::Everything),
+            (Half::All, Half::Name | Half::Pattern) => self.read_domain(domain, false),
+            (Half::Name, Half::All) => {
+                canonical::local_entry(local, rules, &mut self.other);
+                self.other.push(b'@');
+                self.kind = Kind::LocalPart;
+                Ok(())
+            }
+            (Half::Name, Half::Name) if !parse::has_gap(domain) => {
+                self.kind = Kind::Mailbox;
+                self.mailbox.read(written, rules)
+            }
+            (Half::Name, Half::Name) => Err(ParseError::NotADomain),
+            (Half::Name, Half::Pattern) | (Half::Pattern, _) => Err(ParseError::Wildcard),
+        }
     }
 
     /// Reads one entry into a new one.
@@ -170,17 +175,31 @@ impl Entry {
         }
     }
 
-    fn read_domain(&mut self, written: &[u8], bare: bool) -> Result<Kind, ParseError> {
-        let (kind, below) = match written {
-            [b'*', b'.', rest @ ..] | [b'.', rest @ ..] => (Kind::Subtree, rest),
-            _ => (Kind::Domain, written),
+    /// Reads a domain or a subtree; a bare one, without any `@`, must look like one.
+    fn read_domain(&mut self, written: &[u8], bare: bool) -> Result<(), ParseError> {
+        let star = parse::behind(written, b'*');
+        let below = parse::behind(star.unwrap_or(written), b'.');
+        self.kind = if below.is_some() {
+            Kind::Subtree
+        } else {
+            Kind::Domain
         };
-        self.other
-            .push(if kind == Kind::Subtree { b'.' } else { b'@' });
-        canonical::domain_entry(below, &mut self.other);
+        self.other.push(if below.is_some() { b'.' } else { b'@' });
+        canonical::domain_entry(below.unwrap_or(written), &mut self.other);
         let domain = &self.other[1..];
-        if domain.is_empty() {
+        if domain.is_empty() || domain == b"\\*" {
             return Err(ParseError::Everything);
+        }
+        if domain.contains(&b'*') {
+            return Err(ParseError::Wildcard);
+        }
+        let is_literal = domain.starts_with(b"[");
+        let is_one_label = below.is_none() && !is_literal && !domain.contains(&b'.');
+        if parse::has_gap(written)
+            || domain.iter().any(|&byte| matches!(byte, b'\\' | b'/'))
+            || bare && is_one_label
+        {
+            return Err(ParseError::NotADomain);
         }
         if domain.len() > MAX_DOMAIN_BYTES {
             return Err(ParseError::TooLong {
@@ -188,16 +207,28 @@ impl Entry {
                 most: MAX_DOMAIN_BYTES,
             });
         }
-        if domain.contains(&b'*') {
-            return Err(ParseError::Wildcard);
-        }
-        if bare && kind == Kind::Domain && !domain.contains(&b'.') && !domain.starts_with(b"[") {
-            return Err(ParseError::NoDomain);
-        }
-        Ok(kind)
+        Ok(())
     }
 }
 
-fn trimmed(raw: &[u8]) -> &[u8] {
-    raw.trim_ascii()
+/// What one side of the `@` names, in an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    /// Nothing, or `*`: whatever stands there in an address.
+    All,
+    /// Begins with `*` or, in a domain, with a dot.
+    Pattern,
+    /// One local part, one domain.
+    Name,
+}
+
+impl Half {
+    fn of(raw: &[u8]) -> Self {
+        match parse::behind(raw, b'*') {
+            Some(rest) if parse::is_blank(rest) => Self::All,
+            None if parse::is_blank(raw) => Self::All,
+            Some(_) => Self::Pattern,
+            None => Self::Name,
+        }
+    }
 }

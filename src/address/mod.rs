@@ -17,6 +17,8 @@
 //! | domain | UTS 46 to A-labels, lower case, no final dot; address literals in one form | `domain` |
 //! | provider | what a provider documents as one mailbox becomes one (dots at Gmail, `+tag`) | `providers` |
 //!
+//! An address that none of this touches but for its capitals takes a short cut (`plain`).
+//!
 //! Input is bytes. Valid UTF-8 is Unicode; any other byte stays itself, for a
 //! replacement character would let two senders share a key. Nothing is repaired
 //! that is broken, and letters that look alike are never made equal.
@@ -28,6 +30,7 @@ mod domain;
 mod entry;
 mod escaped;
 mod parse;
+mod plain;
 mod providers;
 mod unicode;
 
@@ -122,6 +125,11 @@ pub enum ParseError {
     /// An entry that names every sender, as `*@*` or `@` do.
     #[error("this would list every sender there is")]
     Everything,
+    /// Words that are no domain.
+    #[error(
+        "neither an address nor a domain; write @name for a domain without a dot, name@ for a local part"
+    )]
+    NotADomain,
     /// A `*` where an entry cannot have one.
     #[error(
         "a * may only stand for a whole local part, a whole domain or the labels before a domain"

@@ -328,6 +328,36 @@ pub(super) fn domain(raw: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Does nothing stand here?
+pub(super) fn is_blank(raw: &[u8]) -> bool {
+    Lexer::new(raw).all(|token| token == Token::Space)
+}
+
+/// What stands behind `byte`, if that is the first that stands here.
+pub(super) fn behind(raw: &[u8], byte: u8) -> Option<&[u8]> {
+    let mut lexer = Lexer::new(raw);
+    let first = lexer.find(|&token| token != Token::Space);
+    (first == Some(Token::Plain(byte))).then(|| &raw[lexer.next..])
+}
+
+/// Is there white space between two words that no dot divides?
+pub(super) fn has_gap(raw: &[u8]) -> bool {
+    let dot = Token::Plain(b'.');
+    let mut before = dot;
+    let mut space = false;
+    for token in Lexer::new(raw) {
+        if token == Token::Space {
+            space = true;
+            continue;
+        }
+        if space && before != dot && token != dot {
+            return true;
+        }
+        (before, space) = (token, false);
+    }
+    false
+}
+
 /// Appends a byte. Bytes that were apart (a comment stood between them) may now
 /// spell an invisible code point; it goes as any other does, so that reading the
 /// result once more finds nothing to drop.

@@ -1,88 +1,290 @@
 //! What mail providers document as one mailbox.
 //!
-//! A row says which spellings before the `@` reach the same mailbox, and under which
-//! domain that mailbox is kept. Only what a provider documents for all its users is here.
+//! | provider | rule | source |
+//! |---|---|---|
+//! | Gmail | dots mean nothing, `+tag` is cut, googlemail.com is gmail.com | support.google.com/mail/answer/7436150, /22370, /10313 |
+//! | Outlook.com (Hotmail, Live, MSN) | `+tag` is cut | support.microsoft.com, "Add or remove an email alias in Outlook.com"; the domains: validator.js, normalizeEmail.js (MIT) |
+//! | iCloud | `+tag` is cut | support.apple.com/guide/icloud, "Use + addresses in iCloud Mail" |
+//! | Proton | `+tag` is cut; `.`, `-` and `_` mean nothing | proton.me/support/creating-aliases, /change-username ("treated as transparent") |
+//! | Fastmail | `+tag` is cut; `tag@user.fastmail.com` is `user@fastmail.com` | fastmail.help/hc/en-us/articles/360060591053 |
+//! | Yahoo | `base-keyword` is `base`; no other name has a hyphen | help.yahoo.com, "Disposable addresses"; the domains: validator.js |
+//!
+//! Domains that one owner may hold under one name (icloud.com and me.com; proton.me and
+//! pm.me) stay apart: no provider says that each name is the same person's in all of them.
+//! Tags that are cut leave at least one byte: `+tag@gmail.com` stays as it is.
+
+use super::Rules;
 
 /// What a provider does with a local part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Provider {
-    /// The domain its mailboxes are compared under; `None`: the one that was written.
-    domain: Option<&'static str>,
-    /// The tag starts at the first of this byte.
+    /// The first of this byte begins the tag.
     tag: u8,
-    /// Bytes of the local part that mean nothing.
+    /// These bytes mean nothing.
     ignored: &'static [u8],
+    /// `tag@user.domain` is `user@domain`.
+    subdomains: bool,
+    /// The name its mailboxes are compared under, if not the one that was written.
+    domain: Option<&'static str>,
+    /// Its domains.
+    domains: &'static [&'static str],
 }
 
 const GMAIL: Provider = Provider {
-    domain: Some("gmail.com"),
     tag: b'+',
     ignored: b".",
+    subdomains: false,
+    domain: Some("gmail.com"),
+    domains: &["gmail.com", "googlemail.com"],
 };
-const PLUS: Provider = Provider {
-    domain: None,
+
+#[rustfmt::skip]
+const OUTLOOK: Provider = Provider {
     tag: b'+',
     ignored: b"",
-};
-const YAHOO: Provider = Provider {
+    subdomains: false,
     domain: None,
+    domains: &[
+        "hotmail.at", "hotmail.be", "hotmail.ca", "hotmail.cl", "hotmail.co.il", "hotmail.co.nz",
+        "hotmail.co.th", "hotmail.co.uk", "hotmail.com", "hotmail.com.ar", "hotmail.com.au",
+        "hotmail.com.br", "hotmail.com.gr", "hotmail.com.mx", "hotmail.com.pe", "hotmail.com.tr",
+        "hotmail.com.vn", "hotmail.cz", "hotmail.de", "hotmail.dk", "hotmail.es", "hotmail.fr",
+        "hotmail.hu", "hotmail.id", "hotmail.ie", "hotmail.in", "hotmail.it", "hotmail.jp",
+        "hotmail.kr", "hotmail.lv", "hotmail.my", "hotmail.nl", "hotmail.no", "hotmail.ph",
+        "hotmail.pt", "hotmail.sa", "hotmail.se", "hotmail.sg", "hotmail.sk",
+        "live.at", "live.be", "live.ca", "live.cl", "live.cn", "live.co.uk", "live.co.za", "live.com",
+        "live.com.ar", "live.com.au", "live.com.mx", "live.com.pt", "live.com.sg", "live.de",
+        "live.dk", "live.es", "live.eu", "live.fi", "live.fr", "live.ie", "live.in", "live.it",
+        "live.jp", "live.nl", "live.no", "live.ru", "live.se",
+        "msn.com", "passport.com", "windowslive.com",
+        "outlook.at", "outlook.be", "outlook.cl", "outlook.co.id", "outlook.co.il", "outlook.co.nz",
+        "outlook.co.th", "outlook.com", "outlook.com.ar", "outlook.com.au", "outlook.com.br",
+        "outlook.com.gr", "outlook.com.pe", "outlook.com.tr", "outlook.com.vn", "outlook.cz",
+        "outlook.de", "outlook.dk", "outlook.es", "outlook.fr", "outlook.hu", "outlook.id",
+        "outlook.ie", "outlook.in", "outlook.it", "outlook.jp", "outlook.kr", "outlook.lv",
+        "outlook.my", "outlook.ph", "outlook.pt", "outlook.sa", "outlook.sg", "outlook.sk",
+    ],
+};
+
+const ICLOUD: Provider = Provider {
+    tag: b'+',
+    ignored: b"",
+    subdomains: false,
+    domain: None,
+    domains: &["icloud.com", "mac.com", "me.com"],
+};
+
+const PROTON: Provider = Provider {
+    tag: b'+',
+    ignored: b".-_",
+    subdomains: false,
+    domain: None,
+    domains: &["pm.me", "proton.me", "protonmail.ch", "protonmail.com"],
+};
+
+#[rustfmt::skip]
+const FASTMAIL: Provider = Provider {
+    tag: b'+',
+    ignored: b"",
+    subdomains: true,
+    domain: None,
+    domains: &[
+        "fastmail.cn", "fastmail.co.uk", "fastmail.com", "fastmail.com.au", "fastmail.de",
+        "fastmail.es", "fastmail.fm", "fastmail.fr", "fastmail.im", "fastmail.in", "fastmail.jp",
+        "fastmail.mx", "fastmail.net", "fastmail.nl", "fastmail.org", "fastmail.se", "fastmail.to",
+        "fastmail.tw", "fastmail.uk", "fastmail.us", "sent.com",
+    ],
+};
+
+#[rustfmt::skip]
+const YAHOO: Provider = Provider {
     tag: b'-',
     ignored: b"",
+    subdomains: false,
+    domain: None,
+    domains: &[
+        "rocketmail.com", "yahoo.ca", "yahoo.co.id", "yahoo.co.in", "yahoo.co.uk", "yahoo.com",
+        "yahoo.com.ar", "yahoo.com.au", "yahoo.com.br", "yahoo.com.mx", "yahoo.de", "yahoo.es",
+        "yahoo.fr", "yahoo.ie", "yahoo.in", "yahoo.it", "ymail.com",
+    ],
 };
 
-/// The provider of a domain in canonical form.
-fn provider(domain: &[u8]) -> Option<Provider> {
-    Some(match domain {
-        b"gmail.com" | b"googlemail.com" => GMAIL,
-        b"outlook.com" | b"hotmail.com" | b"live.com" | b"msn.com" => PLUS,
-        b"icloud.com" | b"me.com" | b"mac.com" => PLUS,
-        b"proton.me" | b"protonmail.com" | b"pm.me" => PLUS,
-        b"fastmail.com" | b"fastmail.fm" => PLUS,
-        b"yahoo.com" | b"ymail.com" | b"rocketmail.com" => YAHOO,
-        _ => return None,
-    })
+/// The rule of the option `plus` at a domain of nobody.
+static ANYBODY: Provider = Provider {
+    tag: b'+',
+    ignored: b"",
+    subdomains: false,
+    domain: None,
+    domains: &[],
+};
+
+static PROVIDERS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YAHOO];
+
+/// The mailbox that a provider delivers to.
+pub(super) struct Mailbox<'a> {
+    local: &'a [u8],
+    domain: &'a [u8],
+    rule: &'static Provider,
+    plus: bool,
 }
 
-/// Brings a local part (unquoted, folded) and its domain to the mailbox that they
-/// reach. False, and nothing changed, if they are it already.
-pub(super) fn map(local: &mut Vec<u8>, domain: &mut Vec<u8>, rules: super::Rules) -> bool {
-    let before = (local.len(), domain.len());
-    if rules.providers
-        && let Some(dot) = domain.iter().position(|&byte| byte == b'.')
-        && domain.get(dot..) == Some(b".fastmail.com")
-        && dot > 0
-    {
-        let parent = domain.split_off(dot + 1);
-        domain.truncate(dot);
-        std::mem::swap(local, domain);
-        *domain = parent;
-    }
+/// What a provider makes of a local part (unquoted, lower case) and a domain in
+/// canonical form; `None` when they are left as they are.
+pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Option<Mailbox<'a>> {
     let known = if rules.providers {
         provider(domain)
     } else {
         None
     };
-    let known = known.or(rules.plus.then_some(PLUS));
-    let Some(provider) = known else { return false };
-    cut(local, provider.tag);
-    if rules.plus {
-        cut(local, b'+');
+    if known.is_none()
+        && rules.providers
+        && let Some((user, parent, rule)) = user_domain(domain)
+    {
+        return Some(Mailbox {
+            local: user,
+            domain: parent,
+            rule,
+            plus: rules.plus,
+        });
     }
-    if !provider.ignored.is_empty() {
-        local.retain(|byte| !provider.ignored.contains(byte));
-    }
-    if let Some(name) = provider.domain {
-        domain.clear();
-        domain.extend_from_slice(name.as_bytes());
-    }
-    before != (local.len(), domain.len())
+    let rule = known.or_else(|| rules.plus.then_some(&ANYBODY))?;
+    let mailbox = Mailbox {
+        local,
+        domain,
+        rule,
+        plus: rules.plus,
+    };
+    let changes = mailbox.domain() != domain
+        || mailbox.cut().len() != local.len()
+        || !rule.ignored.is_empty() && local.iter().any(|byte| rule.ignored.contains(byte));
+    changes.then_some(mailbox)
 }
 
-/// Cuts at the first `tag`, unless nothing would be left.
-fn cut(local: &mut Vec<u8>, tag: u8) {
-    if let Some(at) = local.iter().position(|&byte| byte == tag)
-        && at > 0
-    {
-        local.truncate(at);
+/// The user, the domain and the provider of `user.domain`, where the provider delivers
+/// what is sent there to the user.
+fn user_domain(domain: &[u8]) -> Option<(&[u8], &[u8], &'static Provider)> {
+    let dot = domain.iter().position(|&byte| byte == b'.')?;
+    let (user, parent) = (&domain[..dot], &domain[dot + 1..]);
+    let rule = provider(parent).filter(|rule| rule.subdomains)?;
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    (!user.is_empty() && user.iter().all(is_name)).then_some((user, parent, rule))
+}
+
+impl Mailbox<'_> {
+    /// Without the tag.
+    fn cut(&self) -> &[u8] {
+        let local = cut(self.local, self.rule.tag);
+        if self.plus { cut(local, b'+') } else { local }
+    }
+
+    /// Appends its local part.
+    pub(super) fn write_local(&self, out: &mut Vec<u8>) {
+        let ignored = self.rule.ignored;
+        let cut = self.cut();
+        let start = out.len();
+        out.extend(cut.iter().filter(|byte| !ignored.contains(byte)));
+        if out.len() == start {
+            out.extend_from_slice(cut);
+        }
+    }
+
+    /// The domain it is compared under.
+    pub(super) fn domain(&self) -> &[u8] {
+        self.rule.domain.map_or(self.domain, str::as_bytes)
+    }
+}
+
+/// What stands before the first `tag`, unless nothing does.
+fn cut(local: &[u8], tag: u8) -> &[u8] {
+    match local.iter().position(|&byte| byte == tag) {
+        Some(at) if at > 0 => &local[..at],
+        _ => local,
+    }
+}
+
+/// Slots of the table that finds the provider of a domain: sixteen times as many as domains,
+/// so that nearly every other domain is told from them by an empty slot.
+const SLOTS: usize = 4096;
+
+/// For each slot of [`slot`]: 0, or the provider (four bits) and its domain (twelve bits) plus one.
+static TABLE: [u16; SLOTS] = table();
+
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "counted: 6 providers, under 200 domains"
+)]
+const fn table() -> [u16; SLOTS] {
+    const ROWS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YAHOO];
+    let mut table = [0; SLOTS];
+    let mut provider = 0;
+    while provider < ROWS.len() {
+        let domains = ROWS[provider].domains;
+        let mut number = 0;
+        while number < domains.len() {
+            let mut at = slot(domains[number].as_bytes());
+            while table[at] != 0 {
+                at = (at + 1) % SLOTS;
+            }
+            table[at] = (number as u16 + 1) << 4 | provider as u16;
+            number += 1;
+        }
+        provider += 1;
+    }
+    table
+}
+
+/// Where a domain is looked for first: its first and last bytes, and its length.
+const fn slot(domain: &[u8]) -> usize {
+    let length = domain.len();
+    let (mut first, mut last, mut at) = (0_u64, 0_u64, 0);
+    while at < 4 && at < length {
+        first = first << 8 | domain[at] as u64;
+        last = last << 8 | domain[length - 1 - at] as u64;
+        at += 1;
+    }
+    let mixed = (first << 32 | last) ^ length as u64;
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize
+}
+
+/// The provider of a domain in canonical form.
+fn provider(domain: &[u8]) -> Option<&'static Provider> {
+    let mut at = slot(domain);
+    loop {
+        let entry = usize::from(TABLE[at]);
+        let provider = PROVIDERS.get(entry & 15)?;
+        let name = provider.domains.get((entry >> 4).checked_sub(1)?)?;
+        if name.as_bytes() == domain {
+            return Some(provider);
+        }
+        at = (at + 1) % SLOTS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_domain_finds_its_own_provider() {
+        for provider in &PROVIDERS {
+            for domain in provider.domains {
+                assert_eq!(
+                    super::provider(domain.as_bytes()),
+                    Some(provider),
+                    "{domain}"
+                );
+            }
+        }
+        for other in [
+            "",
+            "a",
+            "com",
+            "gmail.co",
+            "gmail.com.example",
+            "xgmail.com",
+            "yahoo.co.jp",
+        ] {
+            assert_eq!(super::provider(other.as_bytes()), None, "{other}");
+        }
     }
 }
