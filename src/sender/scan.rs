@@ -11,7 +11,7 @@ use memchr::memmem;
 use super::encoded::{self, Encoded};
 use super::plain;
 use super::store::{Mark, Out};
-use super::token::{Angle, Kind, Tokens};
+use super::token::{Kind, Tokens};
 use super::word::{Word, has_at};
 
 /// Reads header values; keeps its memory between them.
@@ -83,13 +83,11 @@ impl Scanner {
                 }
                 Kind::Less => {
                     self.word.finish(out);
-                    if let Angle::Inside(inside) = tokens.angle() {
-                        self.angle(&text[inside], &mut segment, out);
-                    }
+                    self.angle(tokens.angle(), &mut segment, out);
                 }
                 Kind::OpenQuote | Kind::OpenComment => {
                     self.word.finish(out);
-                    self.unclosed(text, &mut tokens, &mut segment, out);
+                    self.unclosed(&mut tokens, &mut segment, out);
                 }
                 // A segment with an angle address has its senders.
                 _ if segment.angle => {}
@@ -127,21 +125,13 @@ impl Scanner {
 
     /// From an unclosed quote or comment to the next comma: text, in which only an
     /// angle address counts.
-    fn unclosed(
-        &mut self,
-        text: &[u8],
-        tokens: &mut Tokens<'_>,
-        segment: &mut Segment,
-        out: &mut Out<'_>,
-    ) {
+    fn unclosed(&mut self, tokens: &mut Tokens<'_>, segment: &mut Segment, out: &mut Out<'_>) {
         loop {
             tokens.skip_unclosed();
             if !tokens.skip_less() {
                 return;
             }
-            if let Angle::Inside(inside) = tokens.angle() {
-                self.angle(&text[inside], segment, out);
-            }
+            self.angle(tokens.angle(), segment, out);
         }
     }
 
@@ -170,15 +160,15 @@ impl Scanner {
         }
         let before = out.pushed();
         let inside = without_route(inside);
-        if memmem::find(inside, b"=?").is_some() {
+        self.words(inside, out);
+        if out.pushed() == before && memmem::find(inside, b"=?").is_some() {
+            // An encoded word that holds the `@` as well.
             let mut text = std::mem::take(&mut self.text);
             let start = text.len();
             encoded::decode_all(inside, |_| false, &mut text);
             self.words(&text[start..], out);
             text.truncate(start);
             self.text = text;
-        } else {
-            self.words(inside, out);
         }
         if out.pushed() == before && has_at(inside) {
             // `<"spam@bad.example">`: it is the address, whatever is around it.
@@ -275,7 +265,7 @@ mod tests {
             ("a@b (name", "a@b"),
             ("Name,(<a@b>)", "~a@b"),
             ("<junk@<a@b>", "a@b"),
-            ("<v@w <a@b>", "a@b"),
+            ("<v@w <a@b>", "v@w a@b"),
             ("Name <a@b, c@d", "a@b c@d"),
             ("Name <a@b, Name <c@d>", "a@b c@d"),
             ("\"x\"<>123<a@b>", "a@b"),

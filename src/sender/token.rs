@@ -8,8 +8,6 @@
 //! * once a comment was open to the end of the text, later ones are sought only up to
 //!   the next comma, which is where an unclosed one ends.
 
-use std::ops::Range;
-
 use memchr::memchr2;
 
 use super::encoded::Encoded;
@@ -71,15 +69,6 @@ const CLASS: [Class; 256] = {
     class[b']' as usize] = Class::Single(Kind::Other);
     class
 };
-
-/// How an angle address goes on after its `<`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Angle {
-    /// Up to its `>`, or unclosed up to a comma or the end: the inside.
-    Inside(Range<usize>),
-    /// Another `<` follows first: what stands between is a name.
-    Name,
-}
 
 /// A text and how far it was read.
 #[derive(Debug)]
@@ -218,9 +207,9 @@ impl<'t> Tokens<'t> {
         None
     }
 
-    /// To be called after [`Kind::Less`]: reads the angle address and moves behind it.
-    /// For [`Angle::Name`] the position stays behind the `<`.
-    pub(super) fn angle(&mut self) -> Angle {
+    /// To be called after [`Kind::Less`]: the inside of the angle address, up to its `>`
+    /// or, unclosed, to the next `<` or comma or the end; moves behind it.
+    pub(super) fn angle(&mut self) -> &'t [u8] {
         let start = self.position;
         let mut comma = None;
         let mut index = start;
@@ -228,9 +217,8 @@ impl<'t> Tokens<'t> {
             match byte {
                 b'>' => {
                     self.position = index + 1;
-                    return Angle::Inside(start..index);
+                    return &self.text[start..index];
                 }
-                b'<' if comma.is_none() => return Angle::Name,
                 b'<' => break,
                 b',' => comma = comma.or(Some(index)),
                 b'"' => {
@@ -250,9 +238,9 @@ impl<'t> Tokens<'t> {
             }
             index += 1;
         }
-        let end = comma.unwrap_or(self.text.len());
+        let end = comma.unwrap_or(index);
         self.position = end;
-        Angle::Inside(start..end)
+        &self.text[start..end]
     }
 
     /// Whether `@` or `.` follows, blanks and comments passed over.
