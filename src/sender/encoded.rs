@@ -95,6 +95,12 @@ impl<'t> Encoded<'t> {
     }
 }
 
+/// Whether an encoded word may be in `text`: it has a `=?`. (A substring searcher takes
+/// longer to build than most of these texts to read.)
+pub(super) fn may_encode(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'=', text).any(|index| text.get(index + 1) == Some(&b'?'))
+}
+
 fn hex(byte: u8) -> Option<u8> {
     match byte {
         b'0'..=b'9' => Some(byte - b'0'),

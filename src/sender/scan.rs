@@ -6,9 +6,7 @@
 //! value gave nothing, a second pass reads it with quotes, comments and encoded words
 //! opened: what it finds is weak.
 
-use memchr::memmem;
-
-use super::encoded::{self, Encoded};
+use super::encoded::{self, Encoded, may_encode};
 use super::plain;
 use super::store::{Mark, Out};
 use super::token::{Kind, Tokens};
@@ -46,7 +44,7 @@ impl Scanner {
         if out.pushed() > before {
             return true;
         }
-        let encoded = memmem::find(value, b"=?").is_some();
+        let encoded = may_encode(value);
         if encoded || has_at(value) {
             let mut text = std::mem::take(&mut self.text);
             text.clear();
@@ -137,6 +135,9 @@ impl Scanner {
 
     /// The inside of an angle address: if it is one, the words beside it do not count.
     fn angle(&mut self, inside: &[u8], segment: &mut Segment, out: &mut Out<'_>) {
+        if !has_at(inside) && !may_encode(inside) {
+            return;
+        }
         let before = out.mark();
         if !self.content(inside, out) || segment.angle {
             segment.angle |= out.pushed() > before.1;
@@ -161,7 +162,7 @@ impl Scanner {
         let before = out.pushed();
         let inside = without_route(inside);
         self.words(inside, out);
-        if out.pushed() == before && memmem::find(inside, b"=?").is_some() {
+        if out.pushed() == before && may_encode(inside) {
             // An encoded word that holds the `@` as well.
             let mut text = std::mem::take(&mut self.text);
             let start = text.len();

@@ -5,8 +5,10 @@
 //!
 //! * the closing quote found from one quote is also that of every quote passed on the
 //!   way (they are escaped, and after an escape all reads the same);
-//! * once a comment was open to the end of the text, later ones are sought only up to
-//!   the next comma, which is where an unclosed one ends.
+//! * once a comment was open to the end of the text, the ends of later ones are sought
+//!   only up to the next comma or `<`, where an unclosed one ends;
+//! * an unclosed `<` ends at a comma, although its `>` was sought beyond; another `<`
+//!   on that way, hidden in what was a comment then, does not look beyond its comma.
 
 use memchr::memchr2;
 
@@ -75,10 +77,20 @@ const CLASS: [Class; 256] = {
 pub(super) struct Tokens<'t> {
     text: &'t [u8],
     position: usize,
-    /// A quote, and the one that closes it.
-    quote: Option<(usize, Option<usize>)>,
+    /// The last quote whose closing was sought.
+    quote: Option<Quote>,
     /// Some comment is open to the end.
     open_comment: bool,
+    /// How far the `>` of an angle address was sought in vain.
+    angle_end: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Quote {
+    open: usize,
+    close: Option<usize>,
+    /// `@` or `.` follows, so that it is a local part; `None` as long as nobody asked.
+    local_part: Option<bool>,
 }
 
 impl<'t> Tokens<'t> {
@@ -88,14 +100,17 @@ impl<'t> Tokens<'t> {
             position: 0,
             quote: None,
             open_comment: false,
+            angle_end: 0,
         }
     }
 
+    #[inline]
     fn class(&self, index: usize) -> Option<Class> {
         self.text.get(index).map(|&byte| CLASS[byte as usize])
     }
 
     /// The next token and its bytes.
+    #[inline]
     pub(super) fn next(&mut self) -> Option<(Kind, &'t [u8])> {
         let start = self.position;
         let (kind, end) = match self.class(start)? {
@@ -165,11 +180,11 @@ impl<'t> Tokens<'t> {
 
     /// The quote that closes the one at `open`; a backslash escapes the byte after it.
     fn closing_quote(&mut self, open: usize) -> Option<usize> {
-        if let Some((from, close)) = self.quote
-            && from <= open
-            && close.is_none_or(|close| open < close)
+        if let Some(quote) = self.quote
+            && quote.open <= open
+            && quote.close.is_none_or(|close| open < close)
         {
-            return close;
+            return quote.close;
         }
         let mut index = open + 1;
         let close = loop {
@@ -180,7 +195,11 @@ impl<'t> Tokens<'t> {
                 Some(offset) => index += offset + 2,
             }
         };
-        self.quote = Some((open, close));
+        self.quote = Some(Quote {
+            open,
+            close,
+            local_part: None,
+        });
         close
     }
 
@@ -199,7 +218,7 @@ impl<'t> Tokens<'t> {
                         return Some(index);
                     }
                 }
-                b',' if self.open_comment => return None,
+                b',' | b'<' if self.open_comment => return None,
                 _ => {}
             }
         }
@@ -211,7 +230,7 @@ impl<'t> Tokens<'t> {
     /// or, unclosed, to the next `<` or comma or the end; moves behind it.
     pub(super) fn angle(&mut self) -> &'t [u8] {
         let start = self.position;
-        let mut comma = None;
+        let (mut comma, mut quotes, mut comments) = (None, true, true);
         let mut index = start;
         while let Some(&byte) = self.text.get(index) {
             match byte {
@@ -220,27 +239,40 @@ impl<'t> Tokens<'t> {
                     return &self.text[start..index];
                 }
                 b'<' => break,
-                b',' => comma = comma.or(Some(index)),
-                b'"' => {
-                    // Only a local part is a quoted string here; any other quote is noise.
-                    if let Some(close) = self.closing_quote(index)
-                        && self.leads_to_domain(close + 1)
-                    {
-                        index = close;
+                b',' => {
+                    comma = comma.or(Some(index));
+                    if start < self.angle_end {
+                        break;
                     }
                 }
-                b'(' => {
-                    if let Some(close) = self.closing_parenthesis(index) {
-                        index = close;
-                    }
-                }
+                // Only a local part is a quoted string here; any other quote is noise.
+                b'"' if quotes => match self.quoted_local_part(index) {
+                    Some(close) => index = close,
+                    None => quotes = false,
+                },
+                b'(' if comments => match self.closing_parenthesis(index) {
+                    Some(close) => index = close,
+                    None => comments = false,
+                },
                 _ => {}
             }
             index += 1;
         }
-        let end = comma.unwrap_or(index);
+        self.angle_end = self.angle_end.max(index);
+        let end = comma.unwrap_or(index).min(self.text.len());
         self.position = end;
         &self.text[start..end]
+    }
+
+    /// The end of the quoted string that begins at `open`, if `@` or `.` follows it.
+    fn quoted_local_part(&mut self, open: usize) -> Option<usize> {
+        let close = self.closing_quote(open)?;
+        let known = self.quote.and_then(|quote| quote.local_part);
+        let local_part = known.unwrap_or_else(|| self.leads_to_domain(close + 1));
+        if let Some(quote) = &mut self.quote {
+            quote.local_part = Some(local_part);
+        }
+        local_part.then_some(close)
     }
 
     /// Whether `@` or `.` follows, blanks and comments passed over.

@@ -147,10 +147,14 @@ impl Word {
     }
 
     /// Forgets the word.
+    #[inline]
     pub(super) fn drop(&mut self) {
+        self.gap = Gap::None;
+        if self.bytes.is_empty() && !self.too_long {
+            return;
+        }
         self.bytes.clear();
         self.at = None;
-        self.gap = Gap::None;
         self.last = Piece::Atom;
         self.from = 0;
         self.to = None;
@@ -158,6 +162,7 @@ impl Word {
     }
 
     /// The word ends here: if it is an address it is pushed, in each of its readings.
+    #[inline]
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
         if let Some(at) = self.at {
             if self.too_long {
