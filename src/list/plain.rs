@@ -15,7 +15,7 @@
 
 use super::action::Action;
 use super::out::Out;
-use super::vet::{Wildcards, is_ordinary, vet};
+use super::vet::{Wildcards, signs};
 use super::words::{Nesting, Words};
 use super::{Day, Item, Reason, Row, Skip};
 
@@ -29,10 +29,11 @@ pub(super) fn read<F>(line: &[u8], number: u64, sink: &mut F)
 where
     F: FnMut(u64, Row<'_>),
 {
-    let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
-    if is_ordinary(line) && vet(line, Wildcards::Star).is_ok() {
+    let signs = signs(line);
+    if signs.at && !signs.special && !line.starts_with(BOM) {
         sink(number, Row::Item(Item::new(line)));
     } else {
+        let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
         entries(line, &mut Out::new(number, sink));
     }
 }

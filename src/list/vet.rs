@@ -21,7 +21,7 @@ pub(super) enum Wildcards {
 
 /// Says why `text` (trimmed, one entry) cannot be an entry, if so.
 pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
-    if is_ordinary(text) {
+    if !signs(text).special {
         return ordinary(text);
     }
     if text.contains(&0) {
@@ -44,28 +44,63 @@ pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
     ordinary(address)
 }
 
-/// Whether all signs of `text` are such as almost all entries are made of.
-#[inline]
-pub(super) fn is_ordinary(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|&b| ORDINARY[usize::from(b)])
+/// What signs a text has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Signs {
+    /// Some that may mean something to us: white space, quotes, stars ...
+    pub(super) special: bool,
+    /// An `@`.
+    pub(super) at: bool,
 }
 
-/// The signs that almost all entries are made of and that mean nothing special.
-const ORDINARY: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "below 256")]
-        let b = byte as u8;
-        table[byte] = b.is_ascii_alphanumeric()
-            || matches!(b, b'.' | b'-' | b'_' | b'+' | b'=' | b'@' | b'\'' | b'&')
-            || b >= 0x80;
-        byte += 1;
-    }
-    table
-};
+/// Bytes looked at together. The loops over them have no branch, so that the compiler
+/// makes vector instructions of them: 7 ns for 28 bytes, with a table 14.
+const WIDTH: usize = 16;
 
-/// A text without special signs can still be a hash or an IP address.
+/// Which signs `text` has.
+#[inline]
+pub(super) fn signs(text: &[u8]) -> Signs {
+    let mut classes = [0; WIDTH];
+    let (chunks, rest) = text.as_chunks::<WIDTH>();
+    for chunk in chunks {
+        classify(chunk, &mut classes);
+    }
+    if let (false, Some(end)) = (rest.is_empty(), text.last_chunk::<WIDTH>()) {
+        // Some bytes twice, which changes nothing.
+        classify(end, &mut classes);
+    } else {
+        let mut padded = [b'a'; WIDTH];
+        for (to, from) in padded.iter_mut().zip(rest) {
+            *to = *from;
+        }
+        classify(&padded, &mut classes);
+    }
+    let all = u128::from_ne_bytes(classes);
+    Signs {
+        special: all & u128::from_ne_bytes([SPECIAL; WIDTH]) != 0,
+        at: all & u128::from_ne_bytes([AT; WIDTH]) != 0,
+    }
+}
+
+const SPECIAL: u8 = 1;
+const AT: u8 = 2;
+
+/// Adds the class of each byte to `classes`.
+#[inline]
+fn classify(chunk: &[u8; WIDTH], classes: &mut [u8; WIDTH]) {
+    for (class, &b) in classes.iter_mut().zip(chunk) {
+        let letter = (b | 0x20).wrapping_sub(b'a') < 26;
+        let digit = b.wrapping_sub(b'0') < 10;
+        let dash_or_dot = b.wrapping_sub(b'-') < 2;
+        let other = (b == b'_') | (b == b'+') | (b >= 0x80);
+        let at = b == b'@';
+        let ordinary = letter | digit | dash_or_dot | other | at;
+        *class |= u8::from(!ordinary) * SPECIAL | u8::from(at) * AT;
+    }
+}
+
+/// A text without special signs can still be a hash or an IP address; with an `@` it
+/// is neither.
 fn ordinary(text: &[u8]) -> Result<(), Reason> {
     let label = text.strip_prefix(b".").unwrap_or(text);
     let hash = match label.len() {
@@ -157,4 +192,31 @@ fn has_inner_wildcard(text: &[u8], wildcards: Wildcards) -> bool {
         }
         false
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Signs, signs};
+
+    #[test]
+    fn signs_wherever_they_stand() {
+        for length in 0..70 {
+            let plain = vec![b'a'; length];
+            let none = Signs {
+                special: false,
+                at: false,
+            };
+            assert_eq!(signs(&plain), none);
+            for place in 0..length {
+                for byte in 0..=u8::MAX {
+                    let mut text = plain.clone();
+                    text[place] = byte;
+                    let special =
+                        !byte.is_ascii_alphanumeric() && byte < 0x80 && !b".-_+@".contains(&byte);
+                    let at = byte == b'@';
+                    assert_eq!(signs(&text), Signs { special, at }, "{byte} at {place}");
+                }
+            }
+        }
+    }
 }
