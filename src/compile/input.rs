@@ -3,7 +3,8 @@
 //! A record names its list by a number, and the same lists must give the same bytes
 //! in whatever order they were typed: so they are numbered by their paths, sorted.
 //! A folder stands for the files in it: not for those in folders below, nor for
-//! hidden files, editors' backups and filter files.
+//! hidden files, editors' backups, filter files, and what by its name is no blocklist:
+//! a whitelist lying among the lists must never become one of them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,10 +110,25 @@ pub(crate) fn name_of(path: &Path) -> String {
     }
 }
 
+/// Beginnings of the names of files that are no blocklists, in lower case.
+const NOT_LISTS: [&[u8]; 7] = [
+    b"allowlist",
+    b"copying",
+    b"licence",
+    b"license",
+    b"readme",
+    b"welcomelist",
+    b"whitelist",
+];
+
 /// Files of a folder that nobody means.
 fn passed_over(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
-    name.starts_with(b".") || name.ends_with(b"~") || name.ends_with(b".blf")
+    let name = name.to_ascii_lowercase();
+    name.starts_with(b".")
+        || name.ends_with(b"~")
+        || name.ends_with(b".blf")
+        || NOT_LISTS.iter().any(|start| name.starts_with(start))
 }
 
 /// A path as text that is safe to print and to keep.
@@ -176,7 +192,15 @@ mod tests {
     #[test]
     fn folders_are_opened_and_order_does_not_matter() {
         let dir = tempfile::tempdir().unwrap();
-        for name in ["b.txt", "a.txt", ".hidden", "a.txt~", "old.blf"] {
+        for name in [
+            "b.txt",
+            "a.txt",
+            ".hidden",
+            "a.txt~",
+            "old.blf",
+            "README.md",
+            "Whitelist.txt",
+        ] {
             fs::write(dir.path().join(name), "x@y.example\n").unwrap();
         }
         fs::create_dir(dir.path().join("below")).unwrap();
