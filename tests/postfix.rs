@@ -46,7 +46,7 @@ fn refusal_is_in_our_own_words() {
         "spammer@listed.test is on the sender blocklist spammers",
     ]);
     scene.send(&Mail::innocent("words").header("From: spammer@listed.test\r\n"));
-    let refusal = scene.mta.logged(&["milter-reject: END-OF-HEADER"]);
+    let refusal = scene.mta.logged(&["milter-reject: END-OF-MESSAGE"]);
     // The queue id joins the two logs.
     let id = refusal.split(": ").nth(1).unwrap_or_default();
     scene.daemon.logged(&[id, "spammer@listed.test"]);

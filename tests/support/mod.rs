@@ -54,13 +54,6 @@ pub(crate) fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
 /// # Panics
 /// If the program cannot be used although it is needed.
 pub(crate) fn usable(program: &str, obstacle: Option<String>) -> bool {
-    // Until the two programs do something.
-    let help = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
-        .arg("--help")
-        .output();
-    if help.is_ok_and(|output| output.stdout.is_empty()) {
-        return false;
-    }
     let Some(obstacle) = obstacle else {
         return true;
     };

