@@ -61,7 +61,7 @@ fn main() {
 
     for (name, records) in [("build --no-records", false), ("build, with records", true)] {
         measure(name, &settings, settings.addresses, || {
-            compile(&list, &settings, records)
+            compile(&list, &settings, records);
         });
     }
     measure(

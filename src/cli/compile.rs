@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
 use super::progress::Watcher;
-use crate::compile::{self, Error, Plan, Query, Report, Seed};
+use crate::compile::{self, Changes, Error, Plan, Progress, Query, Report, Seed};
 use crate::filter::{Filter, Load};
 use crate::list::{Day, Format};
 
@@ -46,6 +46,44 @@ pub enum Command {
         json: bool,
         /// The filter file.
         file: PathBuf,
+    },
+    /// Add and remove entries of a filter that has records, without its text.
+    Update(Update),
+    /// Merge filters of one seed (see --seed-from) into one.
+    Merge(Merge),
+    /// Count what two filters share.
+    Compare {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// A filter file.
+        a: PathBuf,
+        /// Another.
+        b: PathBuf,
+    },
+    /// Count what each of several filters shares with each: which lists are worth having.
+    Overlap {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Also draw the matrix as an SVG picture.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        /// The filter files.
+        #[arg(required = true, num_args = 2.., value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Print known good senders that are listed (as comments, with the reason), and those that
+    /// hit the pages without being listed, ready to append to a whitelist.
+    FalsePositives {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// The filter file.
+        file: PathBuf,
+        /// Mail logs, address books, plain lists; - is standard input.
+        #[arg(required = true)]
+        known_good: Vec<PathBuf>,
     },
     /// Read all of a filter file and check every sum and record.
     Verify {
@@ -133,6 +171,72 @@ pub struct Work {
     pub quiet: bool,
 }
 
+/// Options of `update`.
+#[derive(Debug, Args)]
+pub struct Update {
+    /// The filter file to change; replaced only when the new one is complete and checked.
+    pub file: PathBuf,
+    /// A list of entries to add; may be repeated.
+    #[arg(long, value_name = "INPUT")]
+    pub add: Vec<PathBuf>,
+    /// A list of entries to remove; may be repeated. What is also added is removed.
+    #[arg(long, value_name = "INPUT")]
+    pub remove: Vec<PathBuf>,
+    /// Size the filter for another rate of false positives.
+    #[arg(long, value_name = "P")]
+    pub fpr: Option<f64>,
+    /// Format of the inputs [default: told from their content].
+    #[arg(long)]
+    pub format: Option<Format>,
+    /// First day on which added entries are no longer listed, unless their list says another.
+    #[arg(long, value_name = "DATE", value_parser = day)]
+    pub expires: Option<Day>,
+    /// The day of the update [default: today, or SOURCE_DATE_EPOCH].
+    #[arg(long, value_name = "DATE", value_parser = day)]
+    pub date: Option<Day>,
+    /// Refuse entries that list this domain, or part of it; may be repeated.
+    #[arg(long, value_name = "DOMAIN")]
+    pub protect: Vec<String>,
+    /// Take entries that would list the world.
+    #[arg(long)]
+    pub force: bool,
+    /// Write nothing when more lines than this are rejected.
+    #[arg(long, value_name = "N")]
+    pub max_rejects: Option<u64>,
+    /// Write nothing when any line is rejected.
+    #[arg(long, conflicts_with = "max_rejects")]
+    pub strict: bool,
+    /// How to work.
+    #[command(flatten)]
+    pub work: Work,
+}
+
+/// Options of `merge`.
+#[derive(Debug, Args)]
+pub struct Merge {
+    /// The filter file to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Name of the list in logs and replies [default: the file's name].
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Rate of false positives of the pages [default: the lowest of the inputs'].
+    #[arg(long, value_name = "P")]
+    pub fpr: Option<f64>,
+    /// The day of the merge [default: today, or SOURCE_DATE_EPOCH].
+    #[arg(long, value_name = "DATE", value_parser = day)]
+    pub date: Option<Day>,
+    /// Replace an output that is no filter.
+    #[arg(long)]
+    pub force: bool,
+    /// How to work.
+    #[command(flatten)]
+    pub work: Work,
+    /// The filters to merge.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
 /// Options of `query`.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
@@ -153,6 +257,17 @@ pub fn main() -> ExitCode {
         Command::Build(args) => build(&args),
         Command::Query(args) => query(&args),
         Command::Info { json, file } => compile::info(&file).and_then(|info| show(&info, json)),
+        Command::Update(args) => update(&args),
+        Command::Merge(args) => merge(&args),
+        Command::Compare { json, a, b } => {
+            compile::compare(&a, &b).and_then(|found| show(&found, json))
+        }
+        Command::Overlap { json, svg, files } => overlap(&files, svg.as_deref(), json),
+        Command::FalsePositives {
+            json,
+            file,
+            known_good,
+        } => false_positives(&file, &known_good, json),
         Command::Verify { file } => verify(&file),
     };
     done.unwrap_or_else(|error| {
@@ -189,13 +304,74 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
     plan.rules.srs = args.srs;
     plan.rules.nfkc = args.nfkc;
     plan.rules.providers = !args.no_providers;
-    plan.threads = args.work.threads.unwrap_or(plan.threads);
-    plan.memory_bytes = args.work.memory.unwrap_or(plan.memory_bytes);
+    run(plan, &args.work, compile::build)
+}
 
-    let watcher = Watcher::start(args.work.quiet)?;
-    let report = compile::build(&plan, watcher.progress());
+fn update(args: &Update) -> Result<ExitCode, Error> {
+    let mut plan = Plan::new(&args.file, args.add.clone());
+    plan.format = args.format;
+    plan.expires = args.expires;
+    plan.built = args.date.map_or(plan.built, start_of);
+    plan.protect.clone_from(&args.protect);
+    plan.force = args.force;
+    plan.max_rejects = if args.strict {
+        Some(0)
+    } else {
+        args.max_rejects
+    };
+    run(plan, &args.work, |plan, progress| {
+        let changes = Changes {
+            plan: plan.clone(),
+            remove: args.remove.clone(),
+            fpr: args.fpr,
+        };
+        compile::update(&changes, progress)
+    })
+}
+
+fn merge(args: &Merge) -> Result<ExitCode, Error> {
+    let mut plan = Plan::new(&args.output, args.files.clone());
+    if let Some(name) = &args.name {
+        plan.name = compile::list_name(name);
+    }
+    plan.built = args.date.map_or(plan.built, start_of);
+    plan.force = args.force;
+    run(plan, &args.work, |plan, progress| {
+        compile::merge(plan, args.fpr, progress)
+    })
+}
+
+/// Runs what works long, under the eyes of a person.
+fn run(
+    mut plan: Plan,
+    work: &Work,
+    job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
+) -> Result<ExitCode, Error> {
+    plan.threads = work.threads.unwrap_or(plan.threads);
+    plan.memory_bytes = work.memory.unwrap_or(plan.memory_bytes);
+    let watcher = Watcher::start(work.quiet)?;
+    let report = job(&plan, watcher.progress());
     drop(watcher);
-    finish(&report?, &args.work)
+    finish(&report?, work)
+}
+
+fn overlap(files: &[PathBuf], svg: Option<&Path>, json: bool) -> Result<ExitCode, Error> {
+    let overlap = compile::overlap(files)?;
+    if let Some(file) = svg {
+        fs::write(file, overlap.svg()).map_err(|source| Error::Io {
+            path: file.to_path_buf(),
+            doing: "write the picture",
+            source,
+        })?;
+    }
+    show(&overlap, json)
+}
+
+fn false_positives(file: &Path, known_good: &[PathBuf], json: bool) -> Result<ExitCode, Error> {
+    show(
+        &compile::false_positives(file, known_good, compile::day_of(compile::now()))?,
+        json,
+    )
 }
 
 /// Prints the report, and writes it.
@@ -312,6 +488,11 @@ fn stdout_failed(source: io::Error) -> Error {
         doing: "write",
         source,
     }
+}
+
+/// The first second of a day.
+fn start_of(day: Day) -> u64 {
+    u64::from(day.0) * 86_400
 }
 
 fn hexadecimal(text: &str) -> Result<u64, String> {

@@ -13,20 +13,14 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use super::sorted::Sorted;
 use super::{Error, Progress};
 use crate::filter::page::first_key;
-use crate::filter::{EncodedPage, Header, Record, Writer, encode_page};
+use crate::filter::{EncodedPage, Header, Writer, encode_page};
 
 /// Pages a worker takes at once: about 18,000 records of 24 bytes, which stay in the
 /// second cache.
 const PAGES_AT_ONCE: u64 = 16;
-
-/// Records in the order of their keys, each key once.
-pub(crate) trait Sorted: Send {
-    /// Appends all records before `end` (without: all that are left) that have not been
-    /// taken yet.
-    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error>;
-}
 
 struct Shared<S> {
     source: Mutex<Taking<S>>,

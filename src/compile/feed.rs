@@ -210,7 +210,7 @@ impl<'a> Feed<'a> {
         let path = self
             .inputs
             .get(input as usize)
-            .map_or(Path::new(""), |input| &input.path);
+            .map_or_else(|| Path::new(""), |input| &input.path);
         if self.progress.stopped() {
             Error::Interrupted
         } else {
@@ -270,7 +270,7 @@ impl Current {
 }
 
 /// Opens an input, unpacked. Bytes are counted as they lie on disk.
-fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
+pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
     let (bytes, stop) = (progress.done_counter(), progress.stop_flag());
     if input.is_stdin() {
         // Not `io::stdin()`, whose buffer may hold what poll then waits for.
@@ -301,18 +301,27 @@ struct Counted<R> {
     stop: Arc<AtomicBool>,
 }
 
-impl<R: Read + AsFd> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.waits {
+impl<R: Read + AsFd> Counted<R> {
+    /// Returns when there is something to read, or the end.
+    fn wait(&self) -> io::Result<()> {
+        loop {
             let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
             match poll(&mut ready, Some(&POLL)) {
                 Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => break,
+                Ok(_) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
             if self.stop.load(Ordering::Relaxed) {
                 return Err(io::Error::other("interrupted"));
             }
+        }
+    }
+}
+
+impl<R: Read + AsFd> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.waits {
+            self.wait()?;
         }
         let count = self.input.read(buffer)?;
         self.bytes.fetch_add(count as u64, Ordering::Relaxed);

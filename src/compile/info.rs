@@ -98,9 +98,11 @@ pub fn info(path: &Path) -> Result<Info, Error> {
     let stats: Stats = filter.stats()?;
     let census = filter.spec().records.then(|| -> Result<Census, Error> {
         let mut census = Census::default();
-        for record in filter.records()? {
-            let record = record?;
-            census.count(record.kind, record.source);
+        let mut records = Vec::new();
+        for page in 0..filter.shape().pages {
+            records.clear();
+            filter.records_of_page(page, &mut records)?;
+            census.count(&records);
         }
         Ok(census)
     });

@@ -17,7 +17,7 @@ use crate::filter::Source;
 const MAX_TEXT_BYTES: usize = 1024;
 
 /// One list to read.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// The file; `-` is standard input.
     pub path: PathBuf,
@@ -94,7 +94,7 @@ pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
             }
         }
     }
-    inputs.sort();
+    inputs.sort_by_cached_key(|input| text(&input.path));
     inputs.dedup();
     Ok(inputs)
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::assemble::Sorted;
 use super::item::{Dates, Item, STAGES};
+use super::sorted::Sorted;
 use super::stage::Sealed;
 use super::{Error, Progress, sort};
 use crate::filter::Record;
@@ -22,11 +22,22 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Counts one entry.
-    #[inline]
-    pub(crate) fn count(&mut self, kind: u8, source: u32) {
-        let kinds = self.by_source.entry(source).or_default();
-        kinds[usize::from(kind & 3)] += 1;
+    /// Counts entries, runs of one source and kind at once: most lists are of one kind.
+    pub(crate) fn count(&mut self, records: &[Record]) {
+        for run in records.chunk_by(|a, b| (a.source, a.kind) == (b.source, b.kind)) {
+            self.count_run(run[0].kind, run[0].source, run.len());
+        }
+    }
+
+    fn count_items<I: Item>(&mut self, items: &[I]) {
+        for run in items.chunk_by(|a, b| a.origin() == b.origin()) {
+            let (kind, source) = run[0].origin();
+            self.count_run(kind, source, run.len());
+        }
+    }
+
+    fn count_run(&mut self, kind: u8, source: u32, length: usize) {
+        self.by_source.entry(source).or_default()[usize::from(kind & 3)] += length as u64;
     }
 
     /// Adds what another worker counted.
@@ -95,7 +106,7 @@ pub(crate) fn sort_all<I: Item>(
             sort::sort(&mut items, &mut scratch);
             sort::join_doubles(&mut items);
             keys.put_back(stage, &items, &mut bytes)?;
-            count(&items, &mut census);
+            census.count_items(&items);
             progress.add(before);
         }
     };
@@ -115,14 +126,6 @@ pub(crate) fn sort_all<I: Item>(
         all.add(&census?);
     }
     Ok(all)
-}
-
-/// Counts runs of one source and kind at once: most lists are of one kind.
-fn count<I: Item>(items: &[I], census: &mut Census) {
-    for run in items.chunk_by(|a, b| a.origin() == b.origin()) {
-        let (kind, source) = run[0].origin();
-        census.by_source.entry(source).or_default()[usize::from(kind & 3)] += run.len() as u64;
-    }
 }
 
 /// The sorted stages as records, one after the other.

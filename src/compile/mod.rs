@@ -18,11 +18,13 @@
 //! | `feed`, `read`, `tally` | blocks of lines, lines to keys, what was rejected |
 //! | `item`, `stage`, `sort`, `keys` | keys packed, staged and spilled, sorted, counted |
 //! | `assemble` | pages and records in file order, on all threads |
+//! | `sorted`, `update`, `merge` | filters changed and joined by their records, without text |
 //! | `guard` | entries that would list the world |
-//! | `query`, `info` | asking a filter, describing it |
+//! | `query`, `info`, `compare`, `known_good` | asking a filter, describing it, holding it against others |
 //! | `progress`, `report`, `error` | what a person sees meanwhile, at the end, and when it fails |
 
 mod assemble;
+mod compare;
 mod error;
 mod feed;
 pub mod guard;
@@ -30,15 +32,19 @@ mod info;
 mod input;
 mod item;
 mod keys;
+mod known_good;
 mod memory;
+mod merge;
 mod plan;
 mod progress;
 mod query;
 mod read;
 mod report;
 mod sort;
+mod sorted;
 mod stage;
 mod tally;
+mod update;
 
 use std::path::Path;
 use std::time::Instant;
@@ -55,14 +61,18 @@ use stage::Store;
 use crate::address::RULES_VERSION;
 use crate::filter::{Aside, Spec, Writer, sizing};
 
+pub use compare::{Comparison, Overlap, compare, overlap};
 pub use error::Error;
 pub use info::{Info, SourceInfo, info};
 pub use input::{Input, inputs};
+pub use known_good::{KnownGood, false_positives};
 pub use memory::{available_bytes, default_bytes};
+pub use merge::merge;
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now};
 pub use progress::{Phase, Progress, State};
 pub use query::{Finding, Match, Query, open};
 pub use report::{FilterReport, InputReport, KindCount, Reject, Report};
+pub use update::{Changes, update};
 
 /// Builds a filter from text lists.
 ///
@@ -83,7 +93,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         today: plan.today(),
         expires: plan.expires,
         guard: plan.guard()?,
-        first_source: 0,
+        sources: (0..).take(inputs.len()).collect(),
         keeps_dates: plan.records,
     };
     let build = Build {
@@ -133,43 +143,21 @@ impl Build<'_> {
     /// Staged keys to the finished file.
     fn write<I: Item>(&self, aside: Aside, read: Read<I>) -> Result<Report, Error> {
         let Self { plan, progress, .. } = *self;
-        let Readings {
-            sources,
-            inputs,
-            rejects,
-            rows,
-            rejected,
-            expired,
-        } = Readings::new(self.inputs, read.opened, read.tally);
-        let mut report = Report {
-            output: plan.output.clone(),
-            name: plan.name.clone(),
-            refused: None,
-            inputs,
-            rows,
-            doubles: 0,
-            kinds: Vec::new(),
-            rejects,
-            rejected,
-            expired,
-            filter: None,
-            seconds: 0.0,
-            spilled_bytes: read.keys.spilled_bytes(),
-        };
-        if plan.max_rejects.is_some_and(|most| rejected > most) {
-            report.refused = Some(format!(
-                "{rejected} rejected lines are more than --strict or --max-rejects allows"
-            ));
+        let spilled_bytes = read.keys.spilled_bytes();
+        let mut readings = Readings::new(self.inputs, read.opened, read.tally);
+        let sources = std::mem::take(&mut readings.sources);
+        let mut report = Report::begun(plan, readings, spilled_bytes);
+        if report.refuse(plan) {
             return Ok(report);
         }
 
-        progress.begin(Phase::Sorting, rows);
+        progress.begin(Phase::Sorting, report.rows);
         let census = sort_all(&read.keys, plan.threads, progress)?;
         let entries = census.entries();
-        report.doubles = rows - entries;
+        report.doubles = report.rows - entries;
         report.kinds = kind_counts(&census);
-        for (number, input) in (self.terms.first_source..).zip(&mut report.inputs) {
-            input.own = census.of_source(number);
+        for (number, input) in self.terms.sources.iter().zip(&mut report.inputs) {
+            input.own = census.of_source(*number);
         }
 
         let spec = Spec {

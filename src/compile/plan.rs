@@ -134,6 +134,16 @@ impl Plan {
     /// # Errors
     /// [`Error::Plan`] for settings that cannot be met.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.inputs.is_empty() {
+            return Err(Error::Plan(
+                "no input: name a list, a folder, or - for standard input".to_owned(),
+            ));
+        }
+        self.check_settings()
+    }
+
+    /// The same for what needs no input.
+    pub(crate) fn check_settings(&self) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::Plan(what));
         if !RATES.contains(&self.fpr) {
             return wrong(format!(
@@ -154,9 +164,6 @@ impl Plan {
                 "--memory {}: at least 32M are needed",
                 self.memory_bytes
             ));
-        }
-        if self.inputs.is_empty() {
-            return wrong("no input: name a list, a folder, or - for standard input".to_owned());
         }
         if self.expires.is_some_and(|day| day <= self.today()) {
             return wrong("--expires: this day is past, nothing would be listed".to_owned());

@@ -18,6 +18,8 @@ pub enum Phase {
     Reading,
     /// Keys are sorted and doubles dropped; measured in entries.
     Sorting,
+    /// The records of filters are counted; measured in entries.
+    Counting,
     /// Pages and records are written; measured in entries.
     Writing,
     /// The new file is synced, read back and checked.
@@ -25,10 +27,11 @@ pub enum Phase {
 }
 
 /// Every phase, at the index it is stored as.
-const PHASES: [Phase; 5] = [
+const PHASES: [Phase; 6] = [
     Phase::Waiting,
     Phase::Reading,
     Phase::Sorting,
+    Phase::Counting,
     Phase::Writing,
     Phase::Checking,
 ];
@@ -40,6 +43,7 @@ impl Phase {
             Self::Waiting => "waiting",
             Self::Reading => "reading",
             Self::Sorting => "sorting",
+            Self::Counting => "counting",
             Self::Writing => "writing",
             Self::Checking => "checking",
         }

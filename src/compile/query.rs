@@ -103,6 +103,29 @@ impl Query {
         &self.filter
     }
 
+    /// How addresses are read.
+    pub(crate) fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// Whether one of the entries that a sender is found by hits the pages.
+    pub(crate) fn hits_pages(&mut self, written: &[u8]) -> Result<bool, Error> {
+        if self.canonical.read(written, self.rules).is_err() {
+            return Ok(false);
+        }
+        let seed = self.filter.spec().seed;
+        let hit = self.canonical.lookups(self.kinds, |_, entry| {
+            match self.filter.may_hold(key(entry, seed)) {
+                Ok(false) => ControlFlow::Continue(()),
+                hit => ControlFlow::Break(hit),
+            }
+        });
+        match hit {
+            ControlFlow::Break(hit) => Ok(hit?),
+            ControlFlow::Continue(()) => Ok(false),
+        }
+    }
+
     /// Looks one address or entry up. What is neither is not listed.
     ///
     /// # Errors

@@ -30,8 +30,8 @@ pub(crate) struct Terms {
     pub(crate) expires: Option<Day>,
     /// What refuses entries that would list the world; none when they are wanted.
     pub(crate) guard: Option<Guard>,
-    /// Number of the first input; above those that an older filter has.
-    pub(crate) first_source: u32,
+    /// The number of each input as a source.
+    pub(crate) sources: Vec<u32>,
     /// Whether the dates of a row are kept at all.
     pub(crate) keeps_dates: bool,
 }
@@ -97,6 +97,8 @@ struct Worker<'a, I> {
     terms: &'a Terms,
     progress: &'a Progress,
     dates: Dates,
+    /// Number of the input under way.
+    source: u32,
     entry: Entry,
     stager: Stager<'a, I>,
     tally: Tally,
@@ -111,6 +113,7 @@ impl<'a, I: Item> Worker<'a, I> {
             terms,
             progress,
             dates: terms.dates(),
+            source: 0,
             entry: Entry::new(),
             stager: store.stager(),
             tally: Tally::default(),
@@ -140,9 +143,9 @@ impl<'a, I: Item> Worker<'a, I> {
                     format,
                 } => {
                     let mut reader = Reader::new(format);
-                    self.tally.begin(input, block);
+                    self.begin(input, block);
                     reader.read(&buffer[..length], true, &mut |line, row| {
-                        self.row(line, row)
+                        self.row(line, row);
                     });
                     self.tally.end(reader.lines());
                 }
@@ -152,7 +155,7 @@ impl<'a, I: Item> Worker<'a, I> {
                     content,
                 } => {
                     let mut reader = Reader::new(format);
-                    self.tally.begin(input, 0);
+                    self.begin(input, 0);
                     let content = Stopping {
                         content,
                         progress: self.progress,
@@ -172,6 +175,16 @@ impl<'a, I: Item> Worker<'a, I> {
         }
         self.stager.finish()?;
         Ok(Some(self.tally))
+    }
+
+    fn begin(&mut self, input: u32, block: u32) {
+        self.source = self
+            .terms
+            .sources
+            .get(input as usize)
+            .copied()
+            .unwrap_or(input);
+        self.tally.begin(input, block);
     }
 
     #[inline]
@@ -209,7 +222,7 @@ impl<'a, I: Item> Worker<'a, I> {
         let key = key(text, self.terms.seed);
         let tag = Tag {
             kind: kind as u8,
-            source: self.terms.first_source + self.tally.input(),
+            source: self.source,
             dates,
         };
         self.tally.listed();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::Plan;
 use super::feed::Opened;
 use super::input::Input;
 use super::keys::Census;
@@ -39,6 +40,8 @@ pub struct Report {
     pub rejected: u64,
     /// Entries left out because their last day is past.
     pub expired: u64,
+    /// Entries of the filter that was updated.
+    pub entries_before: Option<u64>,
     /// The filter; none when it was refused.
     pub filter: Option<FilterReport>,
     /// Seconds it took.
@@ -210,6 +213,48 @@ pub(crate) fn kind_counts(census: &Census) -> Vec<KindCount> {
         .collect()
 }
 
+impl Report {
+    /// What is known when all is read.
+    pub(crate) fn begun(plan: &Plan, readings: Readings, spilled_bytes: u64) -> Self {
+        Self {
+            output: plan.output.clone(),
+            name: plan.name.clone(),
+            refused: None,
+            inputs: readings.inputs,
+            rows: readings.rows,
+            doubles: 0,
+            kinds: Vec::new(),
+            rejects: readings.rejects,
+            rejected: readings.rejected,
+            expired: readings.expired,
+            entries_before: None,
+            filter: None,
+            seconds: 0.0,
+            spilled_bytes,
+        }
+    }
+
+    /// Takes in what lists of removals had to reject.
+    pub(crate) fn add_rejects(&mut self, removals: Readings) {
+        self.rejected += removals.rejected;
+        self.rejects.extend(removals.rejects);
+        self.inputs.extend(removals.inputs);
+        self.rows += removals.rows;
+    }
+
+    /// Whether more was rejected than the plan allows.
+    pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
+        if plan.max_rejects.is_some_and(|most| self.rejected > most) {
+            let lines = if self.rejected == 1 { "line" } else { "lines" };
+            self.refused = Some(format!(
+                "{} rejected {lines}: more than --strict or --max-rejects allows",
+                grouped(self.rejected)
+            ));
+        }
+        self.refused.is_some()
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for input in self.inputs.iter().take(SHOWN) {
@@ -262,17 +307,16 @@ impl fmt::Display for Report {
             .map(|kind| format!("{} {}", grouped(kind.entries), kind.kind))
             .collect();
         if let Some(filter) = &self.filter {
-            let none = if kinds.is_empty() {
-                ": the list is empty".to_owned()
-            } else {
-                format!(": {}", kinds.join(", "))
-            };
-            writeln!(
-                f,
-                "entries   {}{none}; {} doubles dropped",
-                grouped(filter.entries),
-                grouped(self.doubles)
-            )?;
+            write!(f, "entries   {}", grouped(filter.entries))?;
+            match kinds.as_slice() {
+                [] if filter.entries == 0 => f.write_str(": the list is empty")?,
+                [] => {}
+                kinds => write!(f, ": {}", kinds.join(", "))?,
+            }
+            match self.entries_before {
+                Some(before) => writeln!(f, "; {} before", grouped(before))?,
+                None => writeln!(f, "; {} doubles dropped", grouped(self.doubles))?,
+            }
             write!(
                 f,
                 "filter    {}: {}",

@@ -21,7 +21,7 @@ const FEW: usize = 512;
 const MOVES_PER_ITEM: usize = 8;
 
 /// Sorts by [`Item::order`]. `scratch` is memory to use, its content is lost.
-pub(crate) fn sort<I: Item>(items: &mut Vec<I>, scratch: &mut Vec<I>) {
+pub(crate) fn sort<I: Item>(items: &mut [I], scratch: &mut Vec<I>) {
     if items.len() < FEW {
         items.sort_unstable_by_key(|item| item.order());
         return;

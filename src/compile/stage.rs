@@ -229,7 +229,7 @@ impl<I: Item> Pool<I> {
                 sort::join_doubles(&mut chunk);
                 match kept.last_mut() {
                     Some(last) if last.len() + chunk.len() <= chunk_items => {
-                        last.append(&mut chunk)
+                        last.append(&mut chunk);
                     }
                     _ => kept.push(chunk),
                 }

@@ -80,11 +80,6 @@ impl Tally {
         self.counts.blocks.insert(self.block, lines);
     }
 
-    /// The input under way.
-    pub(crate) fn input(&self) -> u32 {
-        self.input
-    }
-
     /// Counts an entry.
     #[inline]
     pub(crate) fn listed(&mut self) {

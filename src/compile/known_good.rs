@@ -1,0 +1,145 @@
+//! Senders known to be good, held against a filter: who of them would be refused?
+//!
+//! They come from what is at hand: a mail log, an address book, a plain list. Whatever
+//! looks like an address in it is asked; what stands around it does not matter.
+//!
+//! Two answers are of use. A known sender who is *listed* is a mistake of a list, or of
+//! ours. One who only *hits the pages* is refused by a filter without records, and costs
+//! a read with them; the whitelist spares both.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::input::inputs;
+use super::query::{Finding, Query};
+use super::report::grouped;
+use super::{Error, feed};
+use crate::address::{Canonical, escaped};
+use crate::filter::Load;
+use crate::list::Day;
+
+/// Bytes of a line that are looked at, at a time. A log line is shorter.
+const LINE_BYTES: u64 = 64 << 10;
+
+/// What came of holding known senders against a filter.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct KnownGood {
+    /// Distinct addresses that were found and asked.
+    pub asked: u64,
+    /// Those that are listed, and by what.
+    pub listed: Vec<Finding>,
+    /// Those that hit the pages without being listed.
+    pub hit: Vec<String>,
+}
+
+/// Asks the filter about every address in `known`.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<KnownGood, Error> {
+    let mut query = Query::open(filter, Load::Memory, today)?;
+    let mut found = KnownGood::default();
+    let mut seen = BTreeSet::new();
+    let mut canonical = Canonical::new();
+    for input in inputs(known)? {
+        let content =
+            feed::open(&input, &super::Progress::new()).map_err(Error::io(&input.path, "read"))?;
+        let mut lines = BufReader::new(content);
+        let mut line = Vec::new();
+        while lines
+            .by_ref()
+            .take(LINE_BYTES)
+            .read_until(b'\n', &mut line)
+            .map_err(Error::io(&input.path, "read"))?
+            > 0
+        {
+            for written in addresses(&line) {
+                if canonical.read(written, query.rules()).is_err()
+                    || !seen.insert(canonical.as_bytes().to_vec())
+                {
+                    continue;
+                }
+                found.asked += 1;
+                let finding = query.ask(written)?;
+                if finding.listed && finding.matches.iter().any(|found| found.proved) {
+                    found.listed.push(finding);
+                } else if finding.listed || query.hits_pages(written)? {
+                    found.hit.push(escaped(canonical.as_bytes()).to_string());
+                }
+            }
+            line.clear();
+        }
+    }
+    Ok(found)
+}
+
+/// Lines of a whitelist file, and comments for people.
+impl fmt::Display for KnownGood {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "# {} known senders: {} listed, {} more hit the pages",
+            grouped(self.asked),
+            self.listed.len(),
+            self.hit.len()
+        )?;
+        for finding in &self.listed {
+            for line in finding.to_string().lines() {
+                write!(f, "\n# {line}")?;
+            }
+        }
+        for address in &self.hit {
+            write!(f, "\n{address}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whatever looks like an address: what stands around an `@` up to white space, quotes,
+/// brackets and the like.
+fn addresses(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words =
+        line.split(|byte| byte.is_ascii_whitespace() || b"<>()[]{},;:\"'|\0".contains(byte));
+    words.filter_map(|word| {
+        // `from=a@b` in logs; an `=` may also stand inside a local part (VERP, SRS).
+        let word = [&b"from="[..], b"to=", b"sender=", b"mailto="]
+            .iter()
+            .find_map(|key| word.strip_prefix(*key))
+            .unwrap_or(word);
+        let word = word.strip_suffix(b".").unwrap_or(word);
+        let at = memchr::memrchr(b'@', word)?;
+        (at > 0 && at + 1 < word.len()).then_some(word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_found_wherever_they_stand() {
+        let found = |line: &'static [u8]| {
+            addresses(line)
+                .map(|word| String::from_utf8_lossy(word).into_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found(b"Nov 21 mx postfix/qmgr[1]: A1: from=<a@b.example>, size=1 to=c@d.example."),
+            ["a@b.example", "c@d.example"]
+        );
+        assert_eq!(
+            found(b"\"Doe, J\",j.doe@x.example;2\n"),
+            ["j.doe@x.example"]
+        );
+        assert_eq!(found(b"EMAIL;TYPE=work:k@l.example"), ["k@l.example"]);
+        assert_eq!(
+            found(b"bounce+a=b.example@list.example"),
+            ["bounce+a=b.example@list.example"]
+        );
+        assert!(found(b"@ a@ @b nothing").is_empty());
+    }
+}

@@ -1,0 +1,187 @@
+//! Several filters as one.
+//!
+//! With records they may differ in size and rate: their records are joined and sized
+//! anew. Without, only the pages are there, and a union of pages is right only
+//! where every key has the same bits in the same page: equal seeds, shapes and rules.
+//! Everything else is refused, with what to do about it.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::assemble::assemble;
+use super::plan::Lineage;
+use super::query::open;
+use super::report::{FilterReport, Readings, Report, kind_counts};
+use super::sorted::{FileRecords, Joined, Sorted, Sources, census};
+use super::{Error, Phase, Plan, Progress, Seed};
+use crate::filter::page::{count_set, unite};
+use crate::filter::{Aside, EncodedPage, Filter, Header, Load, Spec, Writer, sizing};
+
+/// Merges the filters that are the inputs of `plan` into its output. The rate is `fpr`,
+/// or the lowest of theirs.
+///
+/// # Errors
+/// When they cannot be merged, and whatever keeps the result from being written.
+pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Report, Error> {
+    let started = Instant::now();
+    plan.check_settings()?;
+    let aside = Aside::claim(&plan.output)?;
+    let filters = plan
+        .inputs
+        .iter()
+        .map(|path| open(path, Load::Disk))
+        .collect::<Result<Vec<_>, _>>()?;
+    let Some(first) = filters.first() else {
+        return Err(Error::Plan("no filter to merge".to_owned()));
+    };
+    for (filter, path) in filters.iter().zip(&plan.inputs).skip(1) {
+        like(&plan.inputs[0], first, path, filter)?;
+    }
+    let lineage = Lineage::of(&plan.output, &Seed::Fixed(first.spec().seed), plan.force)?;
+    let mut sources = Sources::default();
+    for filter in &filters {
+        sources.add(&filter.spec().sources);
+    }
+    let numbers: Vec<_> = filters
+        .iter()
+        .map(|filter| sources.numbers(&filter.spec().sources))
+        .collect();
+    let lowest = filters
+        .iter()
+        .map(|filter| filter.spec().fpr)
+        .fold(1.0, f64::min);
+    let spec = Spec {
+        name: plan.name.clone(),
+        generation: lineage.generation,
+        built: plan.built,
+        kinds: filters
+            .iter()
+            .fold(0, |kinds, filter| kinds | filter.spec().kinds),
+        fpr: fpr.unwrap_or(lowest),
+        sources: sources.into_list(),
+        ..first.spec().clone()
+    };
+    let mut report = Report::begun(plan, Readings::default(), 0);
+    report.rows = filters.iter().map(Filter::entries).sum();
+    let header = if filters.iter().all(|filter| filter.spec().records) {
+        let stream = || {
+            let each = filters.iter().zip(&numbers);
+            let streams = each.map(|(filter, numbers)| {
+                Box::new(FileRecords::new(filter, numbers.clone())) as Box<dyn Sorted>
+            });
+            Joined::new(streams.collect(), None, plan.today().0)
+        };
+        progress.begin(Phase::Counting, report.rows);
+        let census = census(stream(), progress)?;
+        report.kinds = kind_counts(&census);
+        report.doubles = report.rows.saturating_sub(census.entries());
+        let spec = Spec {
+            kinds: census.kind_bits(),
+            ..spec
+        };
+        progress.begin(Phase::Writing, census.entries());
+        let shape = sizing::shape(census.entries(), spec.fpr);
+        assemble(
+            Writer::begin(aside, spec, census.entries(), shape)?,
+            stream(),
+            plan.threads,
+            progress,
+        )?
+    } else {
+        if fpr.is_some_and(|fpr| fpr.to_bits() != first.spec().fpr.to_bits()) {
+            return Err(Error::Unlike(
+                "--fpr: without records a filter keeps the rate it was built for".to_owned(),
+            ));
+        }
+        same_pages(&plan.inputs, &filters)?;
+        unite_pages(aside, spec, &filters, progress)?
+    };
+    report.filter = Some(FilterReport::new(&header));
+    report.seconds = started.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// Whether keys of two filters mean the same.
+///
+/// # Errors
+/// [`Error::Unlike`] when they do not.
+pub(crate) fn like(a_path: &Path, a: &Filter, b_path: &Path, b: &Filter) -> Result<(), Error> {
+    let (a_path, b_path) = (a_path.display(), b_path.display());
+    if a.spec().seed != b.spec().seed {
+        return Err(Error::Unlike(format!(
+            "{b_path}: has another hash seed than {a_path}; build it again with --seed-from {a_path}"
+        )));
+    }
+    if a.spec().rules != b.spec().rules {
+        return Err(Error::Unlike(format!(
+            "{b_path}: made with other address rules than {a_path} (see info); build it again with the same"
+        )));
+    }
+    Ok(())
+}
+
+/// Whether the pages of filters, some of which have no records, can be united.
+fn same_pages(paths: &[PathBuf], filters: &[Filter]) -> Result<(), Error> {
+    for (filter, path) in filters.iter().zip(paths) {
+        let path = path.display();
+        if filter.spec().records {
+            return Err(Error::Unlike(format!(
+                "{path}: has records, others have none; build those again with records, or this one without"
+            )));
+        }
+        if filter.shape() != filters[0].shape() {
+            return Err(Error::Unlike(format!(
+                "{path}: has another size or rate than {}, and without records neither can be changed; build them again with records",
+                paths[0].display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The union of pages of one shape. Nobody can say how many keys they hold; the fill tells
+/// about how many.
+fn unite_pages(
+    aside: Aside,
+    spec: Spec,
+    filters: &[Filter],
+    progress: &Progress,
+) -> Result<Header, Error> {
+    let shape = filters[0].shape();
+    let mut entries = 0.0;
+    progress.begin(Phase::Counting, shape.pages);
+    for number in 0..shape.pages {
+        progress.go_on()?;
+        entries +=
+            sizing::entries_of_fill(count_set(&union_of_page(filters, number)?), shape.probes);
+        progress.add(1);
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a sum of positive estimates, far below 2^53"
+    )]
+    let mut writer = Writer::begin(aside, spec, entries.round() as u64, shape)?;
+    progress.begin(Phase::Writing, shape.pages);
+    let mut page = [EncodedPage::new()];
+    for number in 0..shape.pages {
+        progress.go_on()?;
+        page[0].set_bits(&union_of_page(filters, number)?);
+        writer.append(&page)?;
+        progress.add(1);
+    }
+    progress.begin(Phase::Checking, 0);
+    Ok(writer.finish()?)
+}
+
+/// One page of all filters, united.
+pub(crate) fn union_of_page(
+    filters: &[Filter],
+    number: u64,
+) -> Result<crate::filter::page::Page, Error> {
+    let mut union = [0; crate::filter::page::PAGE_BYTES];
+    for filter in filters {
+        unite(&mut union, &filter.page(number)?);
+    }
+    Ok(union)
+}

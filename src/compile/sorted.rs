@@ -1,0 +1,188 @@
+//! Records in the order of their keys, from files and from staged keys, as one stream.
+//!
+//! ```text
+//!   records of A --+
+//!   records of B --+--> joined, expired ones dropped, removed ones dropped --> assemble
+//!   staged keys ---+                                       ^
+//!   keys to remove ----------------------------------------+
+//! ```
+//!
+//! Whoever needs to know how many there are walks the stream once before, with
+//! [`census`]: records are read in sequence, which is far cheaper than to read text.
+
+use std::collections::BTreeMap;
+
+use super::item::join_records;
+use super::keys::Census;
+use super::{Error, Progress};
+use crate::filter::page::{first_key, page_of};
+use crate::filter::{Filter, Record, Source};
+
+/// Records in the order of their keys, each key once.
+pub(crate) trait Sorted: Send {
+    /// Appends all records before `end` (without: all that are left) that have not been
+    /// taken yet.
+    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error>;
+}
+
+/// The records of a filter file, its sources numbered anew.
+pub(crate) struct FileRecords<'a> {
+    filter: &'a Filter,
+    /// Old number of a source -> new one.
+    numbers: Vec<u32>,
+    next_page: u64,
+    records: Vec<Record>,
+    at: usize,
+}
+
+impl<'a> FileRecords<'a> {
+    pub(crate) fn new(filter: &'a Filter, numbers: Vec<u32>) -> Self {
+        Self {
+            filter,
+            numbers,
+            next_page: 0,
+            records: Vec::new(),
+            at: 0,
+        }
+    }
+}
+
+impl Sorted for FileRecords<'_> {
+    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
+        let pages = self.filter.shape().pages;
+        let last = end.map_or(pages - 1, |end| page_of(end, pages));
+        loop {
+            let left = &self.records[self.at..];
+            let count = end.map_or(left.len(), |end| {
+                left.partition_point(|record| record.key < end)
+            });
+            into.extend(left[..count].iter().map(|record| {
+                let source = self.numbers.get(record.source as usize).copied();
+                Record {
+                    source: source.unwrap_or(record.source),
+                    ..*record
+                }
+            }));
+            self.at += count;
+            if self.at < self.records.len() || self.next_page > last {
+                return Ok(());
+            }
+            self.records.clear();
+            self.at = 0;
+            self.filter
+                .records_of_page(self.next_page, &mut self.records)?;
+            self.next_page += 1;
+        }
+    }
+}
+
+/// Several streams as one.
+pub(crate) struct Joined<'a> {
+    streams: Vec<Box<dyn Sorted + 'a>>,
+    /// Keys to leave out.
+    removed: Option<Box<dyn Sorted + 'a>>,
+    /// Entries that end on this day (since 1970) or before are left out.
+    today: u16,
+    leaving: Vec<Record>,
+}
+
+impl<'a> Joined<'a> {
+    pub(crate) fn new(
+        streams: Vec<Box<dyn Sorted + 'a>>,
+        removed: Option<Box<dyn Sorted + 'a>>,
+        today: u16,
+    ) -> Self {
+        Self {
+            streams,
+            removed,
+            today,
+            leaving: Vec::new(),
+        }
+    }
+}
+
+impl Sorted for Joined<'_> {
+    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
+        let mut taken = Vec::new();
+        for stream in &mut self.streams {
+            stream.take_before(end, &mut taken)?;
+        }
+        // The library's stable sort finds the sorted runs and merges them.
+        taken.sort_by_key(|record| record.key);
+        taken.dedup_by(|next, kept| {
+            let same = next.key == kept.key;
+            if same {
+                *kept = join_records(*kept, *next);
+            }
+            same
+        });
+        self.leaving.clear();
+        if let Some(removed) = &mut self.removed {
+            removed.take_before(end, &mut self.leaving)?;
+        }
+        let mut leaving = self.leaving.iter().map(|record| record.key).peekable();
+        into.extend(taken.into_iter().filter(|record| {
+            while leaving.next_if(|key| *key < record.key).is_some() {}
+            let removed = leaving.peek() == Some(&record.key);
+            !removed && record.expires.is_none_or(|day| day > self.today)
+        }));
+        Ok(())
+    }
+}
+
+/// Steps in which a stream is counted.
+const STEPS: u64 = 4096;
+
+/// Counts a stream by source and kind, to its end.
+///
+/// # Errors
+/// When a file fails, and when a person interrupts.
+pub(crate) fn census(mut stream: impl Sorted, progress: &Progress) -> Result<Census, Error> {
+    let mut census = Census::default();
+    let mut records = Vec::new();
+    for step in 0..STEPS {
+        progress.go_on()?;
+        records.clear();
+        let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
+        stream.take_before(end, &mut records)?;
+        census.count(&records);
+        progress.add(records.len() as u64);
+    }
+    Ok(census)
+}
+
+/// The sources of several filters and lists as one list, sorted by file as a build
+/// sorts them. A file that several name is one source; its latest counts hold.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    by_file: BTreeMap<(String, String), Source>,
+}
+
+impl Sources {
+    /// Adds sources; those added later replace those of the same file.
+    pub(crate) fn add(&mut self, sources: &[Source]) {
+        for source in sources {
+            self.by_file
+                .insert((source.file.clone(), source.name.clone()), source.clone());
+        }
+    }
+
+    /// The number of each of `sources`, all of which were added.
+    pub(crate) fn numbers(&self, sources: &[Source]) -> Vec<u32> {
+        let places: BTreeMap<_, u32> = self.by_file.keys().zip(0..).collect();
+        let place = |source: &Source| {
+            places
+                .get(&(source.file.clone(), source.name.clone()))
+                .copied()
+        };
+        sources
+            .iter()
+            .map(|source| place(source).unwrap_or(0))
+            .collect()
+    }
+
+    /// The list.
+    pub(crate) fn into_list(self) -> Vec<Source> {
+        self.by_file.into_values().collect()
+    }
+}

@@ -1,0 +1,148 @@
+//! Changing a filter without its text: its records are enough.
+//!
+//! Entries are added and removed by key, so that a removal takes an address however it
+//! is written, and takes it exactly. What is both added and removed is removed: a
+//! person who takes somebody off the list means it. The old records are read twice in
+//! sequence (once to count, once to write), which for 100 million entries is seconds; the
+//! text is not needed.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use super::assemble::assemble;
+use super::feed::Feed;
+use super::input::{Input, inputs};
+use super::item::{Item, Narrow, Wide};
+use super::keys::{InOrder, sort_all};
+use super::query::rules_of;
+use super::read::{Read, Terms, read};
+use super::report::{FilterReport, Readings, Report, kind_counts};
+use super::sorted::{FileRecords, Joined, Sources, census};
+use super::stage::Store;
+use super::{Error, Phase, Plan, Progress};
+use crate::filter::{Aside, Filter, Load, Spec, Writer, sizing};
+use crate::list::Day;
+
+/// What to change. The plan says how to read the lists; its output is the filter to
+/// change, its inputs are the lists to add.
+#[derive(Clone, Debug)]
+pub struct Changes {
+    /// How to work, what to change and what to add.
+    pub plan: Plan,
+    /// Lists of what to remove.
+    pub remove: Vec<PathBuf>,
+    /// A new rate; that of the filter otherwise.
+    pub fpr: Option<f64>,
+}
+
+/// Adds and removes entries, drops those that have expired, and sizes the filter anew.
+///
+/// # Errors
+/// When the filter has no records, and whatever keeps the new one from being written; the
+/// old one stands then.
+pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
+    let started = Instant::now();
+    let plan = &changes.plan;
+    plan.check_settings()?;
+    let aside = Aside::claim(&plan.output)?;
+    let old = Filter::open(&plan.output, Load::Disk)?;
+    if !old.spec().records {
+        return Err(Error::Unlike(format!(
+            "{}: has no records, so nothing can be added or removed; build it again from its lists",
+            plan.output.display()
+        )));
+    }
+    let terms = Terms {
+        rules: rules_of(&old, &plan.output)?,
+        seed: old.spec().seed,
+        today: plan.today(),
+        expires: plan.expires,
+        guard: plan.guard()?,
+        sources: Vec::new(),
+        keeps_dates: true,
+    };
+    let (adding, removing) = (inputs(&plan.inputs)?, inputs(&changes.remove)?);
+    let size = |inputs: &[Input]| inputs.iter().map(Input::size_bytes).sum::<u64>();
+    progress.begin(Phase::Reading, size(&adding) + size(&removing));
+
+    let mut sources = Sources::default();
+    sources.add(&old.spec().sources);
+    let named: Vec<_> = adding.iter().map(|input| input.source(&[])).collect();
+    sources.add(&named);
+    let numbers = sources.numbers(&old.spec().sources);
+    let terms = Terms {
+        sources: sources.numbers(&named),
+        ..terms
+    };
+    let added: Read<Wide> = keys(plan, &adding, &terms, aside.target(), progress)?;
+    // A removal has no dates that matter, is never expired, and is never refused.
+    let terms = Terms {
+        sources: Vec::new(),
+        keeps_dates: false,
+        today: Day(0),
+        guard: None,
+        ..terms
+    };
+    let removed: Read<Narrow> = keys(plan, &removing, &terms, aside.target(), progress)?;
+
+    let added_lists = Readings::new(&adding, added.opened, added.tally);
+    let removed_lists = Readings::new(&removing, removed.opened, removed.tally);
+    sources.add(&added_lists.sources);
+    let mut report = Report::begun(
+        plan,
+        added_lists,
+        added.keys.spilled_bytes() + removed.keys.spilled_bytes(),
+    );
+    report.add_rejects(removed_lists);
+    if report.refuse(plan) {
+        return Ok(report);
+    }
+
+    progress.begin(Phase::Sorting, report.rows);
+    let dates = terms.dates();
+    sort_all(&added.keys, plan.threads, progress)?;
+    sort_all(&removed.keys, plan.threads, progress)?;
+    let stream = || {
+        Joined::new(
+            vec![
+                Box::new(FileRecords::new(&old, numbers.clone())),
+                Box::new(InOrder::new(&added.keys, dates)),
+            ],
+            Some(Box::new(InOrder::new(&removed.keys, dates))),
+            plan.today().0,
+        )
+    };
+    progress.begin(Phase::Counting, old.entries());
+    let census = census(stream(), progress)?;
+    let spec = Spec {
+        generation: old.spec().generation.saturating_add(1),
+        built: plan.built,
+        kinds: census.kind_bits(),
+        fpr: changes.fpr.unwrap_or_else(|| old.spec().fpr),
+        sources: sources.into_list(),
+        ..old.spec().clone()
+    };
+    progress.begin(Phase::Writing, census.entries());
+    let shape = sizing::shape(census.entries(), spec.fpr);
+    let writer = Writer::begin(aside, spec, census.entries(), shape)?;
+    let header = assemble(writer, stream(), plan.threads, progress)?;
+    report.kinds = kind_counts(&census);
+    report.entries_before = Some(old.entries());
+    report.filter = Some(FilterReport::new(&header));
+    report.seconds = started.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// Reads lists with items that keep all that matters of them.
+fn keys<I: Item>(
+    plan: &Plan,
+    inputs: &[Input],
+    terms: &Terms,
+    output: &std::path::Path,
+    progress: &Progress,
+) -> Result<Read<I>, Error> {
+    let feed = Feed::new(inputs, plan.format, progress);
+    let store = Store::new(output, plan.stage_bytes() / 2, plan.threads);
+    let read = read(feed, store, terms, plan.threads, progress)?;
+    Ok(read.expect("no date is lost: these items keep dates, or none matter"))
+}
