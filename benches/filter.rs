@@ -38,15 +38,8 @@ fn record(key: u64) -> Record {
     }
 }
 
-/// A filter on disk, made once a run.
-static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
-    let folder =
-        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the filter");
-    let path = folder.path().join("bench.blf");
-    let mut records: Vec<_> = (0..ENTRIES).map(|i| record(key(2 * i))).collect();
-    records.sort_unstable_by_key(|record| record.key);
-    records.dedup();
-    let spec = Spec {
+fn spec() -> Spec {
+    Spec {
         name: "bench".to_owned(),
         generation: 1,
         built: 0,
@@ -57,8 +50,18 @@ static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
         fpr: 1e-6,
         records: true,
         sources: Vec::new(),
-    };
-    let mut writer = Writer::create(&path, spec, records.len() as u64).expect("begin the filter");
+    }
+}
+
+/// A filter on disk, made once a run.
+static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
+    let folder =
+        tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the filter");
+    let path = folder.path().join("bench.blf");
+    let mut records: Vec<_> = (0..ENTRIES).map(|i| record(key(2 * i))).collect();
+    records.sort_unstable_by_key(|record| record.key);
+    records.dedup();
+    let mut writer = Writer::create(&path, spec(), records.len() as u64).expect("begin the filter");
     let shape = writer.shape();
     let mut page = EncodedPage::new();
     let mut rest = &records[..];
@@ -132,6 +135,36 @@ fn read_all_records(bencher: Bencher<'_, '_>) {
     bencher
         .counter(ItemsCount::new(ENTRIES))
         .bench(|| filter.records().expect("records").count());
+}
+
+/// Writing alone: pages are encoded already. Syncs, reads back, checks and renames.
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn write_pages(bencher: Bencher<'_, '_>) {
+    let entries = 20_000_000;
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let path = folder.path().join("bench.blf");
+    let shape = sizing::shape(entries, 1e-6);
+    let pages: Vec<_> = (0..shape.pages)
+        .map(|number| {
+            let first = first_key(number, shape.pages);
+            let load = entries * (number + 1) / shape.pages - entries * number / shape.pages;
+            let step = u64::MAX / shape.pages / load;
+            let records: Vec<_> = (0..load).map(|i| record(first + i * step)).collect();
+            let mut page = EncodedPage::new();
+            encode_page(shape, &records, true, &mut page);
+            page
+        })
+        .collect();
+    bencher.counter(ItemsCount::new(entries)).bench_local(|| {
+        let mut writer = Writer::create(&path, spec(), entries).expect("begin the filter");
+        writer.append(&pages).expect("append");
+        writer.finish().expect("finish the filter")
+    });
+}
+
+#[divan::bench(args = [1_000, 1_000_000, 10_000_000_000])]
+fn size_filter(entries: u64) -> Shape {
+    sizing::shape(black_box(entries), 1e-6)
 }
 
 /// The keys of one page of a large list at a rate.

@@ -68,14 +68,28 @@ pub fn shape(entries: u64, fpr: f64) -> Shape {
 }
 
 /// The fewest pages that hold `entries` at `fpr` with `probes`, by bisection: the
-/// rate falls as pages are added.
+/// rate falls as pages are added. It starts at what evenly loaded pages would need.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "positive, and a float beyond u64 becomes its end, which is clamped"
+)]
 fn fewest_pages(entries: u64, fpr: f64, probes: u32) -> u64 {
     let enough = |pages| rate(entries, Shape { pages, probes }) <= fpr;
-    let mut high = 1;
-    while high < MAX_PAGES && !enough(high) {
-        high *= 2;
+    let k = f64::from(probes);
+    let clear = (-(fpr.ln() / k).exp()).ln_1p();
+    let even = (entries as f64 * k / (-clear * M)) as u64;
+    let mut low = (even - even / 64).min(MAX_PAGES);
+    let mut step = (even / 64).max(1);
+    while low > 0 && enough(low) {
+        low = low.saturating_sub(step);
     }
-    let mut low = high / 2;
+    let mut high = low + 1;
+    while high < MAX_PAGES && !enough(high) {
+        low = high;
+        high += step;
+        step *= 2;
+    }
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if enough(middle) {
@@ -84,7 +98,7 @@ fn fewest_pages(entries: u64, fpr: f64, probes: u32) -> u64 {
             low = middle;
         }
     }
-    high
+    high.min(MAX_PAGES)
 }
 
 /// The false-positive rate to expect of a filter of this shape with this many
