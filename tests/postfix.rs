@@ -2,12 +2,17 @@
 
 mod support;
 
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+
 use support::mta::Mta;
 use support::postfix::Postfix;
-use support::scenarios::{Scene, assert_accepted, assert_refused};
-use support::site::Transport;
+use support::scenarios::{Scene, assert_accepted, assert_refused, site};
+use support::site::{Daemon, Socket, Transport};
 use support::smtp::Mail;
-use support::{run, until};
+use support::{find_program, run, until, usable};
 
 scenarios! { Postfix:
     listed_envelope_sender_is_refused,
@@ -169,4 +174,110 @@ fn postfix_reload() {
     let sent = scene.send(&Mail::innocent("after").from("<spammer@listed.test>"));
     assert_refused(sent.last(), "spammer@listed.test", "spammers");
     scene.deliver(&Mail::innocent("after the reload"));
+}
+
+/// Whoever has logged in may send as a listed address: Postfix has its own means against that.
+#[test]
+fn authenticated_client_is_exempt() {
+    let settings = [
+        "smtpd_sasl_auth_enable = yes",
+        "smtpd_sasl_type = dovecot",
+        "smtpd_sasl_path = private/auth",
+    ];
+    let Some(scene) = scene_with(&settings) else {
+        return;
+    };
+    let _server = login_server(&scene.mta);
+    let mut session = scene.session();
+    let mail = Mail::innocent("after the login").from("<spammer@listed.test>");
+    assert_refused(
+        session.send(&mail).last(),
+        "spammer@listed.test",
+        "spammers",
+    );
+    // NUL, user, NUL, password, in base64.
+    let login = session.say("AUTH PLAIN AHVzZXIAc2VjcmV0");
+    assert_eq!(login.code, 235, "{login}");
+    assert_accepted(&session.send(&mail));
+    session.quit();
+}
+
+/// Answers Postfix as Dovecot's login service does, and lets everybody in.
+fn login_server(postfix: &Postfix) -> std::thread::JoinHandle<()> {
+    let path = postfix.queue().join("private/auth");
+    let listener = UnixListener::bind(&path).expect("the folder exists");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("root may");
+    std::thread::spawn(move || {
+        // Postfix keeps one connection for each smtpd, and closes it at its end.
+        for stream in listener.incoming().flatten() {
+            let mut answers = stream.try_clone().expect("a socket can be shared");
+            std::thread::spawn(move || -> std::io::Result<()> {
+                answers.write_all(
+                    b"VERSION\t1\t1\nMECH\tPLAIN\tplaintext\nSPID\t1\nCUID\t1\nCOOKIE\t0\nDONE\n",
+                )?;
+                for line in BufReader::new(stream).lines() {
+                    if let Some(request) = line?.strip_prefix("AUTH\t") {
+                        let id = request.split('\t').next().unwrap_or_default();
+                        answers.write_all(format!("OK\t{id}\tuser=user\n").as_bytes())?;
+                    }
+                }
+                Ok(())
+            });
+        }
+    })
+}
+
+/// In Debian, smtpd and cleanup live in a chroot and see no socket outside of the queue directory.
+#[test]
+fn chrooted_postfix() {
+    if !usable(Postfix::NAME, Postfix::obstacle()) {
+        return;
+    }
+    let mut site = site(Transport::Unix);
+    let mta = Postfix::start_with(&site.socket, &[]);
+    let folder = mta.queue().join("blocklist-milter");
+    fs::create_dir(&folder).expect("a new folder");
+    if let Some((uid, gid)) = site.user {
+        chown(&folder, Some(uid), Some(gid)).expect("root may");
+    }
+    mta.enter_chroot("blocklist-milter/milter.sock");
+    site.move_socket(Socket::Unix(folder.join("milter.sock")));
+    let scene = Scene {
+        daemon: site.serve(),
+        mta,
+        site,
+    };
+    let sent = scene.send(&Mail::innocent("chroot").from("<spammer@listed.test>"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    let sent = scene.send(&Mail::innocent("chroot").header("From: spammer@listed.test\r\n"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    scene.deliver(&Mail::innocent("chroot"));
+}
+
+/// A socket that systemd has made is used in place of the configured one.
+#[test]
+fn socket_from_systemd() {
+    let activate = find_program("systemd-socket-activate");
+    let missing = activate.is_none().then(|| "not installed".to_owned());
+    if !usable(Postfix::NAME, Postfix::obstacle()) || !usable("systemd-socket-activate", missing) {
+        return;
+    }
+    let site = site(Transport::Unix);
+    let path = site.path().join("from-systemd.sock");
+    let socket = Socket::Unix(path.clone());
+    let command = site.program_under(
+        "systemd-socket-activate",
+        &["-l", path.to_str().expect("a plain path")],
+    );
+    let daemon = Daemon::spawn(command, &socket, site.path().join("daemon.log"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).expect("root may");
+    let mta = Postfix::start_with(&socket, &[]);
+    let scene = Scene { mta, daemon, site };
+    let sent = scene.send(&Mail::innocent("systemd").from("<spammer@listed.test>"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    scene.deliver(&Mail::innocent("systemd"));
+    assert!(
+        !scene.site.socket.listens(),
+        "the configured socket was opened too"
+    );
 }

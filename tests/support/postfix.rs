@@ -176,6 +176,21 @@ impl Postfix {
         command
     }
 
+    /// The queue directory, which is also the folder of a chroot.
+    pub(crate) fn queue(&self) -> PathBuf {
+        self.scratch.join("spool")
+    }
+
+    /// Puts the services that speak to milters into a chroot, and names the milter's socket anew, by
+    /// its path below the queue directory.
+    pub(crate) fn enter_chroot(&self, socket: &str) {
+        let smtpd = format!("127.0.0.1:{}/inet/chroot=y", self.port);
+        run(self
+            .command("postconf")
+            .args(["-F", &smtpd, "cleanup/unix/chroot=y"]));
+        self.reload(&[&format!("smtpd_milters=unix:{socket}")]);
+    }
+
     /// Lets go of every message in quarantine.
     pub(crate) fn release(&self) {
         run(self.command("postsuper").args(["-H", "ALL"]));

@@ -86,7 +86,7 @@ impl<M: Mta> Scene<M> {
 
 /// The site's lists and configuration.
 pub(crate) fn site(transport: Transport) -> Site {
-    let site = Site::new(transport);
+    let mut site = Site::new(transport);
     let mut configuration = String::new();
     for (name, action, entries) in LISTS {
         site.list(name, entries);

@@ -59,7 +59,10 @@ pub(crate) enum Transport {
 pub(crate) struct Site {
     scratch: Scratch,
     pub(crate) socket: Socket,
-    user: Option<(u32, u32)>,
+    /// User and group of both programs, when root runs the tests.
+    pub(crate) user: Option<(u32, u32)>,
+    /// What the configuration says after the socket.
+    rest: String,
 }
 
 impl Site {
@@ -82,6 +85,7 @@ impl Site {
             scratch,
             socket,
             user,
+            rest: String::new(),
         }
     }
 
@@ -111,30 +115,60 @@ impl Site {
     }
 
     /// Writes the configuration: the socket, and then `rest`.
-    pub(crate) fn configure(&self, rest: &str) {
+    pub(crate) fn configure(&mut self, rest: &str) {
+        rest.clone_into(&mut self.rest);
         let text = format!("listen = [\"{}\"]\n{rest}", self.socket.for_daemon());
         self.write("milter.toml", &text);
     }
 
+    /// Changes the configured socket.
+    pub(crate) fn move_socket(&mut self, socket: Socket) {
+        self.socket = socket;
+        self.configure(&self.rest.clone());
+    }
+
     /// One of the two programs, ready to be run as the site's user.
     pub(crate) fn program(&self, name: &str) -> Command {
+        self.as_user(Command::new(self.reachable(name)))
+    }
+
+    /// The daemon with its configuration, started by another program.
+    pub(crate) fn program_under(&self, starter: &str, arguments: &[&str]) -> Command {
+        let mut command = self.as_user(Command::new(starter));
+        command
+            .args(arguments)
+            .arg(self.reachable("blocklist-milter"));
+        command
+            .arg("--config")
+            .arg(self.scratch.join("milter.toml"));
+        command
+    }
+
+    fn as_user(&self, mut command: Command) -> Command {
+        if let Some((uid, gid)) = self.user {
+            command.uid(uid).gid(gid);
+        }
+        command.current_dir(self.path());
+        command
+    }
+
+    /// Where the site's user can run a program: the build folder may be below a home that nobody
+    /// else can enter.
+    fn reachable(&self, name: &str) -> PathBuf {
         let built = match name {
             "blocklist-milter" => env!("CARGO_BIN_EXE_blocklist-milter"),
             _ => env!("CARGO_BIN_EXE_blocklist-compile"),
         };
-        let Some((uid, gid)) = self.user else {
-            return Command::new(built);
-        };
-        // The build folder may be below a home that nobody else can enter.
+        if self.user.is_none() {
+            return built.into();
+        }
         let reachable = self.scratch.join(name);
         if !reachable.exists() {
             fs::hard_link(built, &reachable)
                 .or_else(|_| fs::copy(built, &reachable).map(drop))
                 .expect("the program can be copied");
         }
-        let mut command = Command::new(reachable);
-        command.uid(uid).gid(gid).current_dir(self.path());
-        command
+        reachable
     }
 
     /// Starts the daemon and returns when it listens.
