@@ -1,0 +1,599 @@
+//! The milter protocol, by transcripts of what mail servers send and by properties.
+//!
+//! A transcript (`tests/transcripts/*.txt`) holds connections, each behind a line
+//! `== title`:
+//!
+//! ```text
+//! wants headers add-headers change-headers quarantine    what the handler needs
+//! answer rcpt "<b@c.test>" reject        the handler's answer to this recipient
+//! answer headers text 550 5.7.1 "no"     ... at the end of the headers
+//! answer message accept                  ... at the end of the message
+//! edit add "X-A" "value"                 ... with these changes
+//! > M "<a@b.test>" "SIZE=10"             the server sends a packet
+//! < c                                    we send one
+//! = mail <a@b.test> i=AB12               the handler is called, and sees these macros
+//! < closed                               the connection is given up
+//! < quit                                 the server has quit
+//! ```
+//!
+//! All that happens after a `>` stands right below it, in order: nothing more, nothing
+//! less. A payload is made of `"strings"` (with their NUL), `'bytes'` (without), `0x1f`
+//! (four bytes) and `port=25` (two bytes).
+//!
+//! Each connection is played packet by packet, byte by byte and all at once, with the
+//! same outcome.
+#![allow(missing_docs)]
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use blocklist_milter::milter::{
+    Client, Edit, Handler, Macros, ProtocolError, Reply, ReplyText, Session, Stage, Status, Wanted,
+};
+use proptest::prelude::*;
+
+/// Answers as it is told, and notes how it was called.
+#[derive(Clone, Debug, Default)]
+struct Scripted {
+    wanted: Wanted,
+    rcpt: HashMap<Vec<u8>, Reply>,
+    headers: Option<Reply>,
+    message: Option<Reply>,
+    edits: Vec<Edit>,
+    calls: Vec<String>,
+}
+
+impl Scripted {
+    fn note(&mut self, call: &str, argument: &[u8], macros: Option<&Macros>) {
+        let mut line = call.to_owned();
+        if !argument.is_empty() {
+            write!(line, " {}", argument.escape_ascii()).expect("a string");
+        }
+        for name in ["i", "auth_authen"] {
+            if let Some(value) = macros.and_then(|macros| macros.get(name)) {
+                write!(line, " {name}={}", value.escape_ascii()).expect("a string");
+            }
+        }
+        self.calls.push(line);
+    }
+}
+
+impl Handler for Scripted {
+    fn wanted(&self) -> Wanted {
+        self.wanted
+    }
+
+    fn connect(&mut self, client: &Client<'_>, macros: &Macros) {
+        let mut told = client.host.to_vec();
+        if let Some(address) = client.address {
+            told.extend_from_slice(format!(" {address} port {}", client.port).as_bytes());
+        }
+        self.note("connect", &told, Some(macros));
+    }
+
+    fn mail(&mut self, argument: &[u8], macros: &Macros) {
+        self.note("mail", argument, Some(macros));
+    }
+
+    fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply {
+        self.note("rcpt", argument, Some(macros));
+        self.rcpt.get(argument).cloned().unwrap_or(Reply::Continue)
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) {
+        self.note("header", &[name, b": ", value].concat(), None);
+    }
+
+    fn end_of_headers(&mut self, macros: &Macros) -> Reply {
+        self.note("headers", b"", Some(macros));
+        self.headers.clone().unwrap_or(Reply::Continue)
+    }
+
+    fn end_of_message(&mut self, macros: &Macros, edits: &mut Vec<Edit>) -> Reply {
+        self.note("message", b"", Some(macros));
+        edits.extend(self.edits.iter().cloned());
+        self.message.clone().unwrap_or(Reply::Continue)
+    }
+
+    fn abort(&mut self) {
+        self.note("abort", b"", None);
+    }
+}
+
+// ------------------------------------------------------------------ transcripts
+
+/// A connection of a transcript.
+#[derive(Default)]
+struct Connection {
+    title: String,
+    handler: Scripted,
+    steps: Vec<Step>,
+}
+
+/// A packet of the server, and what follows from it.
+struct Step {
+    line: usize,
+    packet: Vec<u8>,
+    sent: Vec<u8>,
+    calls: Vec<String>,
+    end: Option<End>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Closed,
+    Quit,
+}
+
+/// The words of a line: bare ones, and `"quoted"` or `'quoted'` ones with their quote.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let end = match first {
+            '"' | '\'' => 1 + rest[1..].find(first).expect("a closing quote") + 1,
+            _ => rest.find(' ').unwrap_or(rest.len()),
+        };
+        words.push(rest[..end].to_owned());
+        rest = rest[end..].trim_start();
+    }
+    words
+}
+
+/// The text between quotes: `\n`, `\r`, `\t`, `\0` and `\xff` stand for bytes.
+fn unquoted(word: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = &word.as_bytes()[1..word.len() - 1];
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        let [escape, tail @ ..] = rest else {
+            panic!("a lone backslash in {word}")
+        };
+        rest = tail;
+        bytes.push(match escape {
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'0' => 0,
+            b'x' => {
+                let (digits, tail) = rest.split_at(2);
+                rest = tail;
+                let digits = std::str::from_utf8(digits).expect("two digits");
+                u8::from_str_radix(digits, 16).expect("two digits")
+            }
+            other => panic!("unknown escape {:?} in {word}", char::from(*other)),
+        });
+    }
+    bytes
+}
+
+fn packet(words: &[String]) -> Vec<u8> {
+    let mut payload = words[0].as_bytes().to_vec();
+    assert_eq!(payload.len(), 1, "a packet begins with a letter: {words:?}");
+    for word in &words[1..] {
+        match word.as_bytes()[0] {
+            b'"' => {
+                payload.extend(unquoted(word));
+                payload.push(0);
+            }
+            b'\'' => payload.extend(unquoted(word)),
+            _ if word.starts_with("port=") => {
+                let port: u16 = word[5..].parse().expect("a port");
+                payload.extend(port.to_be_bytes());
+            }
+            _ => {
+                let number = word.strip_prefix("0x").expect("a number in hexadecimal");
+                let number = u32::from_str_radix(number, 16).expect("a number");
+                payload.extend(number.to_be_bytes());
+            }
+        }
+    }
+    let length = u32::try_from(payload.len()).expect("a short packet");
+    [&length.to_be_bytes()[..], &payload].concat()
+}
+
+fn reply(words: &[String]) -> Reply {
+    match words[0].as_str() {
+        "continue" => Reply::Continue,
+        "accept" => Reply::Accept,
+        "reject" => Reply::Reject,
+        "tempfail" => Reply::Tempfail,
+        "discard" => Reply::Discard,
+        "text" => {
+            let code = words[1].parse().expect("a code");
+            let lines: Vec<_> = words[3..]
+                .iter()
+                .map(|line| String::from_utf8(unquoted(line)).expect("text"))
+                .collect();
+            let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+            Reply::Text(ReplyText::new(code, &words[2], &lines).expect("a good text"))
+        }
+        other => panic!("unknown answer {other:?}"),
+    }
+}
+
+fn edit(words: &[String]) -> Edit {
+    let text = |n: usize| String::from_utf8(unquoted(&words[n])).expect("text");
+    match words[0].as_str() {
+        "add" => Edit::AddHeader {
+            name: text(1),
+            value: unquoted(&words[2]),
+        },
+        "insert" => Edit::InsertHeader {
+            index: 1,
+            name: text(1),
+            value: unquoted(&words[2]),
+        },
+        "delete" => {
+            let index = words[2].parse().expect("a number");
+            Edit::ChangeHeader {
+                index,
+                name: text(1),
+                value: Vec::new(),
+            }
+        }
+        "quarantine" => Edit::Quarantine(text(1)),
+        other => panic!("unknown edit {other:?}"),
+    }
+}
+
+const MACROS: &[(Stage, &[&str])] = &[(Stage::Mail, &["i", "auth_authen"]), (Stage::Rcpt, &["i"])];
+
+fn connections(text: &str) -> Vec<Connection> {
+    let mut connections: Vec<Connection> = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        let line_number = n + 1;
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(title) = line.strip_prefix("== ") {
+            let mut connection = Connection {
+                title: title.to_owned(),
+                ..Connection::default()
+            };
+            connection.handler.wanted.macros = MACROS;
+            connections.push(connection);
+            continue;
+        }
+        let connection = connections.last_mut().expect("a title comes first");
+        let words = words(line);
+        let rest = &words[1..];
+        let handler = &mut connection.handler;
+        match words[0].as_str() {
+            "wants" => {
+                let wanted = &mut handler.wanted;
+                for word in rest {
+                    match word.as_str() {
+                        "headers" => wanted.headers = true,
+                        "add-headers" => wanted.add_headers = true,
+                        "change-headers" => wanted.change_headers = true,
+                        "quarantine" => wanted.quarantine = true,
+                        other => panic!("line {line_number}: unknown want {other:?}"),
+                    }
+                }
+            }
+            "answer" => match rest[0].as_str() {
+                "rcpt" => {
+                    handler.rcpt.insert(unquoted(&rest[1]), reply(&rest[2..]));
+                }
+                "headers" => handler.headers = Some(reply(&rest[1..])),
+                "message" => handler.message = Some(reply(&rest[1..])),
+                other => panic!("line {line_number}: no answer at {other:?}"),
+            },
+            "edit" => handler.edits.push(edit(rest)),
+            ">" => connection.steps.push(Step {
+                line: line_number,
+                packet: packet(rest),
+                sent: Vec::new(),
+                calls: Vec::new(),
+                end: None,
+            }),
+            mark => {
+                let step = connection.steps.last_mut().expect("a packet comes first");
+                match mark {
+                    "<" if rest == ["closed"] => step.end = Some(End::Closed),
+                    "<" if rest == ["quit"] => step.end = Some(End::Quit),
+                    "<" => step.sent.extend(packet(rest)),
+                    "=" => step.calls.push(line[2..].to_owned()),
+                    other => panic!("line {line_number}: unknown mark {other:?}"),
+                }
+            }
+        }
+    }
+    connections
+}
+
+/// Gives bytes to a session; what it sends, and whether it is over.
+fn feed(session: &mut Session<Scripted>, mut bytes: &[u8]) -> (Vec<u8>, Option<End>) {
+    let mut sent = Vec::new();
+    loop {
+        let mut out = Vec::new();
+        let result = session.receive(bytes, &mut out);
+        sent.extend(out);
+        match result {
+            Err(_) => return (sent, Some(End::Closed)),
+            Ok(progress) if progress.status == Status::Quit => return (sent, Some(End::Quit)),
+            Ok(progress) => bytes = &bytes[progress.taken..],
+        }
+        if bytes.is_empty() {
+            return (sent, None);
+        }
+    }
+}
+
+/// Plays a connection in pieces of `size` bytes.
+fn whole(connection: &Connection, size: usize) -> (Vec<u8>, Vec<String>, Option<End>) {
+    let stream: Vec<u8> = connection
+        .steps
+        .iter()
+        .flat_map(|step| step.packet.iter().copied())
+        .collect();
+    let mut session = Session::new(connection.handler.clone());
+    let mut sent = Vec::new();
+    let mut end = None;
+    for piece in stream.chunks(size) {
+        let (more, over) = feed(&mut session, piece);
+        sent.extend(more);
+        if over.is_some() {
+            end = over;
+            break;
+        }
+    }
+    (sent, session.handler().calls.clone(), end)
+}
+
+#[test]
+fn transcripts() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts");
+    let mut played = 0;
+    for file in fs::read_dir(&folder).expect("the transcripts") {
+        let path = file.expect("a transcript").path();
+        let text = fs::read_to_string(&path).expect("a transcript");
+        for connection in connections(&text) {
+            let place =
+                |step: &Step| format!("{}:{} ({})", path.display(), step.line, connection.title);
+            let mut session = Session::new(connection.handler.clone());
+            let mut seen = 0;
+            for step in &connection.steps {
+                let (sent, end) = feed(&mut session, &step.packet);
+                let calls = &session.handler().calls;
+                assert_eq!(calls[seen..], step.calls, "calls, {}", place(step));
+                seen = calls.len();
+                let (sent, expected) = (sent.escape_ascii(), step.sent.escape_ascii());
+                assert_eq!(
+                    sent.to_string(),
+                    expected.to_string(),
+                    "sent, {}",
+                    place(step)
+                );
+                assert_eq!(end, step.end, "end, {}", place(step));
+            }
+            let expected = (
+                connection
+                    .steps
+                    .iter()
+                    .flat_map(|step| step.sent.clone())
+                    .collect(),
+                session.handler().calls.clone(),
+                connection.steps.last().and_then(|step| step.end),
+            );
+            for size in [1, 3, 4096, usize::MAX] {
+                let found = whole(&connection, size);
+                assert!(found == expected, "{}: pieces of {size}", connection.title);
+            }
+            played += 1;
+        }
+    }
+    assert!(played >= 20, "{played} connections were found");
+}
+
+// ------------------------------------------------------------------ properties
+
+/// A command with a payload that may or may not fit.
+fn command() -> impl Strategy<Value = (u8, Vec<u8>)> {
+    let letter = prop_oneof![
+        20 => proptest::sample::select(&b"CDHMRTLNBEUAK"[..]),
+        10 => proptest::sample::select(&b"MRLNE"[..]),
+        1 => proptest::sample::select(&b"OQ"[..]),
+        1 => any::<u8>(),
+    ];
+    let payload = prop_oneof![
+        4 => Just(b"<a@b.test>\0".to_vec()),
+        2 => Just(b"From\0 <a@b.test>\n\tx\0".to_vec()),
+        2 => Just(b"Mi\0AB12\0{auth_authen}\0me\0".to_vec()),
+        1 => Just(Vec::new()),
+        1 => proptest::collection::vec(any::<u8>(), 0..200),
+        1 => (8000_usize..140_000).prop_map(|len| vec![b'x'; len]),
+    ];
+    (letter, payload)
+}
+
+fn answer() -> impl Strategy<Value = Option<Reply>> {
+    let text = ReplyText::new(550, "5.7.1", &["no", "100% no"]).expect("a good text");
+    proptest::sample::select(vec![
+        None,
+        Some(Reply::Continue),
+        Some(Reply::Accept),
+        Some(Reply::Reject),
+        Some(Reply::Tempfail),
+        Some(Reply::Discard),
+        Some(Reply::Text(text)),
+    ])
+}
+
+fn handler() -> impl Strategy<Value = Scripted> {
+    (any::<[bool; 4]>(), answer(), answer(), answer()).prop_map(
+        |(wants, rcpt, headers, message)| {
+            let [headers_wanted, add_headers, change_headers, quarantine] = wants;
+            Scripted {
+                wanted: Wanted {
+                    headers: headers_wanted,
+                    add_headers,
+                    change_headers,
+                    quarantine,
+                    macros: MACROS,
+                },
+                rcpt: rcpt
+                    .map(|reply| (b"<a@b.test>".to_vec(), reply))
+                    .into_iter()
+                    .collect(),
+                headers,
+                message,
+                edits: vec![
+                    Edit::AddHeader {
+                        name: "X-A".to_owned(),
+                        value: b"a".to_vec(),
+                    },
+                    Edit::AddHeader {
+                        name: "X-A".to_owned(),
+                        value: b"a\nInjected: yes".to_vec(),
+                    },
+                    Edit::Quarantine("held".to_owned()),
+                ],
+                calls: Vec::new(),
+            }
+        },
+    )
+}
+
+fn framed(letter: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len() + 1).expect("a short packet");
+    [&length.to_be_bytes()[..], &[letter], payload].concat()
+}
+
+fn offer(version: u32, actions: u32, steps: u32) -> Vec<u8> {
+    let numbers = [version, actions, steps];
+    framed(
+        b'O',
+        &numbers
+            .into_iter()
+            .flat_map(u32::to_be_bytes)
+            .collect::<Vec<_>>(),
+    )
+}
+
+/// The letters of what was sent, in order, and the steps that were agreed.
+fn letters(mut sent: &[u8]) -> (Vec<u8>, u32) {
+    let mut letters = Vec::new();
+    let mut steps = 0;
+    while let Some((length, rest)) = sent.split_first_chunk() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let (packet, rest) = rest.split_at(length);
+        sent = rest;
+        letters.push(packet[0]);
+        if packet[0] == b'O' {
+            steps = u32::from_be_bytes(packet[9..13].try_into().expect("four bytes"));
+        }
+    }
+    assert!(sent.is_empty(), "whole packets are sent");
+    (letters, steps)
+}
+
+/// Does the server wait for an answer? Written down apart from the code, from the table
+/// of the protocol.
+fn is_awaited(letter: u8, steps: u32) -> bool {
+    match letter {
+        b'A' | b'D' | b'K' | b'Q' => false,
+        b'C' => steps & 0x1000 == 0,
+        b'H' => steps & 0x2000 == 0,
+        b'M' => steps & 0x4000 == 0,
+        b'R' => steps & 0x8000 == 0,
+        b'T' => steps & 0x1_0000 == 0,
+        b'U' => steps & 0x2_0000 == 0,
+        b'N' => steps & 0x4_0000 == 0,
+        b'B' => steps & 0x8_0000 == 0,
+        b'L' => steps & 0x80 == 0,
+        _ => true,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    /// Whatever comes in whatever order: one answer to each command that waits for one,
+    /// none to any other, and nothing that was not agreed.
+    #[test]
+    fn exactly_the_awaited_commands_are_answered(
+        handler in handler(),
+        offered_steps in any::<u32>().prop_map(|steps| steps & 0x001f_ffff),
+        offered_actions in any::<u32>().prop_map(|actions| actions & 0x1ff),
+        version in 2_u32..8,
+        commands in proptest::collection::vec(command(), 0..40),
+    ) {
+        let mut session = Session::new(handler);
+        let (sent, end) = feed(&mut session, &offer(version, offered_actions, offered_steps));
+        prop_assert_eq!(end, None);
+        let (first, steps) = letters(&sent);
+        prop_assert_eq!(&first[..], b"O");
+        // An offer of nothing stands for the first version's.
+        let offered_steps = if offered_steps == 0 { 0x3f } else { offered_steps };
+        prop_assert_eq!(steps & !offered_steps, 0);
+
+        for (letter, payload) in commands {
+            let (sent, end) = feed(&mut session, &framed(letter, &payload));
+            if end.is_some() {
+                prop_assert!(sent.is_empty(), "an end is no answer");
+                break;
+            }
+            let (sent, _) = letters(&sent);
+            let (edits, finals): (Vec<u8>, Vec<u8>) =
+                sent.into_iter().partition(|letter| b"himq".contains(letter));
+            let expected = usize::from(is_awaited(letter, steps));
+            prop_assert_eq!(finals.len(), expected, "{:?} to {:?}", finals, char::from(letter));
+            prop_assert!(finals.iter().all(|letter| b"cartyds".contains(letter)));
+            prop_assert!(finals != b"s" || (letter == b'B' && steps & 0x400 != 0));
+            if letter != b'E' {
+                prop_assert!(edits.is_empty());
+            }
+            for edit in edits {
+                let needed = if edit == b'q' { 0x20 } else { 0x1 };
+                prop_assert!(offered_actions & needed != 0 || offered_actions == 0);
+            }
+        }
+    }
+
+    /// However the stream is cut, the same is heard and said.
+    #[test]
+    fn any_split_gives_the_same(
+        handler in handler(),
+        commands in proptest::collection::vec(command(), 0..20),
+        sizes in proptest::collection::vec(1_usize..5000, 1..8),
+    ) {
+        let mut stream = offer(6, 0x1ff, 0x001f_ffff);
+        stream.extend(commands.iter().flat_map(|(letter, payload)| framed(*letter, payload)));
+
+        let mut at_once = Session::new(handler.clone());
+        let (expected, expected_end) = feed(&mut at_once, &stream);
+
+        let mut in_pieces = Session::new(handler);
+        let (mut sent, mut end) = (Vec::new(), None);
+        let mut rest = &stream[..];
+        for size in sizes.iter().cycle() {
+            let (piece, tail) = rest.split_at(rest.len().min(*size));
+            rest = tail;
+            let (more, over) = feed(&mut in_pieces, piece);
+            sent.extend(more);
+            end = over;
+            if end.is_some() || rest.is_empty() {
+                break;
+            }
+        }
+        prop_assert_eq!(sent, expected);
+        prop_assert_eq!(end, expected_end);
+        prop_assert_eq!(&in_pieces.handler().calls, &at_once.handler().calls);
+    }
+
+    /// Bytes of no meaning end a connection, and nothing else.
+    #[test]
+    fn garbage_does_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        let mut session = Session::new(Scripted::default());
+        let mut out = Vec::new();
+        let _: Result<_, ProtocolError> = session.receive(&bytes, &mut out);
+    }
+}
