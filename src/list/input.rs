@@ -2,8 +2,10 @@
 //!
 //! Whether a list is packed is told by its first bytes, never by its name: feeds
 //! are renamed on their way. Both formats may hold several members or frames one
-//! after the other (`cat a.gz b.gz`); all of them are read.
+//! after the other (`cat a.gz b.gz`); all of them are read. A text in UTF-16, as
+//! Windows writes exports, is told by its byte order mark and read as UTF-8.
 
+use std::char::decode_utf16;
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
 use std::path::Path;
@@ -32,15 +34,41 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
 /// What reading the first bytes gave. A damaged or cut-off archive is an error
 /// when it is read, never a shorter list.
 pub fn unpack(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let mut head = Vec::with_capacity(4);
-    input.by_ref().take(4).read_to_end(&mut head)?;
+    let head = first_bytes(&mut input)?;
     let packed = Packed::of(&head);
     let whole = Cursor::new(head).chain(input);
-    Ok(match packed {
-        Packed::Not => Box::new(whole),
-        Packed::Gzip => Box::new(MultiGzDecoder::new(whole)),
-        Packed::Zstd => Box::new(Zstd::new(whole)),
+    match packed {
+        Packed::Not => text(whole),
+        Packed::Gzip => text(MultiGzDecoder::new(whole)),
+        Packed::Zstd => text(Zstd::new(whole)),
+    }
+}
+
+/// Reads a text as it is, or out of UTF-16.
+fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let head = first_bytes(&mut input)?;
+    let unit = match head.as_slice() {
+        [0xff, 0xfe, ..] => Some(u16::from_le_bytes as fn([u8; 2]) -> u16),
+        [0xfe, 0xff, ..] => Some(u16::from_be_bytes as fn([u8; 2]) -> u16),
+        _ => None,
+    };
+    let whole = Cursor::new(head).chain(input);
+    Ok(match unit {
+        Some(unit) => Box::new(Utf16 {
+            input: whole,
+            unit,
+            high: None,
+            text: Cursor::new(Vec::new()),
+        }),
+        None => Box::new(whole),
     })
+}
+
+/// The bytes that tell what an input is.
+fn first_bytes(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::with_capacity(4);
+    input.take(4).read_to_end(&mut head)?;
+    Ok(head)
 }
 
 #[derive(Clone, Copy)]
@@ -125,7 +153,134 @@ impl<R: Read> Read for Zstd<R> {
             if count > 0 {
                 return Ok(count);
             }
+            let written = self.decoder.get_checksum_from_data();
+            if written.is_some() && written != self.decoder.get_calculated_checksum() {
+                let message = "wrong checksum of a zstd frame";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
             self.in_frame = false;
         }
+    }
+}
+
+/// A text in UTF-16, read as UTF-8.
+struct Utf16<R> {
+    input: R,
+    /// Makes a code unit of its two bytes.
+    unit: fn([u8; 2]) -> u16,
+    /// The first half of a pair, whose second comes with the next bytes.
+    high: Option<u16>,
+    /// Text that nobody has asked for yet.
+    text: Cursor<Vec<u8>>,
+}
+
+/// Bytes decoded at once; even, so that no unit is cut.
+const UTF16_BLOCK_BYTES: u64 = 32 << 10;
+
+impl<R: Read> Read for Utf16<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.text.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let mut bytes = Vec::new();
+            let block = self.input.by_ref().take(UTF16_BLOCK_BYTES);
+            let at_end = { block }.read_to_end(&mut bytes)? == 0;
+            if at_end && self.high.is_none() {
+                return Ok(0);
+            }
+            let (pairs, _odd_byte_at_the_end) = bytes.as_chunks::<2>();
+            let units = pairs.iter().map(|pair| (self.unit)(*pair));
+            let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
+            let ends_with_high = matches!(units.last(), Some(0xd800..=0xdbff));
+            if ends_with_high && !at_end {
+                self.high = units.pop();
+            }
+            // Half a pair is no text. A NUL has the line rejected; U+FFFD would make
+            // one entry of two different ones.
+            let text: String = decode_utf16(units)
+                .map(|char| char.unwrap_or('\0'))
+                .collect();
+            self.text = Cursor::new(text.into_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Read, Write as _};
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::unpack;
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        compress_to_vec(text, CompressionLevel::Fastest)
+    }
+
+    fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        unpack(Cursor::new(bytes))?.read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    /// Several blocks of zstd and of UTF-16.
+    fn long() -> Vec<u8> {
+        (0..20_000)
+            .flat_map(|n| format!("spam{n}@bad.example\n").into_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn packed_or_not_the_text_is_the_same() {
+        for text in [&b""[..], b"a", b"a@b.example\n", &long()] {
+            assert_eq!(read(text.to_vec()).unwrap(), text);
+            assert_eq!(read(gzip(text)).unwrap(), text);
+            assert_eq!(read(zstd(text)).unwrap(), text);
+            let members = [gzip(text), gzip(text)].concat();
+            assert_eq!(read(members).unwrap(), text.repeat(2));
+            let skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc".to_vec();
+            let frames = [zstd(text), skippable.clone(), zstd(text)].concat();
+            assert_eq!(read(frames).unwrap(), text.repeat(2));
+            assert_eq!(read([skippable, zstd(text)].concat()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_cut_off_or_damaged_archive_is_an_error() {
+        let text = long();
+        for packed in [gzip(&text), zstd(&text)] {
+            for length in [5, 10, packed.len() / 2, packed.len() - 1] {
+                assert!(read(packed[..length].to_vec()).is_err(), "cut at {length}");
+            }
+            let mut damaged = packed.clone();
+            let middle = packed.len() / 2;
+            damaged[middle] ^= 0x10;
+            assert!(read(damaged).is_err());
+            assert!(read([packed, b"rubbish".to_vec()].concat()).is_err());
+        }
+    }
+
+    #[test]
+    fn utf16_becomes_utf8() {
+        let text = String::from_utf8(long()).unwrap() + "d\u{1f600}@b\u{fc}cher.example\n";
+        let text = format!("\u{feff}{text}");
+        let units = || text.encode_utf16();
+        let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
+        assert_eq!(read(little.clone()).unwrap(), text.as_bytes());
+        assert_eq!(read(big).unwrap(), text.as_bytes());
+        assert_eq!(read(gzip(&little)).unwrap(), text.as_bytes());
+        let half_a_pair = b"\xff\xfea\0\x3d\xd8".to_vec();
+        assert_eq!(read(half_a_pair).unwrap(), "\u{feff}a\0".as_bytes());
     }
 }
