@@ -95,7 +95,7 @@ fn classify(chunk: &[u8; WIDTH], classes: &mut [u8; WIDTH]) {
         let other = (b == b'_') | (b == b'+') | (b >= 0x80);
         let at = b == b'@';
         let ordinary = letter | digit | dash_or_dot | other | at;
-        *class |= u8::from(!ordinary) * SPECIAL | u8::from(at) * AT;
+        *class |= (u8::from(!ordinary) * SPECIAL) | (u8::from(at) * AT);
     }
 }
 
