@@ -24,7 +24,7 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
     }
     let path = path(argument);
     if !path.is_empty() {
-        scanner.content(path, out);
+        scanner.path(path, out);
     }
 }
 

@@ -6,6 +6,8 @@
 //! value gave nothing, a second pass reads it with quotes, comments and encoded words
 //! opened: what it finds is weak.
 
+use crate::address::{Canonical, Rules};
+
 use super::encoded::{self, Encoded, may_encode};
 use super::plain;
 use super::store::{Mark, Out};
@@ -18,6 +20,8 @@ pub(super) struct Scanner {
     word: Word,
     text: Vec<u8>,
     decoded: Vec<u8>,
+    whole: Canonical,
+    other: Canonical,
 }
 
 /// What stands between two commas.
@@ -139,7 +143,7 @@ impl Scanner {
             return;
         }
         let before = out.mark();
-        if !self.content(inside, out) || segment.angle {
+        if !self.path(inside, out) || segment.angle {
             segment.angle |= out.pushed() > before.1;
             return;
         }
@@ -147,12 +151,12 @@ impl Scanner {
         if before.1 > segment.start.1 {
             // Taking back goes in order, so the address goes too and comes again.
             out.rollback(segment.start);
-            self.content(inside, out);
+            self.path(inside, out);
         }
     }
 
-    /// Pushes the addresses of what stands between angle brackets, or in a MAIL
-    /// argument; says whether there were any.
+    /// Pushes the addresses of the words between angle brackets; says whether there
+    /// were any.
     pub(super) fn content(&mut self, inside: &[u8], out: &mut Out<'_>) -> bool {
         let inside = inside.trim_ascii();
         if plain::is_address(inside) {
@@ -185,6 +189,35 @@ impl Scanner {
             self.squeezed(inside, out);
         }
         out.pushed() > before
+    }
+
+    /// Pushes the addresses of a path: those of its words, and the path as one address
+    /// unless they say the same. No grammar knows `[x]@bad.example`, and
+    /// `=?x?q?y?=@bad.example` is an encoded word to some: servers accept both in MAIL
+    /// FROM and lists name them, so whatever [`Canonical`] can read must be found. Says
+    /// whether there were any addresses.
+    pub(super) fn path(&mut self, path: &[u8], out: &mut Out<'_>) -> bool {
+        let path = path.trim_ascii();
+        let (mark, before) = out.mark();
+        let plain = self.content(path, out) && plain::is_address(path);
+        if !plain && !path.iter().any(u8::is_ascii_whitespace) {
+            self.whole(path, mark, out);
+        }
+        out.pushed() > before
+    }
+
+    fn whole(&mut self, text: &[u8], mark: Mark, out: &mut Out<'_>) {
+        let rules = Rules::default();
+        if self.whole.read(text, rules).is_err() {
+            return;
+        }
+        let known = out.since(mark).any(|address| {
+            self.other.read(address, rules).is_ok()
+                && self.other.as_bytes() == self.whole.as_bytes()
+        });
+        if !known {
+            out.push(text);
+        }
     }
 
     /// An address broken by blanks or folds, as some programs put it together.
@@ -292,6 +325,8 @@ mod tests {
             ("\"a b\" @c <>", "\"a b\"@c"),
             ("<\"a b\"@c>", "\"a b\"@c"),
             ("<\"a@b\">", "a@b"),
+            ("<[x]@b>", "[x]@b"),
+            ("<=?utf-8?Q?a?=@b>", "a@b =?utf-8?Q?a?=@b"),
             ("'a@b'", "'a@b' a@b"),
             ("a@[192.0.2.1]", "a@[192.0.2.1]"),
             ("a@[IPv6:2001:db8::1]", "a@[IPv6:2001:db8::1]"),

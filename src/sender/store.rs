@@ -239,6 +239,12 @@ impl<'s> Out<'s> {
         (self.store.mark(), self.pushed)
     }
 
+    /// The addresses kept since the mark.
+    pub(super) fn since(&self, mark: Mark) -> impl Iterator<Item = &[u8]> {
+        let found = self.store.found.get(mark.found..).unwrap_or_default();
+        found.iter().map(|found| self.store.bytes(found))
+    }
+
     /// Takes back all that was pushed since the mark.
     pub(super) fn rollback(&mut self, (mark, pushed): (Mark, u64)) {
         self.store.rollback(mark);
