@@ -71,7 +71,7 @@ pub use merge::merge;
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now};
 pub use progress::{Phase, Progress, State};
 pub use query::{Finding, Match, Query, open};
-pub use report::{FilterReport, InputReport, KindCount, Reject, Report};
+pub use report::{FilterReport, InputReport, KindCount, Reject, Report, Skipped};
 pub use update::{Changes, update};
 
 /// Builds a filter from text lists.

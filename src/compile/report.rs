@@ -13,6 +13,7 @@ use super::keys::Census;
 use super::tally::Tally;
 use crate::address::Kind;
 use crate::filter::{Header, Source, sizing};
+use crate::list::Skip;
 
 /// Inputs and reasons shown to a person; JSON has them all.
 const SHOWN: usize = 8;
@@ -38,6 +39,8 @@ pub struct Report {
     pub rejects: Vec<Reject>,
     /// Rejected lines.
     pub rejected: u64,
+    /// Rows that list nobody, and are not meant to, by reason.
+    pub skipped: Vec<Skipped>,
     /// Entries left out because their last day is past.
     pub expired: u64,
     /// Entries of the filter that was updated.
@@ -85,6 +88,17 @@ pub struct Reject {
     pub count: u64,
     /// The first of them, as file:line: text.
     pub first: Vec<String>,
+}
+
+/// Rows that list nobody for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// Why: "allows a sender", "comment", ...
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+    /// Whether a person should know: not so for blank lines, comments and headings.
+    pub notable: bool,
 }
 
 /// The written filter.
@@ -144,6 +158,7 @@ pub(crate) struct Readings {
     pub(crate) rows: u64,
     pub(crate) rejected: u64,
     pub(crate) expired: u64,
+    pub(crate) skipped: Vec<Skipped>,
 }
 
 impl Readings {
@@ -167,6 +182,9 @@ impl Readings {
             all.rows += counts.entries;
             all.rejected += counts.rejected;
             all.expired += counts.expired;
+            for (skip, count) in Skip::ALL.into_iter().zip(counts.skipped) {
+                all.skip(skip, count);
+            }
             for (reason, count, examples) in counts.rejects() {
                 let first = examples
                     .iter()
@@ -198,6 +216,23 @@ impl Readings {
             .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
         all
     }
+
+    /// Counts `count` rows that list nobody.
+    fn skip(&mut self, skip: Skip, count: u64) {
+        let reason = skip.to_string();
+        match self.skipped.iter_mut().find(|other| other.reason == reason) {
+            Some(other) => other.count += count,
+            None if count > 0 => self.skipped.push(Skipped {
+                reason,
+                count,
+                notable: match skip {
+                    Skip::Allow | Skip::OtherAction | Skip::NotSender => true,
+                    Skip::Blank | Skip::Comment | Skip::Setting => false,
+                },
+            }),
+            None => {}
+        }
+    }
 }
 
 /// Counts by kind, those that are there.
@@ -226,6 +261,7 @@ impl Report {
             kinds: Vec::new(),
             rejects: readings.rejects,
             rejected: readings.rejected,
+            skipped: readings.skipped,
             expired: readings.expired,
             entries_before: None,
             filter: None,
@@ -285,6 +321,14 @@ impl fmt::Display for Report {
                 f,
                 "          and {} more reasons (--report FILE has them all)",
                 self.rejects.len() - SHOWN
+            )?;
+        }
+        for skipped in self.skipped.iter().filter(|skipped| skipped.notable) {
+            writeln!(
+                f,
+                "skipped   {}: {}",
+                grouped(skipped.count),
+                skipped.reason
             )?;
         }
         if self.expired > 0 {

@@ -142,9 +142,9 @@ impl fmt::Display for Skip {
         f.write_str(match self {
             Self::Blank => "blank",
             Self::Comment => "comment",
-            Self::Allow => "allows a sender (if you want that, put it in the whitelist)",
-            Self::OtherAction => "action is not a refusal",
-            Self::NotSender => "is not about senders",
+            Self::Allow => "allows a sender; the place for that is the whitelist",
+            Self::OtherAction => "the action is no refusal",
+            Self::NotSender => "about clients, recipients or the null sender",
             Self::Setting => "heading or setting",
         })
     }
