@@ -48,7 +48,7 @@ fn path(argument: &[u8]) -> &[u8] {
                     break;
                 }
             }
-            b' ' | b'\t' if blank.is_none() => blank = Some(index),
+            b' ' | b'\t' | b'\0' if blank.is_none() => blank = Some(index),
             _ => {}
         }
     }

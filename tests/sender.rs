@@ -1,0 +1,260 @@
+//! The senders of header values and of MAIL arguments: tables, properties, bounds.
+
+use std::fs;
+
+use blocklist_milter::sender::{Identity, MAX_ADDRESSES, Senders};
+use proptest::prelude::*;
+
+/// The addresses of one value, `~` before weak ones.
+fn shown(senders: &Senders) -> Vec<String> {
+    let senders = senders.iter().map(|sender| {
+        let weak = if sender.weak { "~" } else { "" };
+        format!("{weak}{}", String::from_utf8_lossy(sender.address))
+    });
+    senders.collect()
+}
+
+fn of_header(value: &[u8]) -> Vec<String> {
+    let mut senders = Senders::new();
+    senders.add_header(Identity::From, value);
+    shown(&senders)
+}
+
+fn of_mail(argument: &[u8]) -> Vec<String> {
+    let mut senders = Senders::new();
+    senders.add_mail_from(argument);
+    shown(&senders)
+}
+
+fn check_table(file: &str, read: fn(&[u8]) -> Vec<String>) {
+    let path = format!("{}/tests/senders/{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter(|line| !line.starts_with('#'));
+    let mut wrong = Vec::new();
+    for row in rows {
+        let mut columns = row.split('\t');
+        let value = columns.next().unwrap();
+        let expected: Vec<&str> = columns.collect();
+        let found = read(value.as_bytes());
+        if found != expected {
+            wrong.push(format!("{value}: {found:?}, not {expected:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn header_values() {
+    check_table("headers.txt", of_header);
+}
+
+#[test]
+fn mail_arguments() {
+    check_table("mail.txt", of_mail);
+}
+
+#[test]
+fn a_message_s_senders_are_kept_apart_and_forgotten() {
+    let mut senders = Senders::new();
+    senders.add_mail_from(b"<a@b.example>");
+    senders.add_header(Identity::From, b"a@b.example");
+    senders.add_header(Identity::From, b"A <a@b.example>, (x) a@b.example");
+    senders.add_header(Identity::ReplyTo, b"\"a@b.example\"");
+    let found: Vec<_> = senders.iter().map(|s| (s.identity, s.weak)).collect();
+    let expected = [
+        (Identity::MailFrom, false),
+        (Identity::From, false),
+        (Identity::ReplyTo, true),
+    ];
+    assert_eq!(found, expected);
+    senders.clear();
+    assert!(senders.is_empty());
+}
+
+#[test]
+fn addresses_beyond_the_bound_are_told() {
+    let many = |count: usize| {
+        let addresses = (0..count).map(|number| format!("{number}@bad.example"));
+        addresses.collect::<Vec<_>>().join(",")
+    };
+    let mut senders = Senders::new();
+    senders.add_header(Identity::From, many(MAX_ADDRESSES).as_bytes());
+    assert_eq!(senders.len(), MAX_ADDRESSES);
+    assert!(!senders.truncated());
+    senders.add_header(Identity::From, b"one@more.example");
+    assert_eq!(senders.len(), MAX_ADDRESSES);
+    assert!(senders.truncated());
+    senders.clear();
+    assert!(!senders.truncated());
+    // Words of a name do not use the bound up, nor do doubles.
+    let name = many(MAX_ADDRESSES * 2).replace(',', " ");
+    senders.add_header(Identity::From, format!("{name} <a@b.example>").as_bytes());
+    senders.add_header(Identity::From, "c@d.example, ".repeat(20_000).as_bytes());
+    assert_eq!(shown(&senders), ["a@b.example", "c@d.example"]);
+    assert!(!senders.truncated());
+}
+
+#[test]
+fn a_long_value_hides_nothing() {
+    for filler in [
+        "x",
+        "\"",
+        "\\\"",
+        "(",
+        "<",
+        "=?",
+        "=?utf-8?Q?",
+        ",",
+        ":",
+        "@",
+        "a@b ",
+        "\n ",
+    ] {
+        let filler = filler.repeat(300_000 / filler.len());
+        let value = format!("{filler}, Name <spam@bad.example>");
+        let found = of_header(value.as_bytes());
+        let found = found
+            .iter()
+            .any(|address| address.trim_start_matches('~') == "spam@bad.example");
+        assert!(found, "behind {} ...", &filler[..12]);
+    }
+}
+
+/// A part of a header value, the odd ones included.
+fn fragment() -> impl Strategy<Value = String> {
+    let fixed = prop::sample::select(vec![
+        "<",
+        ">",
+        "\"",
+        "(",
+        ")",
+        ",",
+        ";",
+        ":",
+        "@",
+        ".",
+        " ",
+        "\t",
+        "\r\n ",
+        "\\",
+        "[",
+        "]",
+        "=?",
+        "?=",
+        "a",
+        "b.example",
+        "Name",
+        "a@b.example",
+        "<c@d.example>",
+        "\"x y\"",
+        "(z)",
+        "=?utf-8?Q?e=40f?=",
+        "=?utf-8?B?Z0Bo?=",
+        "é",
+        "\u{200b}",
+        "\u{a0}",
+        "'",
+        "!",
+        "mailto:",
+        "[192.0.2.1]",
+        "\0",
+        "\u{7f}",
+    ]);
+    prop_oneof![8 => fixed.prop_map(str::to_owned), 1 => "[a-z]{1,3}", 1 => any::<char>().prop_map(String::from)]
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop::collection::vec(fragment(), 0..24).prop_map(|fragments| fragments.concat())
+}
+
+fn plain_local() -> impl Strategy<Value = String> {
+    "[A-Za-z0-9!#$%&'*+/=^_`{|}~.-]{1,12}"
+}
+
+fn plain_domain() -> impl Strategy<Value = String> {
+    "[A-Za-z0-9.-]{0,8}[a-z0-9][A-Za-z0-9.-]{0,3}"
+}
+
+fn plain_name() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just(String::new()),
+        "[A-Za-z0-9=?_!'/ .é-]{0,20}",
+        "\"[A-Za-z0-9=?_,:;<>@()é\\[\\] -]{0,20}\"",
+        Just("=?utf-8?Q?N=C3=A4me?=".to_owned()),
+        "=\\?utf-8\\?[qQbB]\\?[A-Za-z0-9=?]{0,12}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// Any bytes at all: no panic, and only what may be handed on.
+    #[test]
+    fn addresses_have_two_sides(value in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut senders = Senders::new();
+        senders.add_header(Identity::From, &value);
+        senders.add_mail_from(&value);
+        for sender in senders.iter() {
+            let at = sender.address.iter().rposition(|&byte| byte == b'@');
+            prop_assert!(at.is_some_and(|at| at > 0 && at + 1 < sender.address.len()));
+        }
+    }
+
+    /// A mailbox behind a comma is found whatever stands before, if all is closed there.
+    #[test]
+    fn nothing_hides_the_next_mailbox(value in value()) {
+        let closed = value.replace(['"', '(', ')', '<', '>', '\\'], "");
+        let found = of_header(format!("{closed}, Name <spam@bad.example>").as_bytes());
+        prop_assert!(found.iter().any(|address| address == "spam@bad.example"), "{found:?}");
+    }
+
+    /// Nor does anything that stands behind it.
+    #[test]
+    fn nothing_takes_back_a_mailbox(value in value()) {
+        let found = of_header(format!("Name <spam@bad.example>, {value}").as_bytes());
+        prop_assert!(found.iter().any(|address| address == "spam@bad.example"), "{found:?}");
+    }
+
+    /// A quoted name, a comment and an encoded word never count beside a mailbox.
+    #[test]
+    fn names_do_not_count(value in value()) {
+        let inner = value.replace(['"', '\\', '\r', '\n'], "");
+        let quoted = of_header(format!("\"v@w.example {inner}\" <ok@good.example>").as_bytes());
+        prop_assert_eq!(quoted, ["ok@good.example"]);
+        let inner = inner.replace(['(', ')'], "");
+        let comment = of_header(format!("ok@good.example (v@w.example {inner})").as_bytes());
+        prop_assert_eq!(comment, ["ok@good.example"]);
+    }
+
+    /// Letter case and folding change nothing but themselves.
+    #[test]
+    fn case_and_folding_do_not_matter(value in value()) {
+        let upper = |found: Vec<String>| -> Vec<String> {
+            let mut found: Vec<_> = found.iter().map(|address| address.to_ascii_uppercase()).collect();
+            found.sort();
+            found.dedup();
+            found
+        };
+        let mut value = value.replace("=?", "");
+        value.retain(|character| character.is_ascii());
+        prop_assert_eq!(upper(of_header(value.as_bytes())), upper(of_header(value.to_ascii_uppercase().as_bytes())));
+        let folded = value.replace("\r\n ", " ").replace('\t', " ").replace(' ', "\n ");
+        let unfolded = value.replace("\r\n ", " ").replace('\t', " ");
+        prop_assert_eq!(upper(of_header(folded.as_bytes())), upper(of_header(unfolded.as_bytes())));
+    }
+
+    /// What the fast path takes is what the slow one finds: the value is made slow by
+    /// a second mailbox behind it, which changes nothing for the first.
+    #[test]
+    fn plain_is_what_both_parsers_find(name in plain_name(), local in plain_local(), domain in plain_domain()) {
+        let address = format!("{local}@{domain}");
+        prop_assume!(!address.contains("=?"));
+        let name = name.trim_end();
+        for value in [address.clone(), format!("<{address}>"), format!("{name} <{address}> "), format!("{name}<{address}>")] {
+            prop_assert_eq!(of_header(value.as_bytes()), [address.as_str()], "{}", value);
+            let slow = of_header(format!("{value}, z@z.example").as_bytes());
+            let first: Vec<&str> = slow.iter().map(String::as_str).filter(|found| *found != "z@z.example").collect();
+            prop_assert_eq!(first, [address.as_str()], "{}", value);
+        }
+    }
+}
