@@ -250,7 +250,7 @@ fn peel(word: &[u8], peeled: &mut Vec<u8>) {
         let local = word[..at]
             .iter()
             .copied()
-            .filter(|byte| !matches!(byte, b'"' | b'\\'));
+            .filter(|byte| !matches!(byte, b'"' | b'\\' | b'\r' | b'\n'));
         peeled.extend(local);
         let from = last_break(peeled);
         peeled.drain(..from);
