@@ -358,13 +358,16 @@ impl<O: Observer> Screen<O> {
                     message_id,
                     recipient,
                     identity = hit.identity.name(),
-                    address = %escaped(&hit.address),
-                    entry = %escaped(&hit.entry),
+                    address = text(&hit.address),
+                    entry = text(&hit.entry),
                     list = list.map_or("", |list| list.name()),
                     source,
                     action,
                     reason,
-                    unsoftened = verdict.unsoftened.filter(|&own| Some(own) != verdict.action).map(Action::name),
+                    unsoftened = verdict
+                        .unsoftened
+                        .filter(|&own| Some(own) != verdict.action)
+                        .map(Action::name),
                     proved = matches!(hit.cause, Cause::Unproved).then_some(false),
                     failure,
                     whitelist = cleared,

@@ -1,0 +1,241 @@
+//! Stored messages: their header fields as a mail server would hand them over, and mailboxes of them.
+//!
+//! Only the header block is read. Line ends may be CRLF or LF; a value keeps its folds as LF and
+//! white space, and loses one blank after the colon, as on the wire.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use crate::milter::HEADER_BYTES_MAX;
+
+/// Most bytes of a header block that are read; Postfix passes 102,400 on.
+const HEADERS_MAX_BYTES: usize = 16 << 20;
+
+/// One header field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Name, as written.
+    pub name: Vec<u8>,
+    /// Value, unfolded not.
+    pub value: Vec<u8>,
+}
+
+/// The header block of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers {
+    /// In the order of the message.
+    pub fields: Vec<Field>,
+    /// The sender in the `From ` line of an mbox, if there was one.
+    pub mbox_sender: Option<Vec<u8>>,
+}
+
+impl Headers {
+    /// Reads a header block up to the empty line, or to the first line that belongs to no header.
+    ///
+    /// # Errors
+    /// Of the reader.
+    pub fn read(mut input: impl BufRead) -> io::Result<Self> {
+        let mut headers = Self::default();
+        let mut line = Vec::new();
+        let mut total = 0;
+        let mut first = true;
+        loop {
+            line.clear();
+            let read = input.read_until(b'\n', &mut line)?;
+            total += read;
+            let text = trim_line_end(&line);
+            if read == 0 || text.is_empty() || total > HEADERS_MAX_BYTES {
+                break;
+            }
+            if first && let Some(rest) = text.strip_prefix(b"From ") {
+                let sender = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
+                headers.mbox_sender = Some(sender.to_vec());
+            } else if !headers.line(text) {
+                break;
+            }
+            first = false;
+        }
+        for field in &mut headers.fields {
+            field
+                .value
+                .truncate(HEADER_BYTES_MAX.saturating_sub(field.name.len()));
+        }
+        Ok(headers)
+    }
+
+    /// Takes one line; `false` if it is no header line, so that the body begins here.
+    fn line(&mut self, text: &[u8]) -> bool {
+        if matches!(text.first(), Some(b' ' | b'\t')) {
+            // A first line with a blank belongs to no header: mail servers take it for the body.
+            let Some(field) = self.fields.last_mut() else {
+                return false;
+            };
+            field.value.push(b'\n');
+            field.value.extend_from_slice(text);
+            return true;
+        }
+        let Some(colon) = text.iter().position(|&byte| byte == b':') else {
+            return false;
+        };
+        let (name, value) = text.split_at(colon);
+        let name = name.trim_ascii_end();
+        if name.is_empty() || name.iter().any(|byte| !byte.is_ascii_graphic()) {
+            return false;
+        }
+        let value = &value[1..];
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        self.fields.push(Field {
+            name: name.to_vec(),
+            value: value.to_vec(),
+        });
+        true
+    }
+
+    /// The first field of this name.
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        let field = self
+            .fields
+            .iter()
+            .find(|field| field.name.eq_ignore_ascii_case(name.as_bytes()))?;
+        Some(&field.value)
+    }
+
+    /// The envelope sender as the delivering mail server wrote it down: `Return-Path`, or the `From ` line.
+    pub fn envelope_sender(&self) -> Option<&[u8]> {
+        self.get("Return-Path")
+            .map(<[u8]>::trim_ascii)
+            .or(self.mbox_sender.as_deref())
+    }
+}
+
+fn trim_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Calls `each` for every message below `path`: the files of a folder (a maildir's `cur` and `new`,
+/// or any), or the messages of an mbox file. The name says where the message lies.
+///
+/// # Errors
+/// The first file that cannot be read.
+pub fn each_message(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Result<()> {
+    if !path.is_dir() {
+        return each_of_file(path, each);
+    }
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let mut entries: Vec<PathBuf> = fs::read_dir(&folder)?
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<io::Result<_>>()?;
+        entries.sort();
+        for entry in entries {
+            let kind = fs::symlink_metadata(&entry)?.file_type();
+            if kind.is_dir() {
+                folders.push(entry);
+            } else if kind.is_file() {
+                each_of_file(&entry, each)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// One message, or all messages of an mbox.
+fn each_of_file(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Result<()> {
+    let name = path.display().to_string();
+    let mut input = BufReader::new(File::open(path)?);
+    if !input.fill_buf()?.starts_with(b"From ") {
+        each(&name, &Headers::read(input)?);
+        return Ok(());
+    }
+    // In an mbox a message begins with "From " behind an empty line.
+    let mut number = 0_u64;
+    let mut line = Vec::new();
+    let mut block = Vec::new();
+    let (mut in_headers, mut after_empty) = (false, true);
+    loop {
+        line.clear();
+        let read = input
+            .by_ref()
+            .take(HEADERS_MAX_BYTES as u64)
+            .read_until(b'\n', &mut line)?;
+        let starts = after_empty && line.starts_with(b"From ");
+        if read == 0 || starts {
+            if number > 0 {
+                each(
+                    &format!("{name}:{number}"),
+                    &Headers::read(block.as_slice())?,
+                );
+            }
+            if read == 0 {
+                return Ok(());
+            }
+            number += 1;
+            block.clear();
+            in_headers = true;
+        }
+        after_empty = trim_line_end(&line).is_empty();
+        in_headers &= !after_empty;
+        if in_headers && block.len() < HEADERS_MAX_BYTES {
+            block.extend_from_slice(&line);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(text: &[u8]) -> Vec<(String, String)> {
+        let text_of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let headers = Headers::read(text).unwrap();
+        headers
+            .fields
+            .iter()
+            .map(|field| (text_of(&field.name), text_of(&field.value)))
+            .collect()
+    }
+
+    #[test]
+    fn headers_come_as_a_mail_server_sends_them() {
+        let text = b"From: a@b\r\nTo:\tx\r\n\ty\r\nSubject : s\r\nEmpty:\r\n\r\nFrom: c@d\r\n";
+        let expected = [
+            ("From", "a@b"),
+            ("To", "\tx\n\ty"),
+            ("Subject", "s"),
+            ("Empty", ""),
+        ];
+        assert_eq!(
+            fields(text),
+            expected.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
+    }
+
+    #[test]
+    fn the_body_begins_at_the_first_line_that_is_no_header() {
+        assert_eq!(fields(b"Subject: x\nno header\nFrom: a@b\n").len(), 1);
+        assert_eq!(fields(b" folded first\nFrom: a@b\n").len(), 0);
+        assert_eq!(fields(b"").len(), 0);
+    }
+
+    #[test]
+    fn an_mbox_is_taken_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mbox");
+        let text = "From a@b Mon Jan  1 00:00:00 2026\nFrom: x@y\n\nbody\nFrom here on\n\nFrom c@d Mon\nSubject: 2\n\n";
+        fs::write(&path, text).unwrap();
+        let mut seen = Vec::new();
+        each_message(&path, &mut |_, headers| {
+            seen.push((
+                headers.envelope_sender().map(<[u8]>::to_vec),
+                headers.fields.len(),
+            ));
+        })
+        .unwrap();
+        assert_eq!(
+            seen,
+            [(Some(b"a@b".to_vec()), 1), (Some(b"c@d".to_vec()), 1)]
+        );
+    }
+}

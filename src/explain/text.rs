@@ -1,0 +1,250 @@
+//! An explanation for a person at a terminal.
+
+use std::fmt::{self, Display, Formatter};
+use std::io::IsTerminal;
+
+use super::{Explanation, Lookup, Mail, Named};
+use crate::address::escaped;
+
+/// Whether output is coloured: on a terminal, unless `NO_COLOR` is set.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Paint(bool);
+
+impl Paint {
+    /// As fits standard output.
+    pub fn of_stdout() -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self(wanted && std::io::stdout().is_terminal())
+    }
+
+    /// A word in the colour of a verdict.
+    pub fn verdict(self, verdict: &str, width: usize) -> String {
+        let colour = match verdict {
+            "reject" | "discard" => "1;31",
+            "tempfail" | "quarantine" | "tag" => "1;33",
+            _ => "1;32",
+        };
+        self.with(colour, &format!("{verdict:<width$}"))
+    }
+
+    /// A heading.
+    pub fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    /// Something less important.
+    pub fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+
+    fn with(self, colour: &str, text: &str) -> String {
+        if self.0 {
+            format!("\x1b[{colour}m{text}\x1b[0m")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// An explanation with the message it is about.
+pub struct Report<'a> {
+    /// The message.
+    pub mail: &'a Mail,
+    /// What came of it.
+    pub explanation: &'a Explanation,
+    /// Colours.
+    pub paint: Paint,
+}
+
+impl Display for Report<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self {
+            mail,
+            explanation: of,
+            paint,
+        } = *self;
+        writeln!(
+            f,
+            "{}  {}",
+            paint.bold("verdict"),
+            paint.verdict(&of.verdict, 0)
+        )?;
+        writeln!(f, "{}   {}", paint.bold("reason"), reason(of))?;
+        for line in of.reply.iter().flat_map(|reply| reply.lines()) {
+            writeln!(f, "{}    {line}", paint.bold("reply"))?;
+        }
+        for change in &of.changes {
+            writeln!(f, "{}   {change}", paint.bold("change"))?;
+        }
+        for recipient in &of.recipients {
+            let why = if recipient.exempt {
+                " (no list affects this recipient)"
+            } else {
+                ""
+            };
+            writeln!(
+                f,
+                "{}     {}: {}{why}",
+                paint.bold("rcpt"),
+                recipient.recipient,
+                recipient.verdict
+            )?;
+        }
+        for named in &of.identities {
+            writeln!(f)?;
+            sender(f, named, paint)?;
+        }
+        if of.identities.is_empty() {
+            writeln!(
+                f,
+                "\nno sender was found: nothing is looked up, nothing can be listed"
+            )?;
+        }
+        if of.truncated {
+            writeln!(
+                f,
+                "\nthe message names more senders than are kept; it was judged by these"
+            )?;
+        }
+        if mail.mail_from.is_none() {
+            let hint = match mail.headers.envelope_sender() {
+                Some(written) => {
+                    format!("; its Return-Path says --mail-from '{}'", escaped(written))
+                }
+                None => String::new(),
+            };
+            writeln!(
+                f,
+                "\n{}",
+                paint.dim(&format!("explained without an envelope sender{hint}"))
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The reason in words.
+fn reason(of: &Explanation) -> String {
+    let list = of.list.as_deref().unwrap_or("?");
+    let wanted = of.unsoftened.as_deref().unwrap_or("reject");
+    match of.reason.as_str() {
+        "listed" => format!("a sender is on the list {list}"),
+        "unlisted" => "no sender is on a list".to_owned(),
+        "whitelisted" => format!("a sender is on the list {list}, and the whitelist clears it"),
+        "exempt-recipient" => {
+            format!("a sender is on the list {list}, but it affects none of the recipients")
+        }
+        "mixed-recipients" => {
+            format!(
+                "a sender is on the list {list} ({wanted}), but some recipients are exempt, and one answer is for all"
+            )
+        }
+        "mailing-list" => {
+            format!("a sender is on the list {list} ({wanted}), softened for mailing lists")
+        }
+        "weak-address" => {
+            format!("a sender on the list {list} ({wanted}) stands where no address belongs")
+        }
+        "dry-run" => {
+            format!("a sender is on the list {list} ({wanted}), which is on trial (dry_run)")
+        }
+        "log-only" => format!("a sender is on the list {list}, which only logs"),
+        "max-reject-share" => {
+            format!("a sender is on the list {list} ({wanted}), softened since too much is refused")
+        }
+        "undecided" => format!("the filter of list {list} cannot be read"),
+        "authenticated" => "the client has logged in".to_owned(),
+        "local" => "the mail was submitted on this machine".to_owned(),
+        "network" => "the client is in an exempt network".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
+    write!(f, "{}  {}", paint.bold(&named.identity), named.address)?;
+    match (&named.canonical, &named.fault) {
+        (Some(canonical), _) if *canonical != named.address => write!(f, "  = {canonical}")?,
+        (None, Some(fault)) => write!(f, "  {}", paint.dim(fault))?,
+        _ => {}
+    }
+    writeln!(
+        f,
+        "{}",
+        if named.weak {
+            "  (weak: stands where no address belongs)"
+        } else {
+            ""
+        }
+    )?;
+    let width = named
+        .lookups
+        .iter()
+        .map(|lookup| lookup.entry.chars().count())
+        .max()
+        .unwrap_or(0)
+        .min(50);
+    let list_width = named
+        .lookups
+        .iter()
+        .map(|lookup| lookup.list.len())
+        .max()
+        .unwrap_or(0);
+    for lookup in &named.lookups {
+        writeln!(
+            f,
+            "  {:<list_width$}  {:<10}  {:<width$}  {}",
+            lookup.list,
+            lookup.kind,
+            lookup.entry,
+            outcome(lookup, paint)
+        )?;
+    }
+    if named.lookups.is_empty() && named.canonical.is_some() {
+        writeln!(f, "  {}", paint.dim("no list checks this"))?;
+    }
+    match &named.whitelist_entry {
+        Some(entry) if named.unaligned => {
+            writeln!(
+                f,
+                "  whitelist has {entry}, but no trusted DKIM result vouches for the address: not cleared"
+            )
+        }
+        Some(entry) => writeln!(
+            f,
+            "  {} by {entry}: this address is cleared",
+            paint.verdict("whitelisted", 0)
+        ),
+        None => Ok(()),
+    }
+}
+
+fn outcome(lookup: &Lookup, paint: Paint) -> String {
+    let mut text = match lookup.outcome.as_str() {
+        "miss" => return paint.dim("not listed"),
+        "false-positive" => return "page says perhaps, records say no: not listed".to_owned(),
+        "unproved" => {
+            return format!(
+                "{} by its page; there are no records to prove it",
+                paint.with("1;31", "LISTED")
+            );
+        }
+        "failed" => {
+            return format!(
+                "cannot be read: {}",
+                lookup.failure.as_deref().unwrap_or("")
+            );
+        }
+        "expired" => "expired".to_owned(),
+        _ => paint.with("1;31", "LISTED"),
+    };
+    for (what, value) in [
+        ("source", &lookup.source),
+        ("added", &lookup.added),
+        ("until", &lookup.expires),
+    ] {
+        if let Some(value) = value {
+            text.push_str(&format!(", {what} {value}"));
+        }
+    }
+    text
+}
