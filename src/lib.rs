@@ -20,6 +20,8 @@ pub mod cli;
 pub mod compile;
 pub mod config;
 pub mod daemon;
+pub mod demo;
+pub mod explain;
 pub mod filter;
 pub mod list;
 pub mod milter;

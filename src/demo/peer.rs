@@ -1,0 +1,463 @@
+//! The mail server's side of the milter protocol, as far as Postfix plays it: for the demo and for tests.
+//!
+//! ```text
+//! O                     negotiation
+//! D C, C                client                       answered unless agreed otherwise
+//! D H                   macros of HELO, declined
+//! D M, M                MAIL                         answered unless agreed otherwise
+//! D R, R                RCPT                         answered
+//! D T                   macros of DATA, declined
+//! D L, L ...            headers                      answered unless agreed otherwise
+//! D N, N                end of headers               answered
+//! D E, E                end of message               edits, then answered
+//! A ... A Q             after every message; at the end
+//! ```
+//!
+//! What is sent between two awaited answers goes out in one write, as from Postfix's buffer.
+//! A wrong answer of the milter is an error here, not something to work round.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What Postfix offers: version 6, all actions, all steps.
+const VERSION: u32 = 6;
+const ACTIONS: u32 = 0x1ff;
+const STEPS: u32 = 0x001f_ffff;
+
+const NO_CONNECT: u32 = 0x1;
+const NO_MAIL: u32 = 0x4;
+const NO_RCPT: u32 = 0x8;
+const NO_HEADERS: u32 = 0x20;
+const NO_END_OF_HEADERS: u32 = 0x40;
+const QUIET_HEADERS: u32 = 0x80;
+const QUIET_CONNECT: u32 = 0x1000;
+const QUIET_MAIL: u32 = 0x4000;
+const QUIET_RCPT: u32 = 0x8000;
+const QUIET_END_OF_HEADERS: u32 = 0x4_0000;
+
+/// Longest packet that a milter may send; libmilter's limit.
+const PACKET_MAX_BYTES: usize = 1 << 16;
+/// A milter that says nothing for so long is broken.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The answer to a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Go on.
+    Continue,
+    /// Take the message.
+    Accept,
+    /// Refuse, in the mail server's words.
+    Reject,
+    /// Refuse for now, in the mail server's words.
+    Tempfail,
+    /// Take and drop.
+    Discard,
+    /// Refuse in these words: what the SMTP client is told, lines joined by CR LF.
+    Text(String),
+}
+
+impl Answer {
+    /// Whether the SMTP client is refused.
+    pub fn refuses(&self) -> bool {
+        match self {
+            Self::Reject | Self::Tempfail | Self::Text(_) => true,
+            Self::Continue | Self::Accept | Self::Discard => false,
+        }
+    }
+}
+
+/// A change to the message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A header added at the end, or inserted at an index.
+    Added(String, String),
+    /// The n-th header of a name changed; an empty value deletes it.
+    Changed(u32, String, String),
+    /// Put on hold, with a reason.
+    Quarantined(String),
+}
+
+/// A message to play.
+#[derive(Clone, Debug, Default)]
+pub struct Letter {
+    /// Argument of MAIL FROM, with its brackets.
+    pub mail_from: Vec<u8>,
+    /// Arguments of RCPT TO.
+    pub recipients: Vec<Vec<u8>>,
+    /// Names and values; folds as LF and white space.
+    pub headers: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Macros told at MAIL, such as `{auth_authen}`.
+    pub macros: Vec<(String, String)>,
+}
+
+impl Letter {
+    /// From strings: headers as `Name: value`.
+    pub fn new(mail_from: &str, recipients: &[&str], headers: &[&str]) -> Self {
+        let field = |header: &&str| {
+            let (name, value) = header.split_once(':').unwrap_or((header, ""));
+            (name.into(), value.strip_prefix(' ').unwrap_or(value).into())
+        };
+        Self {
+            mail_from: mail_from.into(),
+            recipients: recipients
+                .iter()
+                .map(|&recipient| recipient.into())
+                .collect(),
+            headers: headers.iter().map(field).collect(),
+            macros: Vec::new(),
+        }
+    }
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The answer for each recipient that was asked for.
+    pub recipients: Vec<Answer>,
+    /// The answer for the message; `None` if all recipients were refused.
+    pub message: Option<Answer>,
+    /// What was changed.
+    pub changes: Vec<Change>,
+    /// From MAIL to the last answer.
+    pub time: Duration,
+}
+
+trait Stream: Read + Write + Send {}
+impl<T: Read + Write + Send> Stream for T {}
+
+/// A connection to a milter.
+pub struct Peer {
+    stream: Box<dyn Stream>,
+    out: Vec<u8>,
+    steps: u32,
+    /// Actions that the milter asked for.
+    pub actions: u32,
+    messages: u32,
+}
+
+impl Peer {
+    /// Connects to a unix socket and negotiates.
+    ///
+    /// # Errors
+    /// Of the socket, or the milter does not keep to the protocol.
+    pub fn unix(path: &Path) -> io::Result<Self> {
+        let stream = UnixStream::connect(path)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Self::negotiate(Box::new(stream), VERSION, ACTIONS, STEPS)
+    }
+
+    /// The same over TCP.
+    ///
+    /// # Errors
+    /// Of the socket, or the milter does not keep to the protocol.
+    pub fn tcp(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Self::negotiate(Box::new(stream), VERSION, ACTIONS, STEPS)
+    }
+
+    fn negotiate(
+        stream: Box<dyn Stream>,
+        version: u32,
+        actions: u32,
+        steps: u32,
+    ) -> io::Result<Self> {
+        let mut peer = Self {
+            stream,
+            out: Vec::new(),
+            steps: 0,
+            actions: 0,
+            messages: 0,
+        };
+        let offer: Vec<u8> = [version, actions, steps]
+            .iter()
+            .flat_map(|n| n.to_be_bytes())
+            .collect();
+        peer.put(b'O', &offer);
+        let (letter, payload) = peer.packet()?;
+        let number = |at: usize| {
+            let bytes = payload
+                .get(at..at + 4)
+                .and_then(|bytes| bytes.try_into().ok());
+            bytes
+                .map(u32::from_be_bytes)
+                .ok_or_else(|| broken("a negotiation cut short"))
+        };
+        if letter != b'O' {
+            return Err(broken("no negotiation"));
+        }
+        (peer.actions, peer.steps) = (number(4)?, number(8)?);
+        if number(0)? > version || peer.actions & !actions != 0 || peer.steps & !steps != 0 {
+            return Err(broken("more than was offered"));
+        }
+        Ok(peer)
+    }
+
+    /// Tells of an SMTP client. Port 0 of 127.0.0.1 is what Postfix shows for mail of its own host.
+    ///
+    /// # Errors
+    /// Of the connection, or a wrong answer.
+    pub fn client(&mut self, address: IpAddr, port: u16) -> io::Result<Answer> {
+        self.macros(
+            b'C',
+            &[
+                ("j", "mx.test"),
+                ("{daemon_name}", "mx.test"),
+                ("v", "Postfix 3.7.11"),
+            ],
+        );
+        let mut answer = Answer::Continue;
+        if self.steps & NO_CONNECT == 0 {
+            let family = if address.is_ipv4() { b'4' } else { b'6' };
+            let mut payload = format!("[{address}]\0").into_bytes();
+            payload.push(family);
+            payload.extend_from_slice(&port.to_be_bytes());
+            payload.extend_from_slice(format!("{address}\0").as_bytes());
+            self.put(b'C', &payload);
+            if self.steps & QUIET_CONNECT == 0 {
+                answer = self.answer()?;
+            }
+        }
+        self.macros(b'H', &[]);
+        Ok(answer)
+    }
+
+    /// A client somewhere on the internet.
+    ///
+    /// # Errors
+    /// As [`client`](Self::client).
+    pub fn stranger(&mut self) -> io::Result<Answer> {
+        self.client(Ipv4Addr::new(192, 0, 2, 25).into(), 51_234)
+    }
+
+    /// Plays one message and forgets it.
+    ///
+    /// # Errors
+    /// Of the connection, or a wrong answer.
+    pub fn deliver(&mut self, letter: &Letter) -> io::Result<Outcome> {
+        let began = Instant::now();
+        self.messages += 1;
+        let queue_id = format!("4TEST{:04}", self.messages);
+        let mut outcome = Outcome {
+            recipients: Vec::new(),
+            message: None,
+            changes: Vec::new(),
+            time: Duration::ZERO,
+        };
+        outcome.message = self.play(letter, &queue_id, &mut outcome)?;
+        outcome.time = began.elapsed();
+        // Stays in the buffer until something else is sent, as with Postfix.
+        self.put(b'A', &[]);
+        Ok(outcome)
+    }
+
+    fn play(
+        &mut self,
+        letter: &Letter,
+        id: &str,
+        outcome: &mut Outcome,
+    ) -> io::Result<Option<Answer>> {
+        let told: Vec<(&str, &str)> = letter
+            .macros
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        self.macros(b'M', &told);
+        if self.steps & NO_MAIL == 0 {
+            self.put(
+                b'M',
+                &[letter.mail_from.as_slice(), b"\0SIZE=1000\0"].concat(),
+            );
+            if self.steps & QUIET_MAIL == 0 {
+                match self.answer()? {
+                    Answer::Continue => {}
+                    other => return Ok(Some(other)),
+                }
+            }
+        }
+        let mut accepted = letter.recipients.is_empty();
+        for recipient in &letter.recipients {
+            // The queue file opens with the first good recipient.
+            let macros: &[(&str, &str)] = if accepted { &[("i", id)] } else { &[] };
+            self.macros(b'R', macros);
+            if self.steps & NO_RCPT != 0 {
+                accepted = true;
+                continue;
+            }
+            self.put(b'R', &[recipient.as_slice(), b"\0"].concat());
+            let answer = if self.steps & QUIET_RCPT == 0 {
+                self.answer()?
+            } else {
+                Answer::Continue
+            };
+            outcome.recipients.push(answer.clone());
+            match answer {
+                Answer::Continue => accepted = true,
+                Answer::Accept | Answer::Discard => return Ok(Some(answer)),
+                Answer::Reject | Answer::Tempfail | Answer::Text(_) => {}
+            }
+        }
+        if !accepted {
+            return Ok(None);
+        }
+        self.macros(b'T', &[("i", id)]);
+        if self.steps & NO_HEADERS == 0 {
+            for (name, value) in &letter.headers {
+                self.macros(b'L', &[("i", id)]);
+                self.put(b'L', &[name.as_slice(), b"\0", value, b"\0"].concat());
+                if self.steps & QUIET_HEADERS == 0 {
+                    match self.answer()? {
+                        Answer::Continue => {}
+                        other => return Ok(Some(other)),
+                    }
+                }
+            }
+        }
+        self.macros(b'N', &[("i", id)]);
+        if self.steps & NO_END_OF_HEADERS == 0 {
+            self.put(b'N', &[]);
+            if self.steps & QUIET_END_OF_HEADERS == 0 {
+                match self.answer()? {
+                    Answer::Continue => {}
+                    other => return Ok(Some(other)),
+                }
+            }
+        }
+        self.macros(b'E', &[("i", id)]);
+        self.put(b'E', &[]);
+        loop {
+            let (letter, payload) = self.packet()?;
+            match change(letter, &payload) {
+                Some(change) => outcome.changes.push(change?),
+                None => return final_answer(letter, &payload).map(Some),
+            }
+        }
+    }
+
+    /// Ends the session.
+    ///
+    /// # Errors
+    /// Of the connection, or the milter still had something to say.
+    pub fn quit(mut self) -> io::Result<()> {
+        self.put(b'A', &[]);
+        self.put(b'Q', &[]);
+        self.flush()?;
+        let mut surplus = [0];
+        match self.stream.read(&mut surplus)? {
+            0 => Ok(()),
+            _ => Err(broken("an answer that nobody waited for")),
+        }
+    }
+
+    fn macros(&mut self, step: u8, macros: &[(&str, &str)]) {
+        let mut payload = vec![step];
+        for (name, value) in macros {
+            payload.extend_from_slice(format!("{name}\0{value}\0").as_bytes());
+        }
+        self.put(b'D', &payload);
+    }
+
+    fn put(&mut self, letter: u8, payload: &[u8]) {
+        let length = u32::try_from(payload.len() + 1).unwrap_or(u32::MAX);
+        self.out.extend_from_slice(&length.to_be_bytes());
+        self.out.push(letter);
+        self.out.extend_from_slice(payload);
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.out)?;
+        self.out.clear();
+        self.stream.flush()
+    }
+
+    fn answer(&mut self) -> io::Result<Answer> {
+        let (letter, payload) = self.packet()?;
+        final_answer(letter, &payload)
+    }
+
+    /// Sends what waits, and reads one packet.
+    fn packet(&mut self) -> io::Result<(u8, Vec<u8>)> {
+        self.flush()?;
+        let mut length = [0; 4];
+        self.stream.read_exact(&mut length)?;
+        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        if !(1..=PACKET_MAX_BYTES).contains(&length) {
+            return Err(broken("a packet of impossible length"));
+        }
+        let mut packet = vec![0; length];
+        self.stream.read_exact(&mut packet)?;
+        let payload = packet.split_off(1);
+        Ok((packet[0], payload))
+    }
+}
+
+fn broken(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("the milter broke the protocol: {what}"),
+    )
+}
+
+fn final_answer(letter: u8, payload: &[u8]) -> io::Result<Answer> {
+    if letter == b'y' {
+        let text = payload
+            .strip_suffix(b"\0")
+            .ok_or_else(|| broken("a reply without its NUL"))?;
+        let text =
+            String::from_utf8(text.to_vec()).map_err(|_| broken("a reply that is not ASCII"))?;
+        return Ok(Answer::Text(text.replace("%%", "%")));
+    }
+    if !payload.is_empty() {
+        return Err(broken("an answer with surplus bytes"));
+    }
+    match letter {
+        b'c' => Ok(Answer::Continue),
+        b'a' => Ok(Answer::Accept),
+        b'r' => Ok(Answer::Reject),
+        b't' => Ok(Answer::Tempfail),
+        b'd' => Ok(Answer::Discard),
+        _ => Err(broken(&format!("the letter {letter:#04x} as an answer"))),
+    }
+}
+
+/// A packet that changes the message, or `None` if it is another.
+fn change(letter: u8, payload: &[u8]) -> Option<io::Result<Change>> {
+    let strings = |bytes: &[u8]| -> io::Result<(String, String)> {
+        let bytes = bytes
+            .strip_suffix(b"\0")
+            .ok_or_else(|| broken("a change without its NUL"))?;
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        text.split_once('\0')
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .ok_or_else(|| broken("a header without a value"))
+    };
+    let numbered = |bytes: &[u8]| -> io::Result<(u32, String, String)> {
+        let (index, rest) = bytes
+            .split_first_chunk()
+            .ok_or_else(|| broken("a change without its index"))?;
+        let (name, value) = strings(rest)?;
+        Ok((u32::from_be_bytes(*index), name, value))
+    };
+    match letter {
+        b'h' => Some(strings(payload).map(|(name, value)| Change::Added(name, value))),
+        b'i' => Some(numbered(payload).map(|(_, name, value)| Change::Added(name, value))),
+        b'm' => {
+            Some(numbered(payload).map(|(index, name, value)| Change::Changed(index, name, value)))
+        }
+        b'q' => {
+            let reason = payload
+                .strip_suffix(b"\0")
+                .ok_or_else(|| broken("a reason without its NUL"));
+            Some(
+                reason.map(|reason| {
+                    Change::Quarantined(String::from_utf8_lossy(reason).into_owned())
+                }),
+            )
+        }
+        _ => None,
+    }
+}
