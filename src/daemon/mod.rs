@@ -54,7 +54,8 @@ pub trait Service: Send + Sync + 'static {
 
     /// Loads the files again; `false` if what runs is not what they say, and it is to be
     /// tried again at the next look. Called on a thread of its own, which may take its
-    /// time; never twice at once.
+    /// time; never twice at once. The first call comes at the start, for what may have
+    /// changed since the files were loaded.
     fn reload(&self, cause: Cause) -> bool;
 }
 

@@ -98,10 +98,10 @@ impl Drop for Watch {
 
 fn watch<S: Service>(service: &S, hints: &Sender<Message>, received: &Receiver<Message>) {
     let mut folders = Folders::new(hints.clone());
+    folders.watch(&Files::look(&service.watched()));
     let mut loaded = Files::look(&service.watched());
-    folders.watch(&loaded);
-    // Whatever changed between loading and now was not seen by anyone.
-    let mut retry = false;
+    // Files may have changed since they were loaded, before anybody looked.
+    let mut retry = !service.reload(Cause::Changed);
     loop {
         let cause = match received.recv_timeout(POLL) {
             Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
@@ -122,13 +122,14 @@ fn watch<S: Service>(service: &S, hints: &Sender<Message>, received: &Receiver<M
         tell(&[NotifyState::Reloading, monotonic_now()]);
         retry = !service.reload(cause);
         tell(&[NotifyState::Ready]);
-        // What it names now may be other files; they are seen as they were before the
-        // reload, so that a change during it is not missed.
+        // As the files were before the reload: a change during it is not missed. Nobody
+        // has looked at files that it names only now, so it is asked once more.
         loaded = found;
         let named = service.watched();
         if !loaded.are(&named) {
             loaded = Files::look(&named);
             folders.watch(&loaded);
+            retry = true;
         }
     }
 }

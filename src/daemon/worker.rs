@@ -232,3 +232,197 @@ async fn accept(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::Cause;
+    use crate::milter::{Client, Edit, Macros, Reply, ReplyText, Wanted};
+    use std::os::unix::net::UnixListener as StdUnixListener;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::task::JoinHandle;
+
+    /// Answers each recipient at length, and takes every message.
+    struct Verbose(ReplyText);
+
+    impl Handler for Verbose {
+        fn wanted(&self) -> Wanted {
+            Wanted::default()
+        }
+        fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
+        fn mail(&mut self, _: &[u8], _: &Macros) {}
+        fn rcpt(&mut self, _: &[u8], _: &Macros) -> Reply {
+            Reply::Text(self.0.clone())
+        }
+        fn header(&mut self, _: &[u8], _: &[u8]) {}
+        fn end_of_headers(&mut self, _: &Macros) -> Reply {
+            Reply::Accept
+        }
+        fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
+            Reply::Accept
+        }
+        fn abort(&mut self) {}
+    }
+
+    impl Service for Verbose {
+        type Handler = Self;
+        fn handler(&self) -> Self {
+            Self(self.0.clone())
+        }
+        fn watched(&self) -> Vec<PathBuf> {
+            Vec::new()
+        }
+        fn reload(&self, _: Cause) -> bool {
+            true
+        }
+    }
+
+    const OFFER: &[u8] = b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
+    const MAIL: &[u8] = b"\0\0\0\x05M<a>\0";
+    const RCPT: &[u8] = b"\0\0\0\x05R<c>\0";
+    const END_OF_HEADERS: &[u8] = b"\0\0\0\x01N";
+
+    /// A worker in the runtime of the test, whose time passes as soon as nothing else is
+    /// left to do.
+    struct Site {
+        worker: JoinHandle<io::Result<()>>,
+        stop: watch::Sender<bool>,
+        connections: Arc<Semaphore>,
+        folder: TempDir,
+    }
+
+    impl Site {
+        fn new(connections_max: usize) -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let listener = StdUnixListener::bind(folder.path().join("m")).expect("a socket");
+            listener.set_nonblocking(true).expect("a socket");
+            let (stop, stopped) = watch::channel(false);
+            let connections = Arc::new(Semaphore::new(connections_max));
+            let line = "x".repeat(400);
+            let lines = vec![line.as_str(); 32];
+            let text = ReplyText::new(550, "5.7.1", &lines).expect("a good text");
+            let shared = Shared {
+                service: Arc::new(Verbose(text)),
+                connections: Arc::clone(&connections),
+                stop: stopped,
+                drain: Duration::from_secs(20),
+            };
+            let worker = tokio::spawn(run(vec![Listener::Unix(listener)], shared));
+            Self {
+                worker,
+                stop,
+                connections,
+                folder,
+            }
+        }
+
+        async fn connect(&self) -> UnixStream {
+            UnixStream::connect(self.folder.path().join("m"))
+                .await
+                .expect("a connection")
+        }
+
+        /// A connection that has sent its offer, and read the answer.
+        async fn negotiated(&self) -> UnixStream {
+            let mut stream = self.connect().await;
+            stream.write_all(OFFER).await.expect("written");
+            let mut answer = [0; 17];
+            stream.read_exact(&mut answer).await.expect("an answer");
+            stream
+        }
+    }
+
+    /// Reads until the other side hangs up; after how many seconds that was.
+    async fn seconds_to_end(stream: &mut UnixStream) -> u64 {
+        let begun = Instant::now();
+        let mut rest = Vec::new();
+        let _ = stream.read_to_end(&mut rest).await;
+        begun.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_kind_of_waiting_has_its_limit() {
+        let site = Site::new(10);
+        let mut silent = site.connect().await;
+        assert!((29..=32).contains(&seconds_to_end(&mut silent).await));
+
+        let mut idle = site.negotiated().await;
+        assert!((7209..=7212).contains(&seconds_to_end(&mut idle).await));
+
+        // A byte now and then does not make it longer.
+        let mut slow = site.negotiated().await;
+        let begun = Instant::now();
+        for byte in &MAIL[..8] {
+            slow.write_all(&[*byte]).await.expect("written");
+            sleep(Duration::from_secs(5)).await;
+        }
+        seconds_to_end(&mut slow).await;
+        assert!((59..=62).contains(&begun.elapsed().as_secs()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_no_answers_is_not_read_from_and_then_cut() {
+        let site = Site::new(10);
+        let mut deaf = site.negotiated().await;
+        deaf.write_all(MAIL).await.expect("written");
+        let begun = Instant::now();
+        let mut written = 0;
+        // 13 KB of answer to each; nobody takes them.
+        while deaf.write_all(RCPT).await.is_ok() {
+            written += 1;
+        }
+        assert!((29..=34).contains(&begun.elapsed().as_secs()));
+        assert!(written < 200_000, "it is not read on without end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn above_the_limit_mail_servers_wait() {
+        let site = Site::new(2);
+        let first = site.negotiated().await;
+        let _second = site.negotiated().await;
+        let mut third = site.connect().await;
+        third.write_all(OFFER).await.expect("written");
+        sleep(Duration::from_secs(10)).await;
+        assert!(third.try_read(&mut [0; 1]).is_err(), "nothing to read yet");
+        drop(first);
+        let mut answer = [0; 17];
+        third.read_exact(&mut answer).await.expect("an answer");
+        assert_eq!(site.connections.available_permits(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn draining_ends_the_idle_and_lets_messages_finish() {
+        let site = Site::new(10);
+        let mut idle = site.negotiated().await;
+        let mut busy = site.negotiated().await;
+        let mut stuck = site.negotiated().await;
+        busy.write_all(MAIL).await.expect("written");
+        stuck.write_all(MAIL).await.expect("written");
+        // Once an answer is there, what came before it has been read.
+        stuck.write_all(RCPT).await.expect("written");
+        stuck.readable().await.expect("an answer");
+        busy.write_all(RCPT).await.expect("written");
+        busy.readable().await.expect("an answer");
+
+        site.stop.send_replace(true);
+        assert!(seconds_to_end(&mut idle).await <= 4);
+        let refused = UnixStream::connect(site.folder.path().join("m")).await;
+        assert!(refused.is_err());
+
+        sleep(Duration::from_secs(5)).await;
+        busy.write_all(END_OF_HEADERS).await.expect("still served");
+        let mut answers = Vec::new();
+        busy.read_to_end(&mut answers)
+            .await
+            .expect("closed in order");
+        assert!(answers.ends_with(b"\0\0\0\x01a"));
+
+        // This one never ends its message, and is cut at the end of the time.
+        let begun = Instant::now();
+        seconds_to_end(&mut stuck).await;
+        assert!(begun.elapsed().as_secs() <= 20);
+        assert!(site.worker.await.expect("no panic").is_ok());
+    }
+}

@@ -1,0 +1,224 @@
+//! The daemon with a service of ten lines: sockets, faults, files that change, the end.
+#![allow(missing_docs)]
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use blocklist_milter::daemon::{Cause, Daemon, Endpoint, Error, Options, Service};
+use blocklist_milter::milter::{Client, Edit, Handler, Macros, Reply, Wanted};
+
+/// Long enough for anything on a busy machine; nothing waits for it when all is well.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Accepts all, but fails at a certain recipient.
+struct Fragile;
+
+impl Handler for Fragile {
+    fn wanted(&self) -> Wanted {
+        Wanted::default()
+    }
+    fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
+    fn mail(&mut self, _: &[u8], _: &Macros) {}
+    fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
+        assert_ne!(argument, b"<fault@d.test>", "a fault, for the test");
+        Reply::Continue
+    }
+    fn header(&mut self, _: &[u8], _: &[u8]) {}
+    fn end_of_headers(&mut self, _: &Macros) -> Reply {
+        Reply::Accept
+    }
+    fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
+        Reply::Accept
+    }
+    fn abort(&mut self) {}
+}
+
+/// Watches files, and tells of each reload.
+struct Site {
+    files: Mutex<Vec<PathBuf>>,
+    reloads: Mutex<Sender<Cause>>,
+}
+
+impl Site {
+    fn new(files: Vec<PathBuf>) -> (Arc<Self>, Receiver<Cause>) {
+        let (reloads, told) = channel();
+        let site = Self {
+            files: Mutex::new(files),
+            reloads: Mutex::new(reloads),
+        };
+        (Arc::new(site), told)
+    }
+}
+
+impl Service for Site {
+    type Handler = Fragile;
+
+    fn handler(&self) -> Fragile {
+        Fragile
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        self.files.lock().expect("not poisoned").clone()
+    }
+
+    fn reload(&self, cause: Cause) -> bool {
+        // The test may be over.
+        let _ = self.reloads.lock().expect("not poisoned").send(cause);
+        true
+    }
+}
+
+fn start(site: &Arc<Site>, listen: &[&str]) -> Result<Daemon, Error> {
+    let listen = listen
+        .iter()
+        .map(|text| text.parse().expect("an endpoint"))
+        .collect();
+    Daemon::start(
+        &Options {
+            listen,
+            ..Options::default()
+        },
+        site,
+    )
+}
+
+fn packet(letter: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len() + 1).expect("a short packet");
+    [&length.to_be_bytes()[..], &[letter], payload].concat()
+}
+
+/// Negotiates on a new connection.
+fn greet(stream: &mut (impl Read + Write)) {
+    let offer = b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
+    stream.write_all(&packet(b'O', offer)).expect("written");
+    stream.read_exact(&mut [0; 17]).expect("an answer");
+}
+
+/// Plays one message to this recipient; the answers to it.
+fn message(stream: &mut (impl Read + Write), rcpt: &[u8]) -> std::io::Result<[u8; 10]> {
+    let mut packets = packet(b'M', b"<a@b.test>\0");
+    packets.extend(packet(b'R', rcpt));
+    packets.extend(packet(b'N', b""));
+    stream.write_all(&packets)?;
+    let mut answers = [0; 10];
+    stream.read_exact(&mut answers)?;
+    Ok(answers)
+}
+
+const TAKEN: [u8; 10] = *b"\0\0\0\x01c\0\0\0\x01a";
+
+#[test]
+fn several_sockets_at_once_and_none_left_behind() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("m.sock");
+    let unix = format!("unix:{}", path.display());
+    let (site, _told) = Site::new(Vec::new());
+    let listen = [unix.as_str(), "inet:0@127.0.0.1", "inet:127.0.0.1:0"];
+    let daemon = start(&site, &listen).expect("a daemon");
+
+    for endpoint in daemon.endpoints() {
+        let taken = match endpoint {
+            Endpoint::Unix(path) => {
+                let mut stream = UnixStream::connect(path).expect("a connection");
+                greet(&mut stream);
+                message(&mut stream, b"<c@d.test>\0")
+            }
+            Endpoint::Inet { host, port, .. } => {
+                let mut stream = TcpStream::connect((host.as_str(), *port)).expect("connected");
+                greet(&mut stream);
+                message(&mut stream, b"<c@d.test>\0")
+            }
+        };
+        assert_eq!(taken.expect("answers"), TAKEN, "{endpoint}");
+    }
+    assert!(matches!(start(&site, &[&unix]), Err(Error::InUse { .. })));
+    daemon.stop().expect("an end in order");
+    assert!(!path.exists());
+    assert!(matches!(start(&site, &[]), Err(Error::NoEndpoint)));
+}
+
+#[test]
+fn a_fault_ends_its_own_connection_alone() {
+    let (site, _told) = Site::new(Vec::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("m.sock");
+    let daemon = start(&site, &[&format!("unix:{}", path.display())]).expect("a daemon");
+    let mut other = UnixStream::connect(&path).expect("a connection");
+    greet(&mut other);
+    // Often enough that every worker has had one.
+    for _ in 0..20 {
+        let mut faulty = UnixStream::connect(&path).expect("a connection");
+        greet(&mut faulty);
+        assert!(message(&mut faulty, b"<fault@d.test>\0").is_err());
+    }
+    assert_eq!(
+        message(&mut other, b"<c@d.test>\0").expect("answers"),
+        TAKEN
+    );
+    drop(other);
+    daemon.stop().expect("an end in order");
+}
+
+/// Writes a file beside its place and renames it there, as a careful program does.
+fn replace(path: &Path, text: &str) {
+    let aside = path.with_extension("new");
+    fs::write(&aside, text).expect("written");
+    fs::rename(&aside, path).expect("renamed");
+}
+
+#[test]
+fn changed_files_are_loaded_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("list.blf");
+    replace(&file, "one");
+    let socket = folder.path().join("m.sock");
+    let (site, told) = Site::new(vec![file.clone()]);
+    let _daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
+    // The first look, at the start.
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    for round in 0..4 {
+        replace(&file, &"x".repeat(round + 10));
+        assert_eq!(
+            told.recv_timeout(PATIENCE),
+            Ok(Cause::Changed),
+            "round {round}"
+        );
+    }
+    // A file that was not there, in a folder that was not watched.
+    let other = tempfile::tempdir().expect("a folder");
+    let late = other.path().join("whitelist.txt");
+    site.files.lock().expect("not poisoned").push(late.clone());
+    replace(&file, "now it names another");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    replace(&late, "there");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    fs::remove_file(&late).expect("removed");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+}
+
+#[test]
+fn a_swapped_link_beside_the_files_is_noticed() {
+    // As Kubernetes mounts a ConfigMap: list -> ..data/list, ..data -> ..1
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    for (version, text) in [("..1", "one"), ("..2", "two")] {
+        fs::create_dir(at(version)).expect("a folder");
+        fs::write(at(version).join("list"), text).expect("written");
+    }
+    symlink("..1", at("..data")).expect("a link");
+    symlink("..data/list", at("list")).expect("a link");
+    let (site, told) = Site::new(vec![at("list")]);
+    let _daemon = start(&site, &[&format!("unix:{}", at("m").display())]).expect("a daemon");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+
+    symlink("..2", at("..data_tmp")).expect("a link");
+    fs::rename(at("..data_tmp"), at("..data")).expect("renamed");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+}
