@@ -14,10 +14,12 @@
 //! A character that would mean something to the reader of an address stands behind
 //! a backslash. No such domain exists; the text must only not be mistaken for another.
 
+use std::borrow::Cow;
 use std::net::Ipv6Addr;
 
 use idna::uts46::{AsciiDenyList, Hyphens, Uts46};
 
+use super::parse::push_visible;
 use super::unicode::{Fold, fold};
 
 /// What the reader of an address takes for something else than a letter; a `*` is
@@ -33,7 +35,10 @@ const WIDE_STOPS: [char; 3] = ['\u{3002}', '\u{FF0E}', '\u{FF61}'];
 /// Appends the one form of a domain, as [`super::parse::domain`] gives it, to `out`.
 pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    let content = trimmed(content);
+    let plain = without_joiners(content);
+    // Between ASCII letters no joiner may stand.
+    let content = if plain.is_ascii() { &plain } else { content };
+    let content = &content[..content.len() - final_stop(content)];
     if let Some(literal) = content
         .strip_prefix(b"[")
         .and_then(|rest| rest.strip_suffix(b"]"))
@@ -58,29 +63,21 @@ pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
         rest = &rest[label.len() + stop..];
     }
     // A mapped label may end in a stop of its own (U+2024 is one).
-    let end = start + trimmed(&out[start..]).len();
+    let end = out.len() - final_stop(&out[start..]);
     out.truncate(end);
 }
 
-/// Without the one final stop, and without what separates addresses.
-fn trimmed(mut content: &[u8]) -> &[u8] {
-    loop {
-        let before = content.len();
-        while let [rest @ .., b',' | b';' | b'>' | b')'] = content {
-            content = rest;
-        }
-        let stop = final_stop(content);
-        if stop > 0 && final_stop(&content[..content.len() - stop]) == 0 {
-            content = &content[..content.len() - stop];
-        }
-        if content.len() == before {
-            return content;
-        }
+/// How many bytes long the one stop is that the content ends with; 0 if there is none,
+/// or several, which leave an empty label.
+fn final_stop(content: &[u8]) -> usize {
+    let stop = stop_at_end(content);
+    match stop_at_end(&content[..content.len() - stop]) {
+        0 => stop,
+        _ => 0,
     }
 }
 
-/// How many bytes long the stop is that the content ends with.
-fn final_stop(content: &[u8]) -> usize {
+fn stop_at_end(content: &[u8]) -> usize {
     match content {
         [.., b'.'] => 1,
         [.., a, b, c] if is_wide_stop(&[*a, *b, *c]) => 3,
@@ -117,10 +114,7 @@ fn write_label(label: &[u8], out: &mut Vec<u8>) {
         return;
     }
     // Joiners are allowed in some scripts; where they are not, nobody sees them.
-    let mut plain = Vec::with_capacity(label.len());
-    for &byte in label {
-        super::parse::push_visible(&mut plain, 0, byte, false);
-    }
+    let plain = without_joiners(label);
     if let Some(mapped) = to_ascii(&plain) {
         out.extend_from_slice(mapped.as_bytes());
         return;
@@ -134,9 +128,20 @@ fn write_label(label: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+fn without_joiners(content: &[u8]) -> Cow<'_, [u8]> {
+    if content.is_ascii() {
+        return content.into();
+    }
+    let mut plain = Vec::with_capacity(content.len());
+    for &byte in content {
+        push_visible(&mut plain, 0, byte, false);
+    }
+    plain.into()
+}
+
 /// One label by UTS 46, if it is one. Longer labels than 1,000 code points are
 /// refused by the crate before they cost more than linear time.
-fn to_ascii(label: &[u8]) -> Option<std::borrow::Cow<'_, str>> {
+fn to_ascii(label: &[u8]) -> Option<Cow<'_, str>> {
     Uts46::new()
         .to_ascii(
             label,

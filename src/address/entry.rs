@@ -178,23 +178,25 @@ impl Entry {
     /// Reads a domain or a subtree; a bare one, without any `@`, must look like one.
     fn read_domain(&mut self, written: &[u8], bare: bool) -> Result<(), ParseError> {
         let star = parse::behind(written, b'*');
-        let below = parse::behind(star.unwrap_or(written), b'.');
-        self.kind = if below.is_some() {
-            Kind::Subtree
-        } else {
-            Kind::Domain
-        };
-        self.other.push(if below.is_some() { b'.' } else { b'@' });
-        canonical::domain_entry(below.unwrap_or(written), &mut self.other);
+        self.other.push(b'@');
+        canonical::domain_entry(star.unwrap_or(written), &mut self.other);
+        self.kind = Kind::Domain;
+        if self.other.get(1) == Some(&b'.') {
+            self.kind = Kind::Subtree;
+            self.other.remove(0);
+        }
         let domain = &self.other[1..];
-        if domain.is_empty() || domain == b"\\*" {
+        if domain.iter().all(|&byte| byte == b'.') {
             return Err(ParseError::Everything);
         }
-        if domain.contains(&b'*') {
-            return Err(ParseError::Wildcard);
+        if star.is_some() && self.kind == Kind::Domain || domain.contains(&b'*') {
+            return Err(match domain {
+                b"\\*" => ParseError::Everything,
+                _ => ParseError::Wildcard,
+            });
         }
         let is_literal = domain.starts_with(b"[");
-        let is_one_label = below.is_none() && !is_literal && !domain.contains(&b'.');
+        let is_one_label = self.kind == Kind::Domain && !is_literal && !domain.contains(&b'.');
         if parse::has_gap(written)
             || domain.iter().any(|&byte| matches!(byte, b'\\' | b'/'))
             || bare && is_one_label

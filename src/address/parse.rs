@@ -220,6 +220,12 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
                 end = lexer.begin;
                 break;
             }
+            Token::Plain(b',' | b';' | b')') => {
+                address.trailing = address.trailing.or(Some(lexer.begin));
+                address.tokens += 1;
+                address.is_route |= address.tokens == 1 && token == Token::Plain(b',');
+                continue;
+            }
             Token::Plain(b'@') => address.at = Some(lexer.begin),
             Token::Plain(b'[') => address.in_literal = true,
             Token::Plain(b']') => address.in_literal = false,
@@ -230,6 +236,7 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
     if address.tokens == 0 {
         return Err(ParseError::Empty);
     }
+    let end = address.trailing.unwrap_or(end);
     Ok(match address.at {
         Some(at) => Parts {
             local: &written[address.start..at],
@@ -254,6 +261,8 @@ struct Address {
     in_literal: bool,
     /// The last `@`.
     at: Option<usize>,
+    /// Where the commas and the like begin that nothing follows: they divide addresses.
+    trailing: Option<usize>,
 }
 
 impl Address {
@@ -265,17 +274,19 @@ impl Address {
             is_route: false,
             in_literal: false,
             at: None,
+            trailing: None,
         }
     }
 
     fn take(&mut self, token: Token) {
         const LINK: &[u8] = b"mailto";
         if let Token::Plain(byte) = token {
-            self.is_route |= self.tokens == 0 && matches!(byte, b'@' | b',');
+            self.is_route |= self.tokens == 0 && byte == b'@';
             let next = LINK.get(self.tokens) == Some(&byte.to_ascii_lowercase());
             self.link += usize::from(next && self.link == self.tokens);
         }
         self.tokens += 1;
+        self.trailing = None;
     }
 
     /// Does a colon here end a source route, or `mailto`?
@@ -360,13 +371,12 @@ pub(super) fn has_gap(raw: &[u8]) -> bool {
 
 /// Appends a byte. Bytes that were apart (a comment stood between them) may now
 /// spell an invisible code point; it goes as any other does, so that reading the
-/// result once more finds nothing to drop.
-pub(super) fn push_visible(out: &mut Vec<u8>, start: usize, byte: u8, joiners: bool) {
+/// result once more finds nothing to drop. In a domain, joiners stay and wide spaces go.
+pub(super) fn push_visible(out: &mut Vec<u8>, start: usize, byte: u8, in_domain: bool) {
     out.push(byte);
     if byte & 0xC0 == 0x80
         && let Some(c) = last_char(&out[start..])
-        && is_invisible(c)
-        && !(joiners && is_joiner(c))
+        && (is_invisible(c) && !(in_domain && is_joiner(c)) || in_domain && c.is_whitespace())
     {
         out.truncate(out.len() - c.len_utf8());
     }
