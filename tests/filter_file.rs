@@ -120,7 +120,7 @@ fn a_union_of_pages_holds_both() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
     fn nothing_inserted_is_ever_missed(
