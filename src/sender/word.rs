@@ -59,9 +59,25 @@ impl Word {
         self.piece(bytes, Piece::Atom, out);
     }
 
-    /// The decoded text of an encoded word.
+    /// The decoded text of an encoded word. Whatever it holds is text: in a local part it
+    /// is quoted where it has to be, and no domain is made of more than letters and dots.
     pub(super) fn encoded(&mut self, bytes: &[u8], out: &mut Out<'_>) {
-        self.piece(bytes, Piece::Encoded, out);
+        if !bytes.iter().copied().any(is_special) {
+            self.piece(bytes, Piece::Encoded, out);
+        } else if self.at.is_some() {
+            self.finish(out);
+        } else {
+            let mut quoted = Vec::with_capacity(bytes.len() + 2);
+            quoted.push(b'"');
+            for &byte in bytes {
+                if matches!(byte, b'"' | b'\\') {
+                    quoted.push(b'\\');
+                }
+                quoted.push(byte);
+            }
+            quoted.push(b'"');
+            self.piece(&quoted, Piece::Encoded, out);
+        }
     }
 
     /// A quoted string with its quotes.
@@ -190,7 +206,10 @@ fn readings(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     out.push(word);
     if is_odd(word) {
         peel(word, peeled);
-        if peeled.as_slice() != word && is_address(peeled) {
+        // Without its quotes a local part may read as something else altogether.
+        let at = memrchr(b'@', peeled).unwrap_or(0);
+        let plain = is_quoted(&peeled[..at]) || !peeled[..at].iter().copied().any(is_special);
+        if plain && peeled.as_slice() != word && is_address(peeled) {
             out.push(peeled);
         }
     }
@@ -204,6 +223,15 @@ fn is_address(word: &[u8]) -> bool {
                 .iter()
                 .any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
     })
+}
+
+/// Has a meaning in a header field unless it is quoted (RFC 5322 section 3.2.3).
+fn is_special(byte: u8) -> bool {
+    byte.is_ascii_whitespace()
+        || matches!(
+            byte,
+            b'"' | b'\\' | b'(' | b')' | b'<' | b'>' | b',' | b':' | b';' | b'@' | b'[' | b']'
+        )
 }
 
 fn in_domain(byte: u8) -> bool {
