@@ -1,5 +1,10 @@
 //! The canonical form of addresses: a table of cases, entries of lists, properties.
-#![allow(missing_docs)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    reason = "a wrong table or an unexpected error ends the test"
+)]
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

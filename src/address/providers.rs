@@ -221,7 +221,7 @@ const fn table() -> [u16; SLOTS] {
         let domains = ROWS[provider].domains;
         let mut number = 0;
         while number < domains.len() {
-            let mut at = slot(domains[number].as_bytes());
+            let mut at = slot(domains[number].as_bytes()).expect("four bytes or more");
             while table[at] != 0 {
                 at = (at + 1) % SLOTS;
             }
@@ -233,22 +233,21 @@ const fn table() -> [u16; SLOTS] {
     table
 }
 
-/// Where a domain is looked for first: its first and last bytes, and its length.
-const fn slot(domain: &[u8]) -> usize {
-    let length = domain.len();
-    let (mut first, mut last, mut at) = (0_u64, 0_u64, 0);
-    while at < 4 && at < length {
-        first = first << 8 | domain[at] as u64;
-        last = last << 8 | domain[length - 1 - at] as u64;
-        at += 1;
-    }
-    let mixed = (first << 32 | last) ^ length as u64;
-    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 52) as usize
+/// Where a domain is looked for first, by its first and last bytes and its length; no
+/// domain of the table is shorter than four bytes.
+#[inline]
+const fn slot(domain: &[u8]) -> Option<usize> {
+    let (Some(first), Some(last)) = (domain.first_chunk::<4>(), domain.last_chunk::<4>()) else {
+        return None;
+    };
+    let ends = (u32::from_le_bytes(*first) as u64) << 32 | u32::from_le_bytes(*last) as u64;
+    let mixed = (ends ^ domain.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    Some((mixed >> 52) as usize % SLOTS)
 }
 
 /// The provider of a domain in canonical form.
 fn provider(domain: &[u8]) -> Option<&'static Provider> {
-    let mut at = slot(domain);
+    let mut at = slot(domain)?;
     loop {
         let entry = usize::from(TABLE[at]);
         let provider = PROVIDERS.get(entry & 15)?;
