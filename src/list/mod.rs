@@ -11,6 +11,20 @@
 //!   open -> bytes -> guess -> Format -> Reader::read -> Row, Row, Row ...
 //! ```
 //!
+//! | format | listed | skipped |
+//! |---|---|---|
+//! | plain | `a@b` `a@` `@b` `b` `.b` `*.b` `*@b`, several between commas | `a@b OK`, `!a@b` |
+//! | hosts | names with a null or loopback address | hosts with a real one |
+//! | csv | the column by its heading or number, dates too | rows whose action is no refusal |
+//! | postfix-access, sendmail-access | REJECT, DISCARD, 5xx; a domain with all below it | OK, DUNNO, 4xx, `To:`, `Connect:` |
+//! | spamassassin | `blocklist_from` | `unblocklist_from`, `welcomelist_*` |
+//! | rspamd, amavis | a positive score or none | a negative score |
+//! | exim | keys of `lsearch` files | data `accept`, `!` keys |
+//! | json, jsonl | strings in arrays, known keys of objects | `"action": "allow"`, `"allowed": [...]` |
+//! | rpz | `CNAME .`, `*.`, `rpz-drop.` | `rpz-passthru.`, other records |
+//! | rbldnsd, dnsmasq, adblock | domains, with all below them where the format says so | `!`, `@@`, real addresses |
+//! | patterns | nothing: regular expressions cannot be looked up | OK, DUNNO |
+//!
 //! Everything is linear in the input and bounded: a line (for CSV a record, for
 //! JSON an object) of more than [`MAX_LINE`] bytes is rejected without being kept.
 

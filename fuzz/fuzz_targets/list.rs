@@ -1,0 +1,78 @@
+//! Any bytes as a list of any format: never a panic, each line counted once, and the
+//! same rows however the bytes are split.
+//!
+//! The first byte chooses the format, the second the split, the rest is the list.
+//! `cargo +nightly fuzz run list`
+#![no_main]
+
+use blocklist_milter::address::{Entry, Rules};
+use blocklist_milter::compile::guard::Guard;
+use blocklist_milter::list::{Format, Reader, Row, guess, lines};
+use libfuzzer_sys::fuzz_target;
+
+const FORMATS: [&str; 17] = [
+    "plain",
+    "hosts",
+    "csv",
+    "csv:2",
+    "postfix-access",
+    "sendmail-access",
+    "spamassassin",
+    "rspamd",
+    "amavis",
+    "exim",
+    "json",
+    "jsonl",
+    "rpz",
+    "rbldnsd",
+    "dnsmasq",
+    "adblock",
+    "patterns",
+];
+
+/// A row without its lifetime.
+type Seen = (u64, Vec<u8>, String);
+
+fn rows(list: &[u8], format: Format, split: usize) -> Vec<Seen> {
+    let mut reader = Reader::new(format);
+    let mut seen = Vec::new();
+    let mut sink = |line, row: Row<'_>| {
+        seen.push(match row {
+            Row::Item(item) => (
+                line,
+                item.text.to_vec(),
+                format!("{:?}{:?}", item.added, item.expires),
+            ),
+            Row::Skipped(skip) => (line, Vec::new(), skip.to_string()),
+            Row::Rejected { reason, text } => (line, text.to_vec(), reason.to_string()),
+        });
+    };
+    let split = split.min(list.len());
+    let done = if split < list.len() {
+        reader.read(&list[..split], false, &mut sink)
+    } else {
+        0
+    };
+    let rest = reader.read(&list[done..], true, &mut sink);
+    assert_eq!(done + rest, list.len());
+    assert!(reader.lines() == lines(list).count() as u64, "lines");
+    seen
+}
+
+fuzz_target!(|input: &[u8]| {
+    let [format, split, list @ ..] = input else {
+        return;
+    };
+    let format = match usize::from(*format) {
+        known if known < FORMATS.len() => FORMATS[known].parse().expect("a known name"),
+        _ => guess(list, "list"),
+    };
+    let whole = rows(list, format, usize::MAX);
+    assert_eq!(rows(list, format, usize::from(*split)), whole);
+    let guard = Guard::new(["own.example"]);
+    for (_, text, _) in &whole {
+        if let Ok(entry) = Entry::parse(text, Rules::default()) {
+            let _ = guard.check(entry.kind(), entry.as_bytes());
+        }
+    }
+});
