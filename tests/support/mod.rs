@@ -12,6 +12,7 @@
 
 pub(crate) mod mta;
 pub(crate) mod postfix;
+pub(crate) mod rig;
 pub(crate) mod scenarios;
 pub(crate) mod sendmail;
 pub(crate) mod site;

@@ -1,0 +1,305 @@
+//! Filters, whitelist and configuration change while mail is served; whatever is doubtful stays out.
+
+mod support;
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::sync::Arc;
+
+use blocklist_milter::compile::{self, Plan, Progress, Seed};
+use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer};
+use blocklist_milter::snapshot::Reloaded;
+use support::rig::{Rig, verdict};
+use support::until;
+
+const CONFIG: &str =
+    "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[whitelist]\nfiles = ['white.txt']\n";
+
+fn rig() -> Rig {
+    Rig::new(
+        &[
+            ("spam.list", "first@bad.example\n"),
+            ("white.txt", "# nobody\n"),
+        ],
+        CONFIG,
+    )
+}
+
+fn letter(mail_from: &str) -> Letter {
+    Letter::new(mail_from, &["<bob@our.example>"], &["From: a@ok.example"])
+}
+
+/// Waits until this sender gets this verdict, without anybody asking for a reload.
+fn becomes(rig: &Rig, sender: &str, expected: &str) {
+    until(&format!("{sender} gets {expected}"), || {
+        (verdict(&rig.deliver(&letter(sender))) == expected).then_some(())
+    });
+}
+
+/// A reload that is refused: says why, and the first list is still in force.
+fn is_refused(rig: &Rig, why: &str) {
+    match rig.live.reload() {
+        Reloaded::Kept(doubt) => assert!(doubt.contains(why), "{doubt} lacks {why}"),
+        other => panic!("{other:?}, although {why}"),
+    }
+    assert_eq!(
+        verdict(&rig.deliver(&letter("<first@bad.example>"))),
+        "reject"
+    );
+    assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
+}
+
+#[test]
+fn a_new_filter_is_in_force_without_a_restart_and_without_a_new_connection() {
+    let rig = rig();
+    let mut peer = rig.peer();
+    let second = letter("<second@bad.example>");
+    assert_eq!(verdict(&peer.deliver(&second).unwrap()), "accept");
+    rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
+    until("the new filter", || {
+        (verdict(&peer.deliver(&second).unwrap()) == "reject").then_some(())
+    });
+    rig.write("spam.list", "second@bad.example\n");
+    becomes(&rig, "<first@bad.example>", "accept");
+    assert_eq!(verdict(&peer.deliver(&second).unwrap()), "reject");
+    peer.quit().unwrap();
+}
+
+#[test]
+fn whitelist_and_configuration_too() {
+    let rig = rig();
+    rig.write("white.txt", "first@bad.example\n");
+    becomes(&rig, "<first@bad.example>", "accept");
+    rig.write("white.txt", "");
+    becomes(&rig, "<first@bad.example>", "reject");
+    rig.write(
+        "c.toml",
+        &CONFIG.replace("filter =", "action = 'tempfail'\nfilter ="),
+    );
+    becomes(&rig, "<first@bad.example>", "tempfail");
+}
+
+#[test]
+fn a_snapshot_is_kept_as_long_as_somebody_uses_it() {
+    let rig = rig();
+    let before = rig.live.snapshot();
+    rig.write("spam.list", "second@bad.example\n");
+    becomes(&rig, "<second@bad.example>", "reject");
+    assert_eq!(before.policy.lists()[0].filter.entries(), 1);
+    assert!(!Arc::ptr_eq(&before, &rig.live.snapshot()));
+}
+
+#[test]
+fn an_unchanged_filter_is_shared_not_read_again() {
+    let rig = rig();
+    let before = rig.live.snapshot();
+    rig.write("white.txt", "x@y.example\n");
+    becomes_different(&rig, &before);
+    let after = rig.live.snapshot();
+    assert!(Arc::ptr_eq(
+        &before.policy.lists()[0].filter,
+        &after.policy.lists()[0].filter
+    ));
+    assert_eq!(rig.live.reload(), Reloaded::Same);
+}
+
+fn becomes_different(rig: &Rig, before: &Arc<blocklist_milter::snapshot::Snapshot>) {
+    until("another snapshot", || {
+        (!Arc::ptr_eq(before, &rig.live.snapshot())).then_some(())
+    });
+}
+
+#[test]
+fn a_faulty_configuration_stays_out() {
+    let rig = rig();
+    rig.write("c.toml", "[[list]]\nname = 'spam'\nfiltr = 'spam.blf'\n");
+    is_refused(&rig, "did you mean filter?");
+    rig.write("c.toml", CONFIG);
+    until("the reload", || {
+        (rig.live.reload() == Reloaded::Same).then_some(())
+    });
+}
+
+#[test]
+fn a_whitelist_that_is_not_understood_stays_out() {
+    let rig = rig();
+    rig.write("white.txt", "good@ok.example\n/^regex.*$/\n");
+    is_refused(&rig, "white.txt:2: ");
+    fs::remove_file(rig.path("white.txt")).unwrap();
+    is_refused(&rig, "white.txt");
+}
+
+#[test]
+fn damaged_and_cut_filters_stay_out() {
+    let rig = rig();
+    let path = rig.path("spam.blf");
+    let good = fs::read(&path).unwrap();
+    // Aside and renamed, as everybody should; the file in force is still open.
+    let replace = |bytes: &[u8]| {
+        fs::write(rig.path("aside"), bytes).unwrap();
+        fs::rename(rig.path("aside"), &path).unwrap();
+    };
+    let mut damaged = good.clone();
+    damaged[4096 + 100] ^= 1;
+    replace(&damaged);
+    is_refused(&rig, "spam.blf");
+    replace(&good[..good.len() - 1]);
+    is_refused(&rig, "spam.blf");
+    replace(b"");
+    is_refused(&rig, "spam.blf");
+    replace(b"From: me\n\nnot a filter\n");
+    is_refused(&rig, "spam.blf");
+    fs::remove_file(&path).unwrap();
+    is_refused(&rig, "spam.blf");
+    assert!(
+        rig.live
+            .counters
+            .reloads_refused
+            .load(std::sync::atomic::Ordering::Relaxed)
+            >= 5
+    );
+    replace(&good);
+    until("the good one", || {
+        (!matches!(rig.live.reload(), Reloaded::Kept(_))).then_some(())
+    });
+}
+
+#[test]
+fn an_older_generation_stays_out() {
+    let rig = rig();
+    let old = fs::read(rig.path("spam.blf")).unwrap();
+    rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
+    becomes(&rig, "<second@bad.example>", "reject");
+    fs::write(rig.path("aside"), old).unwrap();
+    fs::rename(rig.path("aside"), rig.path("spam.blf")).unwrap();
+    is_refused(&rig, "generation 1 is older than generation 2");
+    assert_eq!(
+        verdict(&rig.deliver(&letter("<second@bad.example>"))),
+        "reject"
+    );
+}
+
+#[test]
+fn a_filter_that_says_yes_to_everybody_stays_out() {
+    let rig = rig();
+    let spec = Filter::open(&rig.path("spam.blf"), Load::Memory)
+        .unwrap()
+        .spec()
+        .clone();
+    let spec = Spec {
+        generation: 9,
+        records: false,
+        ..spec
+    };
+    // Well formed, every sum right, and every bit set.
+    let mut writer = Writer::create(&rig.path("full.blf"), spec, 1).unwrap();
+    let mut page = EncodedPage::new();
+    page.set_bits(&[0xff; 4096]);
+    writer.append(&[page]).unwrap();
+    match writer.finish() {
+        Ok(_) => {
+            fs::rename(rig.path("full.blf"), rig.path("spam.blf")).unwrap();
+            is_refused(&rig, "spam.blf");
+        }
+        // As good: it cannot even be made.
+        Err(refused) => assert!(refused.to_string().contains("full.blf"), "{refused}"),
+    }
+}
+
+#[test]
+fn a_filter_that_hits_an_address_that_must_not_be_listed_stays_out() {
+    let must_miss = format!("{CONFIG}[safety]\nmust_miss = ['boss@our.example']\n");
+    let rig = Rig::new(
+        &[("spam.list", "first@bad.example\n"), ("white.txt", "")],
+        &must_miss,
+    );
+    rig.write("spam.list", "first@bad.example\n@our.example\n");
+    is_refused(&rig, "hits boss@our.example, which is among must_miss");
+    rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
+    becomes(&rig, "<second@bad.example>", "reject");
+}
+
+#[test]
+fn settings_that_take_a_restart_are_named() {
+    let rig = rig();
+    let before = rig.live.snapshot();
+    let mut config = before.config.clone();
+    config.workers = 7;
+    config.socket_mode = 0o600;
+    assert_eq!(
+        config.needs_restart(&before.config),
+        ["socket_mode", "workers"]
+    );
+    assert!(before.config.needs_restart(&before.config).is_empty());
+}
+
+/// A page that goes bad on disk is neither hit nor miss: the sender is told to come again.
+#[test]
+fn a_page_that_cannot_be_read_decides_nothing() {
+    let rig = Rig::new(
+        &[("spam.list", "first@bad.example\n"), ("white.txt", "")],
+        &CONFIG.replace("filter =", "load = 'disk'\nfilter ="),
+    );
+    assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .open(rig.path("spam.blf"))
+        .unwrap();
+    file.seek(SeekFrom::Start(4096)).unwrap();
+    file.write_all(&[0xff; 64]).unwrap();
+    for sender in ["<a@ok.example>", "<first@bad.example>"] {
+        assert_eq!(
+            verdict(&rig.deliver(&letter(sender))),
+            "tempfail",
+            "{sender}"
+        );
+    }
+    assert_eq!(
+        verdict(&rig.deliver(&letter("<>"))),
+        "tempfail",
+        "From is looked up as well"
+    );
+    let outcome = rig.deliver(&Letter::new("<>", &["<bob@our.example>"], &[]));
+    assert_eq!(verdict(&outcome), "accept");
+    assert!(
+        rig.live
+            .counters
+            .failures
+            .load(std::sync::atomic::Ordering::Relaxed)
+            >= 3
+    );
+}
+
+#[test]
+fn nobody_misses_a_verdict_while_filters_change() {
+    let rig = rig();
+    std::thread::scope(|scope| {
+        let served = scope.spawn(|| {
+            let mut peer = rig.peer();
+            for _ in 0..400 {
+                assert_eq!(
+                    verdict(&peer.deliver(&letter("<first@bad.example>")).unwrap()),
+                    "reject"
+                );
+                assert_eq!(
+                    verdict(&peer.deliver(&letter("<a@ok.example>")).unwrap()),
+                    "accept"
+                );
+            }
+            peer.quit().unwrap();
+        });
+        for round in 0..10 {
+            let list = rig.path("spam.list");
+            fs::write(&list, format!("first@bad.example\nx{round}@bad.example\n")).unwrap();
+            let plan = Plan {
+                threads: 1,
+                seed: Seed::Keep,
+                ..Plan::new(rig.path("spam.blf"), vec![list])
+            };
+            compile::build(&plan, &Progress::new()).unwrap();
+            assert!(!matches!(rig.live.reload(), Reloaded::Kept(_)));
+        }
+        served.join().unwrap();
+    });
+}

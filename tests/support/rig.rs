@@ -1,0 +1,129 @@
+//! The daemon inside the test's own process, with lists compiled by the library, and a mail server's side.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_milter::config::Config;
+use blocklist_milter::daemon::Daemon;
+use blocklist_milter::demo::peer::{Answer, Change, Letter, Outcome, Peer};
+use blocklist_milter::serve::{self, Blocklists};
+use blocklist_milter::snapshot::{Live, Snapshot};
+use tempfile::TempDir;
+
+pub(crate) struct Rig {
+    pub(crate) live: Arc<Live>,
+    _daemon: Daemon,
+    folder: TempDir,
+}
+
+impl Rig {
+    /// Serves with these files and this configuration; `*.list` files are compiled to `*.blf`.
+    /// The configuration needs no `listen`.
+    pub(crate) fn new(files: &[(&str, &str)], config: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in files {
+            write(folder.path(), name, text);
+        }
+        write(folder.path(), "c.toml", &with_socket(folder.path(), config));
+        let path = folder.path().join("c.toml");
+        let config = Config::load(&path).unwrap_or_else(|error| panic!("{error}"));
+        let options = serve::options(&config);
+        let snapshot = Snapshot::build(config, None).unwrap_or_else(|error| panic!("{error}"));
+        let live = Arc::new(Live::new(snapshot, Some(path)));
+        let daemon = Daemon::start(&options, &Arc::new(Blocklists(Arc::clone(&live))));
+        let daemon = daemon.unwrap_or_else(|error| panic!("{error}"));
+        Self {
+            live,
+            _daemon: daemon,
+            folder,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file as `new` does; the daemon notices by itself.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        let text = if name == "c.toml" {
+            with_socket(self.folder.path(), text)
+        } else {
+            text.to_owned()
+        };
+        write(self.folder.path(), name, &text);
+    }
+
+    /// A connection, with a client somewhere on the internet.
+    pub(crate) fn peer(&self) -> Peer {
+        let mut peer = Peer::unix(&self.path("m.sock")).expect("the daemon listens");
+        peer.stranger().expect("the daemon answers");
+        peer
+    }
+
+    /// What becomes of one message, over a connection of its own.
+    pub(crate) fn deliver(&self, letter: &Letter) -> Outcome {
+        let mut peer = self.peer();
+        let outcome = peer.deliver(letter).expect("the daemon answers");
+        peer.quit().expect("nothing is left over");
+        outcome
+    }
+}
+
+fn with_socket(folder: &Path, config: &str) -> String {
+    format!(
+        "listen = [\"unix:{}\"]\nworkers = 2\n{config}",
+        folder.join("m.sock").display()
+    )
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    let path = folder.join(name);
+    let aside = folder.join(format!("{name}.new"));
+    fs::write(&aside, text).expect("the folder can be written");
+    fs::rename(&aside, &path).expect("the folder can be written");
+    if path
+        .extension()
+        .is_some_and(|extension| extension == "list")
+    {
+        compile(&path);
+    }
+}
+
+/// Compiles `x.list` to `x.blf`.
+pub(crate) fn compile(list: &Path) {
+    let plan = Plan {
+        threads: 1,
+        ..Plan::new(list.with_extension("blf"), vec![list.to_owned()])
+    };
+    compile::build(&plan, &Progress::new()).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// An outcome in a few words: `accept`, `reject`, `tempfail`, `discard`, `tag`, `quarantine`; for several
+/// recipients who differ, each one's.
+pub(crate) fn verdict(outcome: &Outcome) -> String {
+    let word = |answer: &Answer| match answer {
+        Answer::Text(text) if text.starts_with('4') => "tempfail",
+        Answer::Text(_) | Answer::Reject => "reject",
+        Answer::Tempfail => "tempfail",
+        Answer::Discard => "discard",
+        Answer::Continue | Answer::Accept => "accept",
+    };
+    let mut words: Vec<&str> = outcome
+        .recipients
+        .iter()
+        .filter(|answer| answer.refuses())
+        .map(word)
+        .collect();
+    if let Some(message) = &outcome.message {
+        let changed = outcome.changes.iter().find_map(|change| match change {
+            Change::Added(..) => Some("tag"),
+            Change::Quarantined(_) => Some("quarantine"),
+            Change::Changed(..) => None,
+        });
+        words.push(changed.unwrap_or_else(|| word(message)));
+    }
+    words.dedup();
+    words.join(" ")
+}
