@@ -260,6 +260,8 @@ impl Anatomy {
             rest = &rest[character.len_utf8()..];
             match character {
                 '"' if depth == 0 => {
+                    // In brackets only a local part is quoted.
+                    unmatched |= quoted && angle && !rest.starts_with('@');
                     quoted = !quoted;
                     open.push('\u{1}');
                 }

@@ -164,8 +164,13 @@ impl Scanner {
             return true;
         }
         let before = out.pushed();
+        let routed = inside;
         let inside = without_route(inside);
         self.words(inside, out);
+        if out.pushed() == before && routed.len() > inside.len() {
+            // `<@x a@b:y>` is no route.
+            self.words(routed, out);
+        }
         if out.pushed() == before && may_encode(inside) {
             // An encoded word that holds the `@` as well.
             let mut text = std::mem::take(&mut self.text);
@@ -318,6 +323,7 @@ mod tests {
             ("<>", ""),
             ("word", ""),
             ("<@r,@s:a@b>", "a@b"),
+            ("<@r a@b:x>", "a@b"),
             ("<mailto:a@b>", "a@b"),
             ("<<a@b>>", "a@b"),
             ("a (x) @ (y) b . c", "a@b.c a@b"),
