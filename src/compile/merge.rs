@@ -140,7 +140,8 @@ fn same_pages(paths: &[PathBuf], filters: &[Filter]) -> Result<(), Error> {
 }
 
 /// The union of pages of one shape. Nobody can say how many keys they hold; the fill tells
-/// about how many.
+/// about how many. Fuller pages answer wrongly more often: where that is more often than
+/// the filters' rate, the union declares the rate it has, and `info` and the report show it.
 fn unite_pages(
     aside: Aside,
     spec: Spec,
@@ -148,14 +149,19 @@ fn unite_pages(
     progress: &Progress,
 ) -> Result<Header, Error> {
     let shape = filters[0].shape();
-    let mut entries = 0.0;
+    let (mut entries, mut rates) = (0.0, 0.0);
     progress.begin(Phase::Counting, shape.pages);
     for number in 0..shape.pages {
         progress.go_on()?;
-        entries +=
-            sizing::entries_of_fill(count_set(&union_of_page(filters, number)?), shape.probes);
+        let set = count_set(&union_of_page(filters, number)?);
+        entries += sizing::entries_of_fill(set, shape.probes);
+        rates += sizing::rate_of_fill(set, shape.probes);
         progress.add(1);
     }
+    let spec = Spec {
+        fpr: spec.fpr.max(rates / shape.pages as f64),
+        ..spec
+    };
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -184,4 +190,68 @@ pub(crate) fn union_of_page(
         unite(&mut union, &filter.page(number)?);
     }
     Ok(union)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::{encode_keys, page};
+    use twox_hash::XxHash3_64;
+
+    /// Two full lists make pages three quarters full: far above their rate, and still
+    /// a filter that holds both and says what it is.
+    #[test]
+    fn a_union_without_records_declares_the_rate_it_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let shape = sizing::shape(3_000, 1e-4);
+        let keys = |list: u64| {
+            let key = |i: u64| XxHash3_64::oneshot_with_seed(list, &i.to_le_bytes());
+            let mut keys: Vec<_> = (0..3_000).map(key).collect();
+            keys.sort_unstable();
+            keys
+        };
+        let filters = [1, 2].map(|list| {
+            let path = folder.path().join(format!("{list}.blf"));
+            let aside = Aside::claim(&path).unwrap();
+            let mut writer = Writer::begin(aside, spec(), 3_000, shape).unwrap();
+            let mut encoded = EncodedPage::new();
+            for number in 0..shape.pages {
+                let here = |key: &u64| page::page_of(*key, shape.pages) == number;
+                let here: Vec<_> = keys(list).into_iter().filter(here).collect();
+                encode_keys(shape, &here, &mut encoded);
+                writer.append(std::slice::from_ref(&encoded)).unwrap();
+            }
+            writer.finish().unwrap();
+            Filter::open(&path, Load::Disk).unwrap()
+        });
+        let path = folder.path().join("union.blf");
+        let aside = Aside::claim(&path).unwrap();
+        let header = unite_pages(aside, spec(), &filters, &Progress::new()).unwrap();
+        assert!(header.estimated);
+        assert!(header.entries.abs_diff(6_000) < 300, "{}", header.entries);
+        assert!(
+            header.spec.fpr > 1e-3 && header.spec.fpr < 0.5,
+            "{:e}",
+            header.spec.fpr
+        );
+        let union = Filter::open(&path, Load::Memory).unwrap();
+        for key in [keys(1), keys(2)].concat() {
+            assert!(union.may_hold(key).unwrap());
+        }
+    }
+
+    fn spec() -> Spec {
+        Spec {
+            name: "union".to_owned(),
+            generation: 1,
+            built: 0,
+            seed: 0,
+            rules_version: 1,
+            rules: 0,
+            kinds: 1,
+            fpr: 1e-4,
+            records: false,
+            sources: Vec::new(),
+        }
+    }
 }
