@@ -48,7 +48,7 @@ impl Headers {
             if read == 0 || text.is_empty() || total > HEADERS_MAX_BYTES {
                 break;
             }
-            if first && let Some(rest) = text.strip_prefix(b"From ") {
+            if first && let Some(rest) = mbox_from(text) {
                 let sender = rest.split(|&byte| byte == b' ').next().unwrap_or_default();
                 headers.mbox_sender = Some(sender.to_vec());
             } else if !headers.line(text) {
@@ -109,6 +109,12 @@ impl Headers {
     }
 }
 
+/// What follows in the line that begins a message of an mbox; `From :` is a header.
+fn mbox_from(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_prefix(b"From ")?;
+    (!rest.trim_ascii_start().starts_with(b":")).then_some(rest)
+}
+
 fn trim_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -145,7 +151,7 @@ pub fn each_message(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Re
 fn each_of_file(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Result<()> {
     let name = path.display().to_string();
     let mut input = BufReader::new(File::open(path)?);
-    if !input.fill_buf()?.starts_with(b"From ") {
+    if mbox_from(input.fill_buf()?).is_none() {
         each(&name, &Headers::read(input)?);
         return Ok(());
     }
@@ -160,7 +166,7 @@ fn each_of_file(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Result
             .by_ref()
             .take(HEADERS_MAX_BYTES as u64)
             .read_until(b'\n', &mut line)?;
-        let starts = after_empty && line.starts_with(b"From ");
+        let starts = after_empty && mbox_from(&line).is_some();
         if read == 0 || starts {
             if number > 0 {
                 each(

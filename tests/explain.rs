@@ -1,0 +1,302 @@
+//! `explain`, `replay`, `--check` and `--print-config`: what an admin asks, and that the answers are the daemon's.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::explain::{Explainer, Mail};
+use serde_json::Value;
+use support::rig::{Rig, verdict};
+
+const CONFIG: &str =
+    "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[whitelist]\nentries = ['good@bad.test']\n";
+
+fn rig() -> Rig {
+    Rig::new(&[("spam.list", "spam@bad.example\n@bad.test\n")], CONFIG)
+}
+
+fn program(rig: &Rig, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+    command
+        .arg("--config")
+        .arg(rig.path("c.toml"))
+        .args(arguments)
+        .current_dir(rig.path(""));
+    command.output().expect("the program runs")
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).expect("one JSON object")
+}
+
+/// The stored messages of `tests/messages/` get one verdict, whoever is asked.
+#[test]
+fn explain_and_the_daemon_say_the_same_of_every_message() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/messages");
+    let blocklist = fs::read_to_string(folder.join("blocklist.txt")).unwrap();
+    let rig = Rig::new(
+        &[("spam.list", &blocklist)],
+        "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\ncheck = ['mail-from', 'from', 'sender', 'reply-to', 'return-path', 'resent-from', 'resent-sender', 'resent-reply-to']\n",
+    );
+    let mut explainer = Explainer::open(&rig.path("c.toml")).unwrap();
+    let mut peer = rig.peer();
+    let mut wrong = Vec::new();
+    let table = fs::read_to_string(folder.join("expected.txt")).unwrap();
+    for row in table.lines().filter(|line| !line.starts_with('#')) {
+        let columns: Vec<&str> = row.split('\t').collect();
+        let [file, expected, _, mail_from, reason] = columns[..] else {
+            panic!("{row}")
+        };
+        let mut mail = Mail::open(&folder.join(file)).unwrap();
+        mail.mail_from = Some(mail_from.as_bytes().to_vec());
+        mail.recipients = vec![b"<bob@our.example>".to_vec()];
+        let explained = explainer.explain(&mail).verdict;
+        let headers = mail
+            .headers
+            .fields
+            .iter()
+            .map(|field| (field.name.clone(), field.value.clone()))
+            .collect();
+        let letter = Letter {
+            headers,
+            ..Letter::new(mail_from, &["<bob@our.example>"], &[])
+        };
+        let served = verdict(&peer.deliver(&letter).unwrap());
+        if explained != expected || served != expected {
+            wrong.push(format!(
+                "{file}: {expected}, explain says {explained}, the daemon {served} ({reason})"
+            ));
+        }
+    }
+    peer.quit().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_json_has_its_fixed_fields() {
+    let rig = rig();
+    rig.write(
+        "m.eml",
+        "From: Name <Spam@Bad.Example>\nReply-To: good@bad.test\n\nFrom: x@bad.test\n",
+    );
+    let explained = json(&program(
+        &rig,
+        &[
+            "explain",
+            "--json",
+            "--mail-from",
+            "<a@ok.example>",
+            "m.eml",
+        ],
+    ));
+    assert_eq!(explained["verdict"], "reject");
+    assert!(
+        explained["reply"]
+            .as_str()
+            .unwrap()
+            .starts_with("550 5.7.1 Spam@Bad.Example is on"),
+        "{explained}"
+    );
+    let identities = explained["identities"].as_array().unwrap();
+    assert_eq!(identities.len(), 3, "{explained}");
+    let field = |n: usize, name: &str| identities[n][name].clone();
+    for (n, identity, canonical, list, entry, whitelisted) in [
+        (
+            0,
+            "mail-from",
+            "a@ok.example",
+            Value::Null,
+            Value::Null,
+            false,
+        ),
+        (
+            1,
+            "from",
+            "spam@bad.example",
+            "spam".into(),
+            "spam@bad.example".into(),
+            false,
+        ),
+        (
+            2,
+            "reply-to",
+            "good@bad.test",
+            "spam".into(),
+            "@bad.test".into(),
+            true,
+        ),
+    ] {
+        assert_eq!(field(n, "identity"), identity);
+        assert_eq!(field(n, "canonical"), canonical);
+        assert_eq!(field(n, "list"), list);
+        assert_eq!(field(n, "entry"), entry);
+        assert_eq!(field(n, "whitelisted"), whitelisted);
+        assert_eq!(field(n, "weak"), false);
+    }
+    assert_eq!(field(1, "address"), "Spam@Bad.Example");
+}
+
+#[test]
+fn every_look_up_is_shown() {
+    let rig = rig();
+    rig.write("m.eml", "From: good@bad.test\n\n");
+    let text = stdout(&program(&rig, &["explain", "m.eml"]));
+    for shown in [
+        "verdict  accept",
+        "the whitelist clears it",
+        "@bad.test",
+        "LISTED, source spam, added 20",
+        "whitelisted by good@bad.test",
+    ] {
+        assert!(text.contains(shown), "{shown} is missing in\n{text}");
+    }
+    let text = stdout(&program(&rig, &["explain", "--address", "x@bad.test"]));
+    assert!(
+        text.contains("550 5.7.1 x@bad.test is on the sender blocklist spam"),
+        "{text}"
+    );
+    let text = stdout(&program(&rig, &["explain", "--address", "nobody"]));
+    assert!(
+        text.contains("verdict  accept") && text.contains("no sender was found"),
+        "{text}"
+    );
+}
+
+#[test]
+fn recipients_are_told_apart() {
+    let rig = rig();
+    rig.write("m.eml", "From: a@ok.example\n\n");
+    let arguments = [
+        "explain",
+        "--json",
+        "--mail-from",
+        "x@bad.test",
+        "--rcpt",
+        "bob@our.example",
+        "--rcpt",
+        "abuse@our.example",
+        "m.eml",
+    ];
+    let explained = json(&program(&rig, &arguments));
+    let recipients = explained["recipients"].as_array().unwrap();
+    assert_eq!(
+        (
+            recipients[0]["verdict"].as_str(),
+            recipients[0]["exempt"].as_bool()
+        ),
+        (Some("reject"), Some(false))
+    );
+    assert_eq!(
+        (
+            recipients[1]["verdict"].as_str(),
+            recipients[1]["exempt"].as_bool()
+        ),
+        (Some("accept"), Some(true))
+    );
+    let alone = json(&program(
+        &rig,
+        &[
+            "explain",
+            "--json",
+            "--mail-from",
+            "x@bad.test",
+            "--rcpt",
+            "bob@our.example",
+            "m.eml",
+        ],
+    ));
+    assert_eq!(alone["verdict"], "reject");
+    assert_eq!(
+        alone["identities"].as_array().unwrap().len(),
+        2,
+        "From is shown although it is never asked for"
+    );
+}
+
+#[test]
+fn a_mailbox_is_replayed_and_compared() {
+    let rig = rig();
+    for folder in ["md", "md/cur", "md/new"] {
+        fs::create_dir(rig.path(folder)).unwrap();
+    }
+    rig.write(
+        "md/cur/1",
+        "Return-Path: <x@bad.test>\nFrom: a@ok.example\n\n",
+    );
+    rig.write(
+        "md/cur/2",
+        "Return-Path: <a@ok.example>\nFrom: y@bad.test\n\n",
+    );
+    rig.write("md/new/3", "Return-Path: <>\nFrom: a@ok.example\n\n");
+    rig.write(
+        "other.toml",
+        &CONFIG.replace("filter", "action = 'tag'\nfilter"),
+    );
+    let replayed = json(&program(
+        &rig,
+        &["replay", "--json", "--against", "other.toml", "md"],
+    ));
+    assert_eq!(replayed["messages"], 3);
+    assert_eq!(
+        replayed["verdicts"],
+        serde_json::json!([["reject", 2], ["accept", 1]])
+    );
+    assert_eq!(replayed["lists"], serde_json::json!([["spam", 2]]));
+    assert_eq!(replayed["senders"], serde_json::json!([["@bad.test", 2]]));
+    assert_eq!(
+        replayed["changes"],
+        serde_json::json!([["reject", "tag", 2]])
+    );
+    let text = stdout(&program(&rig, &["replay", "md"]));
+    assert!(
+        text.contains("3 messages") && text.contains("66.7 %"),
+        "{text}"
+    );
+}
+
+#[test]
+fn faults_are_told_in_one_line_each_and_end_with_2() {
+    let rig = rig();
+    let told = |arguments: &[&str]| {
+        let output = program(&rig, arguments);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(stdout(&program(&rig, &["--check"])).contains("list spam: reject, 2 entries"));
+    assert!(told(&["explain", "missing.eml"]).starts_with("blocklist-milter: missing.eml: "));
+    rig.write(
+        "c.toml",
+        "workrs = 1\n[[list]]\nname = 'a'\nfilter = 'spam.blf'\nacton = 'tag'\n",
+    );
+    let faults = told(&["--check"]);
+    assert!(
+        faults.contains("c.toml:3:1: unknown setting workrs; did you mean workers?"),
+        "{faults}"
+    );
+    assert!(
+        faults.contains("c.toml:7:1: unknown setting acton in [list]; did you mean action?"),
+        "{faults}"
+    );
+    rig.write("c.toml", "[[list]]\nname = 'a'\nfilter = 'a.blf'\n[[list]]\nname = 'b'\nfilter = 'b.blf'\n[whitelist]\nfiles = ['w.txt']\n");
+    let faults = told(&["--check"]);
+    for missing in ["a.blf", "b.blf", "w.txt"] {
+        assert!(
+            faults.contains(missing),
+            "{missing} is not told of in\n{faults}"
+        );
+    }
+    rig.write("c.toml", CONFIG);
+    let printed = stdout(&program(&rig, &["--print-config"]));
+    assert!(
+        printed.contains("on_error = \"tempfail\"") && printed.contains("[safety]"),
+        "{printed}"
+    );
+}
