@@ -1,0 +1,102 @@
+//! One connection of a mail server: the first byte says how the rest is cut into pieces.
+//!
+//! Nothing may panic; all at once and in pieces must come to the same.
+#![no_main]
+
+use blocklist_milter::milter::{
+    Client, Edit, Handler, Macros, Reply, ReplyText, Session, Stage, Status, Wanted,
+};
+use libfuzzer_sys::fuzz_target;
+
+/// Answers by what it is given, and keeps a sum of that.
+#[derive(Default)]
+struct Any(u64);
+
+impl Any {
+    fn note(&mut self, bytes: &[u8]) -> Reply {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        match self.0 % 16 {
+            0 => Reply::Accept,
+            1 => Reply::Reject,
+            2 => Reply::Tempfail,
+            3 => Reply::Discard,
+            4 => ReplyText::new(550, "5.7.1", &["no"]).map_or(Reply::Reject, Reply::Text),
+            _ => Reply::Continue,
+        }
+    }
+}
+
+impl Handler for Any {
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            headers: true,
+            add_headers: true,
+            change_headers: true,
+            quarantine: true,
+            macros: &[(Stage::Mail, &["i", "auth_authen"])],
+        }
+    }
+
+    fn connect(&mut self, client: &Client<'_>, macros: &Macros) {
+        self.note(client.host);
+        self.note(macros.get("i").unwrap_or_default());
+    }
+
+    fn mail(&mut self, argument: &[u8], macros: &Macros) {
+        self.note(argument);
+        self.note(macros.get("auth_authen").unwrap_or_default());
+    }
+
+    fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
+        self.note(argument)
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) {
+        self.note(name);
+        self.note(value);
+    }
+
+    fn end_of_headers(&mut self, _: &Macros) -> Reply {
+        self.note(b"N")
+    }
+
+    fn end_of_message(&mut self, macros: &Macros, edits: &mut Vec<Edit>) -> Reply {
+        let value = macros.get("i").unwrap_or_default().to_vec();
+        edits.push(Edit::AddHeader { name: "X-A".to_owned(), value });
+        self.note(b"E")
+    }
+
+    fn abort(&mut self) {
+        self.note(b"A");
+    }
+}
+
+/// Plays the stream in pieces; what was sent, how it ended, and what was heard.
+fn play(stream: &[u8], size: usize) -> (Vec<u8>, Option<bool>, u64) {
+    let mut session = Session::new(Any::default());
+    let mut sent = Vec::new();
+    for mut piece in stream.chunks(size) {
+        while !piece.is_empty() {
+            let mut out = Vec::new();
+            let result = session.receive(piece, &mut out);
+            sent.extend(out);
+            match result {
+                Err(_) => return (sent, Some(false), session.handler().0),
+                Ok(progress) if progress.status == Status::Quit => {
+                    return (sent, Some(true), session.handler().0);
+                }
+                Ok(progress) => piece = &piece[progress.taken..],
+            }
+        }
+    }
+    (sent, None, session.handler().0)
+}
+
+fuzz_target!(|data: &[u8]| {
+    if let Some((size, stream)) = data.split_first() {
+        let expected = play(stream, usize::MAX);
+        assert_eq!(play(stream, usize::from(*size) + 1), expected);
+    }
+});
