@@ -1,7 +1,9 @@
 //! The messages in `tests/messages/`, evasions and innocents, each against its verdict.
 //!
-//! Here they run through [`Senders`] and the look-ups of `address`; the same files go
-//! through `explain`, the daemon and a real mail server elsewhere.
+//! They run through [`Senders`] and the look-ups of `address`, through `explain`, and
+//! through the daemon as a mail server would pass them on.
+
+mod support;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +11,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use blocklist_milter::address::{Canonical, Entry, Kind, Kinds, Rules};
+use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::explain::{Explainer, Mail};
 use blocklist_milter::sender::{Identity, Senders};
+use support::rig::{Rig, verdict};
 
 /// One row of `expected.txt`.
 struct Case {
@@ -137,4 +142,73 @@ fn files_and_rows_belong_together() {
         .collect();
     assert_eq!(rows, files);
     assert!(rows.len() >= 150, "{}", rows.len());
+}
+
+/// A daemon that looks at every sender field.
+fn rig() -> Rig {
+    let list = fs::read_to_string(folder().join("blocklist.txt")).unwrap();
+    let names: Vec<String> = Identity::ALL.iter().map(|i| format!("'{i}'")).collect();
+    let config = format!(
+        "[[list]]\nname = 'bad'\nfilter = 'bad.blf'\ncheck = [{}]\n",
+        names.join(", ")
+    );
+    Rig::new(&[("bad.list", &list)], &config)
+}
+
+#[test]
+fn explain_comes_to_the_same_verdicts() {
+    let rig = rig();
+    let mut explainer = Explainer::open(&rig.path("c.toml")).unwrap();
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let mut mail = Mail::open(&folder().join(&case.file)).unwrap();
+        mail.mail_from = Some(case.mail.clone().into_bytes());
+        mail.recipients = vec![b"<user@mail.example>".to_vec()];
+        let explanation = explainer.explain(&mail);
+        let listed: BTreeSet<Identity> = explanation
+            .identities
+            .iter()
+            .filter(|named| named.list.is_some())
+            .map(|named| named.identity.parse().unwrap())
+            .collect();
+        let expected: BTreeSet<Identity> = case.identity.into_iter().collect();
+        let verdict = if case.rejected { "reject" } else { "accept" };
+        if explanation.verdict != verdict || listed != expected {
+            wrong.push(format!(
+                "{} ({}): {}, {listed:?}",
+                case.file, case.reason, explanation.verdict
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_daemon_comes_to_the_same_verdicts() {
+    let rig = rig();
+    let mut peer = rig.peer();
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let message = fs::read(folder().join(&case.file)).unwrap();
+        let mut letter = Letter::new(&case.mail, &["<user@mail.example>"], &[]);
+        // Mail servers take one blank behind the colon away.
+        letter.headers = fields(&message)
+            .into_iter()
+            .map(|(name, value)| {
+                let value = value
+                    .strip_prefix(b" ")
+                    .map(<[u8]>::to_vec)
+                    .unwrap_or(value);
+                (name.trim_ascii_end().to_vec(), value)
+            })
+            .collect();
+        let outcome = peer.deliver(&letter).unwrap();
+        let expected = if case.rejected { "reject" } else { "accept" };
+        let verdict = verdict(&outcome);
+        if verdict != expected {
+            wrong.push(format!("{} ({}): {verdict}", case.file, case.reason));
+        }
+    }
+    peer.quit().unwrap();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
