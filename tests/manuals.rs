@@ -74,19 +74,19 @@ fn the_manual_has_every_setting_of_the_example() {
 #[test]
 fn the_manuals_of_the_programs_are_those_of_their_command_lines() {
     assert_page(
-        Milter::command(),
+        &Milter::command(),
         "8",
         include_str!("manuals/blocklist-milter.8"),
     );
     assert_page(
-        Compile::command(),
+        &Compile::command(),
         "1",
         include_str!("manuals/blocklist-compile.1"),
     );
 }
 
 /// Compares a page with the one that is shipped; with `UPDATE_MANUALS` set, writes it instead.
-fn assert_page(command: clap::Command, section: &str, rest: &str) {
+fn assert_page(command: &clap::Command, section: &str, rest: &str) {
     let name = format!("man/{}.{section}", command.get_name());
     let page = page(command, section, rest).expect("memory takes every write");
     if std::env::var_os("UPDATE_MANUALS").is_some() {
@@ -99,7 +99,7 @@ fn assert_page(command: clap::Command, section: &str, rest: &str) {
 }
 
 /// The whole page: options, then each command with its own, then what is told by hand.
-fn page(command: clap::Command, section: &str, rest: &str) -> std::io::Result<String> {
+fn page(command: &clap::Command, section: &str, rest: &str) -> std::io::Result<String> {
     let name = command.get_name().to_owned();
     let mut out = Vec::new();
     let man = Man::new(command.clone())

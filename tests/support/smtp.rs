@@ -93,7 +93,7 @@ impl Sent {
     pub(crate) fn last(&self) -> &Reply {
         self.end
             .as_ref()
-            .or(self.recipients.last())
+            .or_else(|| self.recipients.last())
             .unwrap_or(&self.mail)
     }
 }
