@@ -197,8 +197,7 @@ impl Form {
             return false;
         }
         self.canonical.bytes.clear();
-        self.canonical.bytes.extend_from_slice(written);
-        let Some(at) = plain::lower(&mut self.canonical.bytes) else {
+        let Some(at) = plain::lower(written, &mut self.canonical.bytes) else {
             return false;
         };
         self.canonical.at = at;

@@ -108,10 +108,7 @@ impl<I: Item> Store<I> {
 
     /// A worker's end of the store.
     pub(crate) fn stager(&self) -> Stager<'_, I> {
-        Stager {
-            store: self,
-            filling: (0..STAGES).map(|_| Vec::new()).collect(),
-        }
+        Stager::new(self)
     }
 
     /// No more will come. Every [`Stager`] has been finished.
@@ -145,39 +142,76 @@ impl<I: Item> Store<I> {
     }
 }
 
+/// Items gathered for a stage before they go into its chunk.
+const GATHERED: usize = 8;
+
 /// A worker's chunks, one for each stage.
+///
+/// The chunks of 4096 stages lie on as many memory pages, far more than the processor
+/// remembers the places of. So a few items of each stage are gathered first, all
+/// stages side by side, and moved together.
 #[derive(Debug)]
 pub(crate) struct Stager<'s, I> {
     store: &'s Store<I>,
+    gathered: Box<[[I; GATHERED]; STAGES]>,
+    counts: Box<[u8; STAGES]>,
     filling: Vec<Vec<I>>,
 }
 
-impl<I: Item> Stager<'_, I> {
+impl<'s, I: Item> Stager<'s, I> {
+    fn new(store: &'s Store<I>) -> Self {
+        Self {
+            store,
+            gathered: per_stage([I::default(); GATHERED]),
+            counts: per_stage(0),
+            filling: (0..STAGES).map(|_| Vec::new()).collect(),
+        }
+    }
+
     /// Adds an item to a stage.
     ///
     /// # Errors
     /// When memory is full and the spill file cannot be written.
     #[inline]
     pub(crate) fn push(&mut self, stage: usize, item: I) -> Result<(), Error> {
-        let chunk = &mut self.filling[stage];
-        chunk.push(item);
-        if chunk.len() < self.store.chunk_items {
-            Ok(())
-        } else {
-            self.store.hand_over(stage, chunk)
+        let count = self.counts[stage];
+        self.gathered[stage][usize::from(count) % GATHERED] = item;
+        if usize::from(count) + 1 < GATHERED {
+            self.counts[stage] = count + 1;
+            return Ok(());
         }
+        self.counts[stage] = 0;
+        self.move_on(stage, GATHERED)
+    }
+
+    /// Puts the gathered items of a stage into its chunk.
+    fn move_on(&mut self, stage: usize, count: usize) -> Result<(), Error> {
+        let chunk = &mut self.filling[stage];
+        chunk.extend_from_slice(&self.gathered[stage][..count]);
+        if chunk.len() + GATHERED <= self.store.chunk_items {
+            return Ok(());
+        }
+        self.store.hand_over(stage, chunk)
     }
 
     /// Hands over what is left.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
-        for (stage, chunk) in self.filling.iter_mut().enumerate() {
+        for stage in 0..STAGES {
+            self.move_on(stage, usize::from(self.counts[stage]))?;
+            let mut chunk = mem::take(&mut self.filling[stage]);
             if !chunk.is_empty() {
-                self.store.hand_over(stage, chunk)?;
+                self.store.hand_over(stage, &mut chunk)?;
             }
-            *chunk = Vec::new();
         }
         Ok(())
     }
+}
+
+/// `value` for each stage, without a stop on the stack.
+fn per_stage<T: Clone>(value: T) -> Box<[T; STAGES]> {
+    let all = vec![value; STAGES].into_boxed_slice();
+    all.try_into()
+        .unwrap_or_else(|_| unreachable!("as many as the array has"))
 }
 
 impl<I: Item> Pool<I> {
