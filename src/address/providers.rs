@@ -163,7 +163,9 @@ pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Op
 /// The user, the domain and the provider of `user.domain`, where the provider delivers
 /// what is sent there to the user.
 fn user_domain(domain: &[u8]) -> Option<(&[u8], &[u8], &'static Provider)> {
-    let dot = domain.iter().position(|&byte| byte == b'.')?;
+    // Two dots at least, which most domains have not: this is asked of every address.
+    let last = domain.iter().rposition(|&byte| byte == b'.')?;
+    let dot = domain[..last].iter().position(|&byte| byte == b'.')?;
     let (user, parent) = (&domain[..dot], &domain[dot + 1..]);
     let rule = provider(parent).filter(|rule| rule.subdomains)?;
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
