@@ -28,6 +28,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::sync::{Semaphore, mpsc, watch as latest};
 
@@ -249,6 +250,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         let _inside = runtime.enter();
         Signals::listen().map_err(Error::Start)?
     };
+    raise_descriptor_limit(options.connections_max);
     let mut daemon = Daemon::start(options, service)?;
     for endpoint in daemon.endpoints() {
         tracing::info!(%endpoint, "listening");
@@ -287,4 +289,27 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         }
     });
     daemon.stop()
+}
+
+/// Descriptors for all but the connections: sockets, files, threads' own.
+const DESCRIPTORS_BESIDE: u64 = 100;
+
+/// Allows as many descriptors as the system lets us have: what a process starts with,
+/// 1,024 as a rule, is kept so low for the sake of `select`, which is not used here.
+fn raise_descriptor_limit(connections_max: usize) {
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::debug!(%error, "the limit of descriptors stays");
+    }
+    let needed = DESCRIPTORS_BESIDE.saturating_add(connections_max as u64);
+    if let Some(limit) = getrlimit(Resource::Nofile).current
+        && limit < needed
+    {
+        tracing::warn!(
+            limit,
+            needed,
+            "fewer descriptors than connections are allowed: raise LimitNOFILE, or lower the limit"
+        );
+    }
 }

@@ -216,6 +216,7 @@ async fn accept(
         }
     };
     *full = false;
+    let mut failing = false;
     loop {
         let accepted = poll_fn(|cx| {
             let mut ready = sockets.iter().map(|socket| socket.poll_accept(cx));
@@ -226,7 +227,9 @@ async fn accept(
             // The mail server was gone before we came: its own affair.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::error!(%error, "no connection can be accepted, retrying");
+                if !std::mem::replace(&mut failing, true) {
+                    tracing::error!(%error, "no connection can be accepted, retrying");
+                }
                 sleep(ACCEPT_PAUSE).await;
             }
         }
