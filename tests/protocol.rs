@@ -514,8 +514,6 @@ fn is_awaited(letter: u8, steps: u32) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
-
     /// Whatever comes in whatever order: one answer to each command that waits for one,
     /// none to any other, and nothing that was not agreed.
     #[test]
