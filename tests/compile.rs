@@ -1,0 +1,584 @@
+//! Text lists to filter files: the same bytes from the same lists, nothing missed, nothing
+//! half-written.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use blocklist_milter::compile::{
+    self, Changes, Error, MIN_MEMORY_BYTES, Plan, Progress, Query, Report, Seed,
+};
+use blocklist_milter::filter::{Answer, Filter, Load, Record};
+use blocklist_milter::list::Day;
+use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use tempfile::TempDir;
+
+/// A day on which all is built.
+const TODAY: Day = Day(20_400);
+
+fn plan(folder: &Path, output: &str, inputs: &[&str]) -> Plan {
+    let mut plan = Plan::new(
+        folder.join(output),
+        inputs.iter().map(|input| folder.join(input)).collect(),
+    );
+    plan.name = "test".to_owned();
+    plan.seed = Seed::Fixed(0x5EED);
+    plan.built = u64::from(TODAY.0) * 86_400;
+    plan.memory_bytes = 1 << 30;
+    plan.threads = 2;
+    plan
+}
+
+fn build(plan: &Plan) -> Report {
+    compile::build(plan, &Progress::new()).unwrap()
+}
+
+fn folder(lists: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in lists {
+        fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
+
+fn records(path: &Path) -> Vec<Record> {
+    let filter = Filter::open(path, Load::Disk).unwrap();
+    filter.records().unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// Names of what is in a folder, sorted.
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Addresses that are all different, some written in another way than they are kept.
+fn addresses(range: std::ops::Range<u32>) -> String {
+    let written = |n: u32| match n % 5 {
+        0 => format!("User.{n}@Example-{}.test", n % 13),
+        1 => format!("<user{n}@host.example>"),
+        2 => format!("Somebody <\"user{n}\"@host.example>"),
+        3 => format!("@domain{n}.example"),
+        _ => format!("user{n}@b\u{fc}cher.example"),
+    };
+    range.map(|n| written(n) + "\n").collect()
+}
+
+#[test]
+fn threads_order_and_memory_do_not_show() {
+    let folder = folder(&[
+        ("b.txt", &addresses(0..6_000)),
+        ("a.txt", &addresses(4_000..10_000)),
+        (
+            "dated.csv",
+            "email,added\nx@y.example,2024-01-02\nuser1@host.example,2020-02-03\n",
+        ),
+    ]);
+    let dir = folder.path();
+    for dated in [false, true] {
+        let mut all = vec!["b.txt", "a.txt"];
+        if dated {
+            all.push("dated.csv");
+        }
+        build(&plan(dir, "one.blf", &all));
+        let expected = fs::read(dir.join("one.blf")).unwrap();
+        assert_eq!(
+            Filter::open(&dir.join("one.blf"), Load::Disk)
+                .unwrap()
+                .entries(),
+            if dated { 10_001 } else { 10_000 }
+        );
+        for (threads, memory) in [(1, 1 << 30), (2, MIN_MEMORY_BYTES), (7, MIN_MEMORY_BYTES)] {
+            all.reverse();
+            let _ = fs::remove_file(dir.join("other.blf"));
+            let mut plan = plan(dir, "other.blf", &all);
+            plan.threads = threads;
+            plan.memory_bytes = memory;
+            build(&plan);
+            assert!(
+                fs::read(dir.join("other.blf")).unwrap() == expected,
+                "{threads} threads, {memory} bytes"
+            );
+        }
+        fs::remove_file(dir.join("one.blf")).unwrap();
+    }
+}
+
+#[test]
+fn what_does_not_fit_into_memory_is_spilled_and_nothing_shows() {
+    let list: String = (0..1_200_000_u32)
+        .map(|n| format!("u{n}@x.example\n"))
+        .collect();
+    let folder = folder(&[("list.txt", &list)]);
+    let mut small = plan(folder.path(), "small.blf", &["list.txt"]);
+    small.memory_bytes = MIN_MEMORY_BYTES;
+    small.records = false;
+    let report = build(&small);
+    assert!(report.spilled_bytes > 0);
+    let mut large = plan(folder.path(), "large.blf", &["list.txt"]);
+    large.records = false;
+    assert_eq!(build(&large).spilled_bytes, 0);
+    let read = |name| fs::read(folder.path().join(name)).unwrap();
+    assert!(read("small.blf") == read("large.blf"));
+    assert_eq!(names(folder.path()), ["large.blf", "list.txt", "small.blf"]);
+}
+
+#[test]
+fn nothing_listed_is_missed_however_it_is_written() {
+    let list = addresses(0..4_000);
+    let folder = folder(&[("list.txt", &list)]);
+    for records in [true, false] {
+        let mut plan = plan(folder.path(), "list.blf", &["list.txt"]);
+        plan.records = records;
+        plan.force = true;
+        build(&plan);
+        let mut query = Query::open(&plan.output, Load::Memory, TODAY).unwrap();
+        for line in list.lines() {
+            assert!(query.ask(line.as_bytes()).unwrap().listed, "{line}");
+            let shouted = line.to_uppercase();
+            assert!(query.ask(shouted.as_bytes()).unwrap().listed, "{shouted}");
+        }
+        if records {
+            let strangers = (0..4_000).filter(|n| {
+                query
+                    .ask(format!("stranger{n}@other.example").as_bytes())
+                    .unwrap()
+                    .listed
+            });
+            assert_eq!(strangers.count(), 0);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+
+    /// Updating is building from what is left; merging is building from all.
+    #[test]
+    fn records_stand_for_the_text(
+        kept in prop::collection::btree_set(0..400_u32, 1..60),
+        added in prop::collection::btree_set(0..400_u32, 1..60),
+        removed in prop::collection::btree_set(0..400_u32, 0..60),
+        records_of_both: bool,
+    ) {
+        let lines = |set: &std::collections::BTreeSet<u32>| set.iter().map(|n| addresses(*n..n + 1)).collect::<String>();
+        let left: std::collections::BTreeSet<_> = kept.union(&added).filter(|n| !removed.contains(n)).copied().collect();
+        let folder = folder(&[
+            ("a.txt", &lines(&kept)),
+            ("b.txt", &lines(&added)),
+            ("remove.txt", &lines(&removed).to_uppercase()),
+            ("left.txt", &lines(&left)),
+        ]);
+        let dir = folder.path();
+        build(&plan(dir, "a.blf", &["a.txt"]));
+        let changes = Changes { plan: plan(dir, "a.blf", &["b.txt"]), remove: vec![dir.join("remove.txt")], fpr: None };
+        compile::update(&changes, &Progress::new()).unwrap();
+        Filter::verify(&dir.join("a.blf")).unwrap();
+        if left.is_empty() {
+            assert_eq!(records(&dir.join("a.blf")).len(), 0);
+        } else {
+            build(&plan(dir, "left.blf", &["left.txt"]));
+            let keys = |name: &str| records(&dir.join(name)).iter().map(|record| (record.key, record.kind)).collect::<Vec<_>>();
+            assert_eq!(keys("a.blf"), keys("left.blf"));
+        }
+
+        // The whole file, byte for byte, when only lists were added.
+        let sides = if records_of_both { ["a.txt", "b.txt"] } else { ["b.txt", "a.txt"] };
+        build(&plan(dir, "both.blf", &sides[..1]));
+        build(&plan(dir, "both.blf", &sides));
+        build(&plan(dir, "grown.blf", &sides[..1]));
+        let changes = Changes { plan: plan(dir, "grown.blf", &sides[1..]), remove: Vec::new(), fpr: None };
+        compile::update(&changes, &Progress::new()).unwrap();
+        assert!(fs::read(dir.join("both.blf")).unwrap() == fs::read(dir.join("grown.blf")).unwrap());
+
+        build(&plan(dir, "one.blf", &["a.txt"]));
+        let mut loose = plan(dir, "two.blf", &["b.txt"]);
+        loose.fpr = 1e-2;
+        build(&loose);
+        let merging = plan(dir, "merged.blf", &["one.blf", "two.blf"]);
+        compile::merge(&merging, None, &Progress::new()).unwrap();
+        build(&plan(dir, "whole.blf", &["a.txt", "b.txt"]));
+        assert!(fs::read(dir.join("merged.blf")).unwrap() == fs::read(dir.join("whole.blf")).unwrap());
+        let found = compile::compare(&dir.join("one.blf"), &dir.join("two.blf")).unwrap();
+        assert!(found.exact);
+        assert_eq!(found.both, kept.intersection(&added).count() as u64);
+        assert_eq!(found.either, kept.union(&added).count() as u64);
+    }
+
+    /// The way for plain lines, and the long way round, give the same filter: a comment
+    /// behind an address sends its line the long way.
+    #[test]
+    fn the_short_way_is_no_second_truth(texts in prop::collection::vec("[a-zA-Z0-9.+_@=/*-]{1,24}(@[a-z.A-Z-]{1,12})?", 1..80), cut: bool) {
+        let short: String = texts.iter().map(|text| format!("{text}\n")).collect();
+        let long: String = texts.iter().map(|text| format!("{text}{}\n", if cut { " # why" } else { " " })).collect();
+        let folder = folder(&[("short.txt", &short), ("long.txt", &long)]);
+        let build = |name: &str| {
+            let mut plan = plan(folder.path(), "out.blf", &[name]);
+            plan.force = true;
+            plan.format = Some("plain".parse().unwrap());
+            build(&plan);
+            records(&plan.output)
+        };
+        assert_eq!(build("short.txt"), build("long.txt"));
+    }
+
+    /// Doubles join to the same record whoever comes first.
+    #[test]
+    fn doubles_join_in_any_order(days in prop::collection::vec((19_000..20_400_u16, any::<bool>()), 1..8)) {
+        let line = |(day, expires): &(u16, bool)| {
+            let end = if *expires { Day(20_500 + day % 100).to_string() } else { String::new() };
+            format!("a@b.example,{},{end}\n", Day(*day))
+        };
+        let head = "email,added,expires\n".to_owned();
+        let forth: String = days.iter().map(line).collect();
+        let back: String = days.iter().rev().map(line).collect();
+        let folder = folder(&[("list.csv", &(head.clone() + &forth))]);
+        let plan = plan(folder.path(), "list.blf", &["list.csv"]);
+        build(&plan);
+        let first = records(&plan.output);
+        fs::write(folder.path().join("list.csv"), head + &back).unwrap();
+        build(&plan);
+        assert_eq!(first, records(&plan.output));
+        assert_eq!(first[0].added, days.iter().map(|(day, _)| *day).min().unwrap());
+        assert_eq!(first[0].expires.is_none(), days.iter().any(|(_, expires)| !expires));
+    }
+}
+
+#[test]
+fn pages_of_one_shape_are_united_without_records() {
+    let (a, b) = (addresses(0..2000), addresses(1000..3000));
+    let folder = folder(&[("a.txt", &a), ("b.txt", &b)]);
+    for (output, input) in [("a.blf", "a.txt"), ("b.blf", "b.txt")] {
+        let mut bare = plan(folder.path(), output, &[input]);
+        bare.records = false;
+        build(&bare);
+    }
+    let merging = plan(folder.path(), "both.blf", &["a.blf", "b.blf"]);
+    compile::merge(&merging, None, &Progress::new()).unwrap();
+    let filter = Filter::open(&merging.output, Load::Disk).unwrap();
+    assert!(
+        filter.header().estimated && filter.entries().abs_diff(3000) < 100,
+        "{}",
+        filter.entries()
+    );
+    let mut query = Query::open(&merging.output, Load::Memory, TODAY).unwrap();
+    for line in (a + &b).lines() {
+        assert!(query.ask(line.as_bytes()).unwrap().listed, "{line}");
+    }
+    let found =
+        compile::compare(&folder.path().join("a.blf"), &folder.path().join("b.blf")).unwrap();
+    assert!(
+        !found.exact && found.both.abs_diff(1000) <= 2 * found.error + 10,
+        "{found:?}"
+    );
+}
+
+#[test]
+fn an_entry_ends_on_its_day() {
+    let folder = folder(&[("list.txt", "a@b.example\nc@d.example\n")]);
+    let mut plan = plan(folder.path(), "list.blf", &["list.txt"]);
+    plan.expires = Some(Day(TODAY.0 + 10));
+    build(&plan);
+    let listed = |day: u16| {
+        Query::open(&plan.output, Load::Disk, Day(day))
+            .unwrap()
+            .ask(b"a@b.example")
+            .unwrap()
+            .listed
+    };
+    assert!(listed(TODAY.0 + 9) && !listed(TODAY.0 + 10));
+    plan.inputs.clear();
+    plan.built += 11 * 86_400;
+    plan.expires = None;
+    compile::update(
+        &Changes {
+            plan: plan.clone(),
+            remove: Vec::new(),
+            fpr: None,
+        },
+        &Progress::new(),
+    )
+    .unwrap();
+    assert_eq!(Filter::open(&plan.output, Load::Disk).unwrap().entries(), 0);
+}
+
+#[test]
+fn a_rebuild_keeps_the_seed_and_counts_on() {
+    let folder = folder(&[("list.txt", "a@b.example\n")]);
+    let mut plan = plan(folder.path(), "list.blf", &["list.txt"]);
+    plan.seed = Seed::Keep;
+    build(&plan);
+    let first = Filter::open(&plan.output, Load::Disk).unwrap();
+    build(&plan);
+    let second = Filter::open(&plan.output, Load::Disk).unwrap();
+    assert_eq!(first.spec().seed, second.spec().seed);
+    assert_eq!((first.spec().generation, second.spec().generation), (1, 2));
+    let mut other = self::plan(folder.path(), "other.blf", &["list.txt"]);
+    other.seed = Seed::Keep;
+    build(&other);
+    assert_ne!(
+        Filter::open(&other.output, Load::Disk).unwrap().spec().seed,
+        first.spec().seed
+    );
+    other.seed = Seed::Of(plan.output.clone());
+    build(&other);
+    assert_eq!(
+        Filter::open(&other.output, Load::Disk).unwrap().spec().seed,
+        first.spec().seed
+    );
+}
+
+#[test]
+fn filters_that_do_not_fit_together_are_refused() {
+    let folder = folder(&[
+        ("a.txt", "a@b.example\n"),
+        ("many.txt", &addresses(0..5000)),
+    ]);
+    let dir = folder.path();
+    build(&plan(dir, "a.blf", &["a.txt"]));
+    let merge =
+        |files: &[&str]| compile::merge(&plan(dir, "out.blf", files), None, &Progress::new());
+    let mut other = plan(dir, "seed.blf", &["a.txt"]);
+    other.seed = Seed::Fixed(1);
+    build(&other);
+    assert!(
+        merge(&["a.blf", "seed.blf"])
+            .unwrap_err()
+            .to_string()
+            .contains("--seed-from")
+    );
+    assert!(compile::compare(&dir.join("a.blf"), &dir.join("seed.blf")).is_err());
+    let mut rules = plan(dir, "rules.blf", &["a.txt"]);
+    rules.rules.plus = true;
+    build(&rules);
+    assert!(
+        merge(&["a.blf", "rules.blf"])
+            .unwrap_err()
+            .to_string()
+            .contains("rules")
+    );
+    for (output, input) in [("bare.blf", "a.txt"), ("bare-many.blf", "many.txt")] {
+        let mut bare = plan(dir, output, &[input]);
+        bare.records = false;
+        build(&bare);
+    }
+    assert!(
+        merge(&["a.blf", "bare.blf"])
+            .unwrap_err()
+            .to_string()
+            .contains("records")
+    );
+    assert!(
+        merge(&["bare.blf", "bare-many.blf"])
+            .unwrap_err()
+            .to_string()
+            .contains("size or rate")
+    );
+    let changes = Changes {
+        plan: plan(dir, "bare.blf", &["a.txt"]),
+        remove: Vec::new(),
+        fpr: None,
+    };
+    assert!(
+        compile::update(&changes, &Progress::new())
+            .unwrap_err()
+            .to_string()
+            .contains("no records")
+    );
+    assert!(
+        !names(dir)
+            .iter()
+            .any(|name| name.starts_with('.') || name == "out.blf")
+    );
+}
+
+#[test]
+fn whatever_fails_the_old_file_stands() {
+    let folder = folder(&[
+        ("list.txt", "a@b.example\nbad line here\n"),
+        ("precious.txt", "not a filter"),
+    ]);
+    let dir = folder.path();
+    build(&plan(dir, "list.blf", &["list.txt"]));
+    let old = fs::read(dir.join("list.blf")).unwrap();
+    let before = names(dir);
+
+    let mut strict = plan(dir, "list.blf", &["list.txt"]);
+    strict.max_rejects = Some(0);
+    assert!(build(&strict).refused.is_some());
+    assert!(compile::build(&plan(dir, "list.blf", &["none.txt"]), &Progress::new()).is_err());
+    let interrupted = Progress::new();
+    interrupted
+        .stop_flag()
+        .store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(matches!(
+        compile::build(&plan(dir, "list.blf", &["list.txt"]), &interrupted),
+        Err(Error::Interrupted)
+    ));
+    // A typing error must not cost a file that is no filter.
+    let mistyped = compile::build(&plan(dir, "precious.txt", &["list.txt"]), &Progress::new());
+    assert!(
+        matches!(mistyped, Err(Error::NotAFilter { .. })),
+        "{mistyped:?}"
+    );
+
+    assert_eq!(fs::read(dir.join("list.blf")).unwrap(), old);
+    assert_eq!(names(dir), before);
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_written_is_an_error() {
+    let folder = folder(&[("list.txt", "a@b.example\n")]);
+    let closed = folder.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
+    let denied = fs::write(closed.join("try"), "").is_err();
+    let built = compile::build(
+        &plan(folder.path(), "closed/list.blf", &["list.txt"]),
+        &Progress::new(),
+    );
+    // Root writes where it likes.
+    assert_eq!(built.is_err(), denied);
+}
+
+/// `blocklist-compile` with these words.
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"));
+    command
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn two_compiles_of_one_output_exclude_each_other_and_a_kill_leaves_the_old() {
+    let folder = folder(&[("list.txt", "a@b.example\n")]);
+    let dir = folder.path();
+    let output = dir.join("list.blf");
+    build(&plan(dir, "list.blf", &["list.txt"]));
+    let old = fs::read(&output).unwrap();
+
+    // One that waits for standard input holds the output.
+    let mut waiting = command(&["build", "-q", "-o", output.to_str().unwrap(), "-"]);
+    let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
+    while !names(dir).iter().any(|name| name.ends_with(".writing")) {
+        std::thread::yield_now();
+    }
+    // The file appears a moment before it is locked.
+    let busy = loop {
+        match compile::build(&plan(dir, "list.blf", &["list.txt"]), &Progress::new()) {
+            Err(error) => break error.to_string(),
+            Ok(_) => assert!(waiting.try_wait().unwrap().is_none(), "the other ended"),
+        }
+    };
+    assert!(busy.contains("list.blf"), "{busy}");
+    let generation = Filter::open(&output, Load::Disk).unwrap().spec().generation;
+    waiting.kill().unwrap();
+    waiting.wait().unwrap();
+    Filter::verify(&output).unwrap();
+    assert_eq!(
+        Filter::open(&output, Load::Disk).unwrap().spec().generation,
+        generation
+    );
+    if generation == 1 {
+        assert_eq!(fs::read(&output).unwrap(), old);
+    }
+
+    // What the kill left is in nobody's way, and is gone after the next.
+    build(&plan(dir, "list.blf", &["list.txt"]));
+    assert_eq!(names(dir), ["list.blf", "list.txt"]);
+}
+
+#[test]
+fn an_interrupt_leaves_nothing() {
+    let folder = folder(&[("list.txt", "a@b.example\n")]);
+    let output = folder.path().join("list.blf");
+    let mut waiting = command(&["build", "-o", output.to_str().unwrap(), "-"]);
+    let waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
+    while !names(folder.path())
+        .iter()
+        .any(|name| name.ends_with(".writing"))
+    {
+        std::thread::yield_now();
+    }
+    let pid = rustix::process::Pid::from_raw(waiting.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    // Its standard input stays open: nothing but the signal ends it.
+    let mut waiting = waiting;
+    let input = waiting.stdin.take();
+    let done = waiting.wait_with_output().unwrap();
+    drop(input);
+    assert_eq!(done.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("interrupted"));
+    assert_eq!(names(folder.path()), ["list.txt"]);
+}
+
+/// A small file system of its own, where the tests may mount one.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(path: &Path) -> Option<Self> {
+        fs::create_dir(path).unwrap();
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(path)
+            .stderr(Stdio::null());
+        mount
+            .status()
+            .is_ok_and(|status| status.success())
+            .then(|| Self(path.to_path_buf()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_said_and_the_old_file_stands() {
+    let folder = folder(&[
+        ("few.txt", "a@b.example\n"),
+        ("many.txt", &addresses(0..200_000)),
+    ]);
+    let Some(disk) = SmallDisk::mount(&folder.path().join("disk")) else {
+        eprintln!("no file system can be mounted here: not tested");
+        return;
+    };
+    build(&plan(folder.path(), "disk/list.blf", &["few.txt"]));
+    let old = fs::read(disk.0.join("list.blf")).unwrap();
+    let full = compile::build(
+        &plan(folder.path(), "disk/list.blf", &["many.txt"]),
+        &Progress::new(),
+    );
+    let said = full.unwrap_err().to_string();
+    assert!(
+        said.contains("list.blf") && said.contains("os error 28"),
+        "{said}"
+    );
+    assert_eq!(fs::read(disk.0.join("list.blf")).unwrap(), old);
+    assert_eq!(names(&disk.0), ["list.blf"]);
+}
+
+#[test]
+fn answers_of_look_ups_name_source_and_day() {
+    let folder = folder(&[("feed.csv", "email,added\na@b.example,2025-03-01\n")]);
+    let plan = plan(folder.path(), "feed.blf", &["feed.csv"]);
+    build(&plan);
+    let filter = Filter::open(&plan.output, Load::Memory).unwrap();
+    let key = blocklist_milter::address::key(b"a@b.example", filter.spec().seed);
+    let Answer::Listed(record) = filter.look_up(key).unwrap() else {
+        panic!("not listed")
+    };
+    assert_eq!(Day(record.added).to_string(), "2025-03-01");
+    assert_eq!(filter.source(record.source).unwrap().name, "feed");
+}
