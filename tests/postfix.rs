@@ -281,3 +281,55 @@ fn socket_from_systemd() {
         "the configured socket was opened too"
     );
 }
+
+/// Several clients at once, while the list is compiled anew again and again: each verdict is right.
+#[test]
+fn verdicts_under_load() {
+    const CLIENTS: usize = 4;
+    const MESSAGES: usize = 25;
+    let Some(scene) = scene_with(&[]) else {
+        return;
+    };
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let scene = &scene;
+                scope.spawn(move || {
+                    let mut session = scene.session();
+                    for message in 0..MESSAGES {
+                        let mail = Mail::innocent(&format!("load {client}"));
+                        match message % 3 {
+                            0 => assert_accepted(&session.send(&mail)),
+                            1 => {
+                                let sent = session.send(&mail.from("<spammer@listed.test>"));
+                                assert_refused(sent.last(), "spammer@listed.test", "spammers");
+                            }
+                            _ => {
+                                let sent =
+                                    session.send(&mail.header("From: spammer@listed.test\r\n"));
+                                assert_refused(sent.last(), "spammer@listed.test", "spammers");
+                            }
+                        }
+                    }
+                    session.quit();
+                })
+            })
+            .collect();
+        for round in 0.. {
+            if clients
+                .iter()
+                .all(std::thread::ScopedJoinHandle::is_finished)
+            {
+                break;
+            }
+            let other = format!("other{round}@listed.test");
+            scene
+                .site
+                .list("spammers", &["spammer@listed.test", &other]);
+        }
+    });
+    for client in 0..CLIENTS {
+        let copies = scene.mta.delivered(&format!("load {client}"));
+        assert_eq!(copies.len(), MESSAGES.div_ceil(3), "client {client}");
+    }
+}
