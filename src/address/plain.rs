@@ -63,9 +63,9 @@ fn classify(chunk: &mut [u8; WIDTH]) -> u128 {
             | (b == b'+');
         let at = b == b'@';
         let separator = at | (b == b'.');
-        *class = u8::from(!(word | separator)) * STRAY
-            | u8::from(separator) * SEPARATOR
-            | u8::from(at) * AT;
+        *class = (u8::from(!(word | separator)) * STRAY)
+            | (u8::from(separator) * SEPARATOR)
+            | (u8::from(at) * AT);
     }
     u128::from_le_bytes(classes)
 }

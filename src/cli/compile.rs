@@ -1,7 +1,7 @@
 //! The command line of `blocklist-compile`.
 //!
 //! Definitions first, then one function a command that turns them into calls of
-//! [`compile`](crate::compile) and prints what comes back. Only here is anything
+//! [`compile`] and prints what comes back. Only here is anything
 //! printed. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict` or
 //! `--max-rejects` (for `query`: not listed), 2 failed.
 
