@@ -120,6 +120,87 @@ fn a_long_value_hides_nothing() {
     }
 }
 
+/// Prefix, what is repeated, suffix: openers that nothing closes, closers far away,
+/// and what made some version of the scan read a part of the text again and again.
+const HOSTILE: [(&str, &str, &str); 40] = [
+    ("", "\"", ""),
+    ("\"", "\\\"", ""),
+    ("\"", "\\\"", "\""),
+    ("", "(", ""),
+    ("", "(", ")"),
+    ("", "(,", ""),
+    ("", "(<", ""),
+    ("", "()", ""),
+    ("", "<", ""),
+    ("", "<,", ""),
+    ("", "<\"", ""),
+    ("", "<(", ""),
+    ("", "<(,", ""),
+    ("", "<\"\\", "\""),
+    ("", "\"(\"<,\")\"", ""),
+    ("<\"", "\\\"", "\"(x)(x)(x)(x)(x)(x)"),
+    ("<\"a\"", "(x)", ""),
+    ("", "<\"x\"@", ""),
+    ("", "<>", ""),
+    ("", "x@y <", ""),
+    ("", "v@w <a@b>", ""),
+    ("", ",", ""),
+    ("", ";", ""),
+    ("", "g:", ""),
+    ("", "v@w:", ""),
+    ("", "@", ""),
+    ("", "a@", ""),
+    ("", "@[", ""),
+    ("", "a@b ", ""),
+    ("", "a@b,", ""),
+    ("a@", "b . ", ""),
+    ("\"", "a@b ,", "\""),
+    ("", "\r\n ", ""),
+    ("", "=?", ""),
+    ("", "=?utf-8?Q?", ""),
+    ("", "=?a?q? <", ""),
+    ("", "=?utf-8?Q?x?= ", ""),
+    ("", "=?utf-8?Q?x?=@", ""),
+    ("", "a(x)", ""),
+    ("<@", "r,@r", ":a@b>"),
+];
+
+/// Seconds that this thread was on a processor, which no other program makes longer.
+fn processor_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    let nanoseconds: f64 = text.split(' ').next().unwrap().parse().unwrap();
+    nanoseconds / 1e9
+}
+
+#[test]
+#[ignore = "a campaign: measures, up to 16 MB"]
+fn hostile_values_take_linear_time() {
+    let mut senders = Senders::new();
+    let mut slow = Vec::new();
+    for (prefix, unit, suffix) in HOSTILE {
+        let mut seconds = |size: usize| -> f64 {
+            let value = format!("{prefix}{}{suffix}", unit.repeat(size / unit.len()));
+            let runs = (0..4).map(|_| {
+                senders.clear();
+                let start = processor_seconds();
+                senders.add_header(Identity::From, value.as_bytes());
+                processor_seconds() - start
+            });
+            runs.sum()
+        };
+        // Four times the text should take four times as long; quadratic would be sixteen.
+        // The clock goes in steps of some milliseconds.
+        let (small, large) = (seconds(4 << 20), seconds(16 << 20));
+        println!("{unit:?}: {:.0} MB/s", 64.0 / large.max(0.001));
+        if large > 10.0 * small + 0.2 {
+            slow.push(format!(
+                "{prefix}{unit}...{suffix}: {small:.3} s, then {large:.3} s"
+            ));
+        }
+    }
+    assert!(slow.is_empty(), "{}", slow.join("\n"));
+}
+
 /// A part of a header value, the odd ones included.
 fn fragment() -> impl Strategy<Value = String> {
     let fixed = prop::sample::select(vec![
@@ -186,8 +267,6 @@ fn plain_name() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
-
     /// Any bytes at all: no panic, and only what may be handed on.
     #[test]
     fn addresses_have_two_sides(value in prop::collection::vec(any::<u8>(), 0..200)) {

@@ -22,7 +22,8 @@
 //! |-----------------------------------------|---------------------------------------------|
 //! | `Name <a@b>`, `c@d <a@b>`, `(c@d) <a@b>` | `a@b`: an angle address beats all beside it |
 //! | `a@b c@d`, `a@b, c@d`                   | both: each word that looks like an address  |
-//! | `"c@d a@b`, `(c@d a@b`, `<a@b`, unclosed | runs to the next comma; `<...>` in it counts |
+//! | `"c@d`, `(c@d`, unclosed                 | nothing up to the next comma but a `<...>`  |
+//! | `<a@b`, unclosed                        | `a@b`: up to the next comma or `<`          |
 //! | `c@d: a@b;`                             | `a@b`: the name of a group is a name        |
 //! | `<=?utf-8?Q?a=40b?=>`                   | `a@b`: an encoded word as the address       |
 //! | `"a@b"`, `(a@b)`, `=?utf-8?Q?a=40b?=`   | `a@b`, *weak*: only as nothing else is there |
