@@ -18,6 +18,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use tracing::field::display;
 use tracing::{debug, error, info, warn};
 
 use crate::address::escaped;
@@ -311,44 +312,54 @@ impl<O: Observer> Screen<O> {
         self.log(snapshot, verdict, recipient);
     }
 
+    /// The line of a decision. What cannot hold a blank stands bare, so that it can be searched
+    /// for; addresses stand in quotes. Without a hit nothing is allocated.
     fn log(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
         let message = &self.message;
         let hit = verdict.hit.and_then(|index| message.hits.get(index));
         let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| escaped(bytes).to_string());
-        let queue_id = text(&message.queue_id).unwrap_or_else(|| "NOQUEUE".to_owned());
-        let message_id = if message.queue_id.is_empty() {
-            text(&message.message_id)
+        let id = if message.queue_id.is_empty() {
+            b"NOQUEUE"
         } else {
-            None
+            message.queue_id.as_slice()
         };
-        let action = verdict.action.map_or("accept", Action::name);
+        let queue_id = display(escaped(id));
+        let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
+        let message_id = tells_id.then(|| display(escaped(&message.message_id)));
+        // Judged by the senders that were kept; see `Senders::truncated`.
+        let truncated = message.senders.truncated().then_some(true);
+        let client = display(&self.origin.text);
+        let action = display(verdict.action.map_or("accept", Action::name));
         let reason = message
             .exemption
             .map_or_else(|| verdict.reason.name(), Exemption::name);
+        let reason = display(reason);
         let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
-        let client = &self.origin.text;
-        let recipient = recipient.and_then(text);
         let Some(hit) = hit else {
             if snapshot.config.log.accepted {
                 info!(
                     queue_id,
-                    client,
-                    message_id,
-                    action = "accept",
-                    reason,
-                    us,
-                    "message"
+                    client, message_id, action, reason, truncated, us, "message"
                 );
             }
             return;
         };
-        let list = snapshot.policy.lists().get(hit.list);
+        let recipient = recipient.and_then(text);
+        let list = snapshot
+            .policy
+            .lists()
+            .get(hit.list)
+            .map_or("", |list| list.name());
         let source = Some(source_of(snapshot, hit)).filter(|source| !source.is_empty());
         let failure = match &hit.cause {
             Cause::Undecided(failure) => Some(failure.as_str()),
             Cause::Proved { .. } | Cause::Unproved => None,
         };
-        let cleared = hit.cleared.as_deref().and_then(text);
+        let softened = verdict
+            .unsoftened
+            .filter(|&own| Some(own) != verdict.action);
+        let proved = matches!(hit.cause, Cause::Unproved).then_some(false);
+        let whitelist = hit.cleared.as_deref().and_then(text);
         let also = also(snapshot, message, verdict.hit);
         macro_rules! line {
             ($level:ident) => {
@@ -357,22 +368,20 @@ impl<O: Observer> Screen<O> {
                     client,
                     message_id,
                     recipient,
-                    identity = hit.identity.name(),
+                    identity = display(hit.identity.name()),
                     address = text(&hit.address),
                     entry = text(&hit.entry),
-                    list = list.map_or("", |list| list.name()),
+                    list = display(list),
                     source,
                     action,
                     reason,
-                    unsoftened = verdict
-                        .unsoftened
-                        .filter(|&own| Some(own) != verdict.action)
-                        .map(Action::name),
-                    proved = matches!(hit.cause, Cause::Unproved).then_some(false),
+                    unsoftened = softened.map(display),
+                    proved,
                     failure,
-                    whitelist = cleared,
+                    whitelist,
                     also,
-                    case = message.case,
+                    truncated,
+                    case = display(&message.case),
                     us,
                     "message"
                 )

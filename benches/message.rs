@@ -1,0 +1,95 @@
+//! What one message costs inside the daemon: four senders to a verdict, no sockets.
+//! Every row also counts allocations, which an innocent message must have none of.
+//!
+//! `cargo bench --bench message`
+#![allow(missing_docs)]
+
+use std::sync::Arc;
+
+use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_milter::config::Config;
+use blocklist_milter::milter::{Client, Handler, Macros, Reply};
+use blocklist_milter::screen::Screen;
+use blocklist_milter::snapshot::{Live, Snapshot};
+use divan::{Bencher, black_box};
+
+#[global_allocator]
+static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
+
+fn main() {
+    divan::main();
+}
+
+const HEADERS: &[(&[u8], &[u8])] = &[
+    (b"Received", b"from a.example (a.example [192.0.2.1])\n\tby mx.our.example; Sat, 21 Nov 2026 05:00:00 +0000"),
+    (b"DKIM-Signature", b"v=1; a=rsa-sha256; d=shop.example; s=k1;\n\tbh=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=; b=abc"),
+    (b"Message-ID", b"<20261121050000.1234@shop.example>"),
+    (b"Date", b"Sat, 21 Nov 2026 05:00:00 +0000"),
+    (b"From", b"Jane Roe <jane.roe@shop.example>"),
+    (b"Sender", b"newsletter@shop.example"),
+    (b"Reply-To", b"\"Customer service\" <service@shop.example>"),
+    (b"To", b"bob@our.example"),
+    (b"Subject", b"Your order"),
+];
+
+/// Lists of a million mailboxes, or of a few of each kind, in force.
+fn live(entries: &str) -> Arc<Live> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = folder.path().join("x.list");
+    std::fs::write(&list, entries).expect("a file");
+    let plan = Plan::new(folder.path().join("x.blf"), vec![list]);
+    compile::build(&plan, &Progress::new()).expect("a filter");
+    let text = "[[list]]\nname = 'x'\nfilter = 'x.blf'\n";
+    let config = Config::parse(text, &folder.path().join("c.toml")).expect("a configuration");
+    Arc::new(Live::new(
+        Snapshot::build(config, None).expect("a snapshot"),
+        None,
+    ))
+}
+
+fn mailboxes() -> String {
+    (0..1_000_000)
+        .map(|n| format!("user{n}@listed{}.example\n", n % 50_000))
+        .collect()
+}
+
+fn message(screen: &mut Screen, macros: &Macros) -> Reply {
+    screen.mail(black_box(b"<bounce-1234@shop.example>"), macros);
+    let reply = screen.rcpt(black_box(b"<bob@our.example>"), macros);
+    if reply.is_refusal() {
+        return reply;
+    }
+    for (name, value) in HEADERS {
+        screen.header(black_box(name), black_box(value));
+    }
+    screen.end_of_headers(macros)
+}
+
+fn run(bencher: Bencher<'_, '_>, entries: &str, expected: &Reply) {
+    let mut screen = Screen::new(live(entries));
+    let macros = Macros::default();
+    screen.connect(
+        &Client {
+            address: Some([192, 0, 2, 1].into()),
+            port: 25,
+            ..Client::default()
+        },
+        &macros,
+    );
+    assert_eq!(message(&mut screen, &macros), *expected);
+    bencher.bench_local(|| message(&mut screen, &macros));
+}
+
+#[divan::bench]
+fn innocent_against_a_million_mailboxes(bencher: Bencher<'_, '_>) {
+    run(bencher, &mailboxes(), &Reply::Accept);
+}
+
+#[divan::bench]
+fn innocent_against_every_kind_of_entry(bencher: Bencher<'_, '_>) {
+    run(
+        bencher,
+        "a@b.example\n@c.example\n.d.example\nrole@\n",
+        &Reply::Accept,
+    );
+}
