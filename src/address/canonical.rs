@@ -196,7 +196,6 @@ impl Form {
         if written.len() > MAX_PLAIN_BYTES {
             return false;
         }
-        self.canonical.bytes.clear();
         let Some(at) = plain::lower(written, &mut self.canonical.bytes) else {
             return false;
         };

@@ -18,34 +18,72 @@ const SEPARATOR: u8 = 2;
 /// The `@`.
 const AT: u8 = 4;
 
-/// Appends a plain address to `out`, which is empty, in lower case, and says where its `@`
-/// is; `None` if it is not plain, `out` then holding nothing of use.
+/// Puts a plain address into `out`, in lower case, and says where its `@` is; `None` if it is
+/// not plain, `out` then holding nothing of use.
 #[inline]
 pub(super) fn lower(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
-    out.extend_from_slice(address);
-    // Letters that fill the last chunk, and are none of the address.
-    out.extend_from_slice(&[b'a'; WIDTH]);
-    let (mut stray, mut ats, mut at) = (0, 0, 0);
-    // A separator at the start would stand beside the edge.
-    let mut beside = u128::from(SEPARATOR);
-    let chunks = out.as_chunks_mut::<WIDTH>().0.iter_mut();
-    for (start, chunk) in (0..)
-        .step_by(WIDTH)
-        .zip(chunks.take(address.len().div_ceil(WIDTH)))
-    {
-        let classes = classify(chunk);
+    out.clear();
+    out.reserve(address.len() + WIDTH);
+    let mut seen = Seen {
+        stray: 0,
+        // A separator at the start would stand beside the edge.
+        beside: u128::from(SEPARATOR),
+        ats: 0,
+        at: 0,
+    };
+    let (chunks, rest) = address.as_chunks::<WIDTH>();
+    for chunk in chunks {
+        seen.add(*chunk, out);
+    }
+    if !rest.is_empty() {
+        seen.add(padded(address, rest), out);
+        out.truncate(address.len());
+    }
+    let ends_in_word = !matches!(address.last(), None | Some(b'.' | b'@'));
+    (seen.stray == 0 && seen.ats == 1 && ends_in_word).then_some(seen.at)
+}
+
+/// The last bytes of an address, less than a chunk, and letters that are none of it.
+#[inline]
+fn padded(address: &[u8], rest: &[u8]) -> [u8; WIDTH] {
+    if let Some(end) = address.last_chunk::<WIDTH>() {
+        // In a register: a copy of a length known only now is a call.
+        let end = u128::from_le_bytes(*end) >> (8 * (WIDTH - rest.len()));
+        return (end | lanes(b'a') << (8 * rest.len())).to_le_bytes();
+    }
+    let mut chunk = [b'a'; WIDTH];
+    for (to, from) in chunk.iter_mut().zip(rest) {
+        *to = *from;
+    }
+    chunk
+}
+
+/// What the chunks so far have shown.
+struct Seen {
+    /// Not 0 if something is in the way of a plain address.
+    stray: u128,
+    /// The last byte's lane, where it was a separator, as the lane before the first.
+    beside: u128,
+    ats: u32,
+    /// Where the last `@` is.
+    at: usize,
+}
+
+impl Seen {
+    /// Appends the next chunk to `out`.
+    #[inline]
+    fn add(&mut self, mut chunk: [u8; WIDTH], out: &mut Vec<u8>) {
+        let classes = classify(&mut chunk);
         let separators = classes & lanes(SEPARATOR);
-        stray |= classes & lanes(STRAY) | separators & (separators << 8 | beside);
-        beside = separators >> (8 * (WIDTH - 1));
+        self.stray |= classes & lanes(STRAY) | separators & (separators << 8 | self.beside);
+        self.beside = separators >> (8 * (WIDTH - 1));
         let here = classes & lanes(AT);
         if here != 0 {
-            ats += here.count_ones();
-            at = start + here.trailing_zeros() as usize / 8;
+            self.ats += here.count_ones();
+            self.at = out.len() + here.trailing_zeros() as usize / 8;
         }
+        out.extend_from_slice(&chunk);
     }
-    out.truncate(address.len());
-    let ends_in_word = !matches!(address.last(), None | Some(b'.' | b'@'));
-    (stray == 0 && ats == 1 && ends_in_word).then_some(at)
 }
 
 /// Lower-cases a chunk; the classes of its bytes, the first in the lowest lane.

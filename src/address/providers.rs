@@ -163,9 +163,12 @@ pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Op
 /// The user, the domain and the provider of `user.domain`, where the provider delivers
 /// what is sent there to the user.
 fn user_domain(domain: &[u8]) -> Option<(&[u8], &[u8], &'static Provider)> {
-    // Two dots at least, which most domains have not: this is asked of every address.
-    let last = domain.iter().rposition(|&byte| byte == b'.')?;
-    let dot = domain[..last].iter().position(|&byte| byte == b'.')?;
+    // This is asked of every address.
+    let tail = tail(domain)?;
+    if TAILS[tail / 64] & 1 << (tail % 64) == 0 {
+        return None;
+    }
+    let dot = domain.iter().position(|&byte| byte == b'.')?;
     let (user, parent) = (&domain[..dot], &domain[dot + 1..]);
     let rule = provider(parent).filter(|rule| rule.subdomains)?;
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -245,6 +248,40 @@ const fn slot(domain: &[u8]) -> Option<usize> {
     let ends = (u32::from_le_bytes(*first) as u64) << 32 | u32::from_le_bytes(*last) as u64;
     let mixed = (ends ^ domain.len() as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     Some((mixed >> 52) as usize % SLOTS)
+}
+
+/// One bit for each [`tail`] of a provider with subdomains: nearly every other domain is told
+/// from theirs by it.
+static TAILS: [u64; 64] = tails();
+
+const fn tails() -> [u64; 64] {
+    const ROWS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YAHOO];
+    let mut tails = [0; 64];
+    let mut provider = 0;
+    while provider < ROWS.len() {
+        let mut number = 0;
+        while ROWS[provider].subdomains && number < ROWS[provider].domains.len() {
+            match tail(ROWS[provider].domains[number].as_bytes()) {
+                Some(tail) => tails[tail / 64] |= 1 << (tail % 64),
+                None => panic!("a provider with subdomains has a domain of less than eight bytes"),
+            }
+            number += 1;
+        }
+        provider += 1;
+    }
+    tails
+}
+
+/// A number below 4096 by the last eight bytes of a domain.
+#[inline]
+const fn tail(domain: &[u8]) -> Option<usize> {
+    match domain.last_chunk::<8>() {
+        Some(end) => {
+            let mixed = u64::from_le_bytes(*end).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            Some((mixed >> 52) as usize % 4096)
+        }
+        None => None,
+    }
 }
 
 /// The provider of a domain in canonical form.
