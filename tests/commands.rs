@@ -1,0 +1,107 @@
+//! What `blocklist-compile` says and does, as a person sees it: each file in
+//! `tests/commands/` is a small session in a folder of its own.
+//!
+//! ```text
+//! [files]                     files that are there at the start
+//! [[step]]
+//! run = "query x.blf a@b"     words of the command, divided by spaces
+//! stdin = "..."               what it reads
+//! exit = 0                    its exit code
+//! stdout = """..."""          all it prints (white space at both ends does not count)
+//! contains = ["..."]          parts of what it prints; stderr, stderr_contains: the same
+//! present = [], absent = []   files that are there afterwards, or not
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Session {
+    #[serde(default)]
+    files: BTreeMap<String, String>,
+    step: Vec<Step>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    run: String,
+    #[serde(default)]
+    stdin: String,
+    exit: i32,
+    stdout: Option<String>,
+    stderr: Option<String>,
+    #[serde(default)]
+    contains: Vec<String>,
+    #[serde(default)]
+    stderr_contains: Vec<String>,
+    #[serde(default)]
+    present: Vec<String>,
+    #[serde(default)]
+    absent: Vec<String>,
+}
+
+#[test]
+fn sessions_go_as_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/commands");
+    let mut sessions = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let session: Session = toml::from_str(&fs::read_to_string(&path).unwrap())
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        play(&path.file_name().unwrap().to_string_lossy(), &session);
+        sessions += 1;
+    }
+    assert!(sessions > 2);
+}
+
+fn play(name: &str, session: &Session) {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, content) in &session.files {
+        fs::write(folder.path().join(file), content).unwrap();
+    }
+    for step in &session.step {
+        let at = format!("{name}: {}", step.run);
+        let (exit, stdout, stderr) = run(folder.path(), step);
+        assert_eq!(exit, Some(step.exit), "{at}\n{stdout}{stderr}");
+        for (got, whole, parts) in [
+            (&stdout, &step.stdout, &step.contains),
+            (&stderr, &step.stderr, &step.stderr_contains),
+        ] {
+            if let Some(whole) = whole {
+                assert_eq!(got.trim(), whole.trim(), "{at}");
+            }
+            for part in parts {
+                assert!(got.contains(part.as_str()), "{at}: no {part:?} in\n{got}");
+            }
+        }
+        for (files, there) in [(&step.present, true), (&step.absent, false)] {
+            for file in files {
+                assert_eq!(folder.path().join(file).exists(), there, "{at}: {file}");
+            }
+        }
+    }
+}
+
+fn run(folder: &Path, step: &Step) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"));
+    command
+        .args(step.run.split_whitespace())
+        .current_dir(folder);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A command that does not read its input has closed it perhaps.
+    let _ = child.stdin.take().unwrap().write_all(step.stdin.as_bytes());
+    let done = child.wait_with_output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (done.status.code(), text(&done.stdout), text(&done.stderr))
+}
