@@ -2,6 +2,7 @@
 //!
 //! They run through [`Senders`] and the look-ups of `address`, through `explain`, and
 //! through the daemon as a mail server would pass them on.
+#![allow(clippy::unwrap_used)] // helpers of tests: a panic is the report
 
 mod support;
 

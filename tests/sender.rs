@@ -1,4 +1,5 @@
 //! The senders of header values and of MAIL arguments: tables, properties, bounds.
+#![allow(clippy::unwrap_used)] // helpers of tests: a panic is the report
 
 use std::fs;
 
