@@ -118,12 +118,59 @@ pub enum Error {
         /// The first such lines, as `file:line: reason`.
         lines: Vec<String>,
     },
+    /// One of these, about a list, with the place of the list's filter in the configuration.
+    #[error("{}:{line}:{column}: {error}", config.display())]
+    Placed {
+        /// The configuration.
+        config: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong.
+        error: Box<Error>,
+    },
     /// Several of these.
     #[error("{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several {
         /// All of them.
         errors: Vec<Self>,
     },
+}
+
+impl Error {
+    /// The same with the places of those lists that it is about.
+    fn placed(self, config: &Path, places: &[(String, (usize, usize))]) -> Self {
+        // Not deeper than this: several are never among several.
+        if let Self::Several { errors } = self {
+            let errors = errors
+                .into_iter()
+                .map(|error| error.placed(config, places))
+                .collect();
+            return Self::Several { errors };
+        }
+        let about = match &self {
+            Self::Filter { list, .. }
+            | Self::List { list, .. }
+            | Self::Older { list, .. }
+            | Self::Rate { list, .. }
+            | Self::MustMiss { list, .. } => list,
+            Self::Config(_)
+            | Self::Unreadable { .. }
+            | Self::Whitelist { .. }
+            | Self::Placed { .. }
+            | Self::Several { .. } => return self,
+        };
+        let Some(&(_, (line, column))) = places.iter().find(|(list, _)| list == about) else {
+            return self;
+        };
+        Self::Placed {
+            config: config.to_owned(),
+            line,
+            column,
+            error: Box::new(self),
+        }
+    }
 }
 
 /// Which file stood under a path when it was opened.
@@ -297,9 +344,15 @@ impl Snapshot {
 /// Checks configuration, filters and whitelists as a start would; a report for an admin.
 ///
 /// # Errors
-/// All faults.
+/// All faults, those of filters with the place where the configuration names them.
 pub fn check(config_path: &Path) -> Result<String, Error> {
-    let snapshot = Snapshot::build(Config::load(config_path)?, None)?;
+    let config = Config::load(config_path)?;
+    let places: Vec<_> = config
+        .enabled_lists()
+        .map(|list| (list.terms.name.clone(), list.place))
+        .collect();
+    let snapshot =
+        Snapshot::build(config, None).map_err(|error| error.placed(config_path, &places))?;
     let mut report = format!("{}: good\n", config_path.display());
     for settings in &snapshot.config.lists {
         let name = &settings.terms.name;

@@ -149,6 +149,8 @@ pub struct ListSettings {
     pub terms: Arc<Terms>,
     /// The compiled file.
     pub filter: PathBuf,
+    /// Line and column of that setting, for what is wrong with the file.
+    pub place: (usize, usize),
     /// Where its pages are kept.
     pub load: Load,
     /// Whether it is used at all.
@@ -444,11 +446,13 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
         dry_run: section.get("dry_run", false, boolean),
     };
     let enabled = section.get("enabled", true, boolean);
+    let place = section.place("filter");
     section.finish();
     name?;
     Some(ListSettings {
         terms: Arc::new(terms),
         filter: filter?,
+        place,
         load,
         enabled,
         recipients,

@@ -155,6 +155,14 @@ impl<'s, 't> Section<'s, 't> {
         self.span.start
     }
 
+    /// Line and column of a setting's value, or of the table if it is missing.
+    pub(super) fn place(&self, name: &str) -> (usize, usize) {
+        let value = self.table.and_then(|table| table.get(name));
+        let at = value.map_or(self.span.start, |value| value.span().start);
+        let place = self.reader.place(at, String::new());
+        (place.line, place.column)
+    }
+
     fn value(&self, name: &'static str) -> Option<&'s Spanned<DeValue<'t>>> {
         self.asked.borrow_mut().push(name);
         self.table?.get(name)
