@@ -205,7 +205,9 @@ impl Scanner {
         let path = path.trim_ascii();
         let (mark, before) = out.mark();
         let plain = self.content(path, out) && plain::is_address(path);
-        if !plain && !path.iter().any(u8::is_ascii_whitespace) {
+        // Brackets within, or an `@` that only a comment follows: more than one address.
+        let broken = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'<' | b'>');
+        if !plain && !path.iter().any(broken) && !path.ends_with(b"@") {
             self.whole(path, mark, out);
         }
         out.pushed() > before
@@ -244,7 +246,8 @@ impl Scanner {
         self.word.drop();
         while let Some((kind, bytes)) = tokens.next() {
             match kind {
-                Kind::OpenQuote | Kind::OpenComment => {}
+                Kind::OpenQuote => {}
+                Kind::OpenComment => self.word.finish(out),
                 kind => self.part(kind, bytes, &mut tokens, out),
             }
         }
