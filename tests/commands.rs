@@ -11,6 +11,7 @@
 //! contains = ["..."]          parts of what it prints; stderr, stderr_contains: the same
 //! present = [], absent = []   files that are there afterwards, or not
 //! ```
+#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use std::collections::BTreeMap;
 use std::fs;

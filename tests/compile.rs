@@ -1,5 +1,6 @@
 //! Text lists to filter files: the same bytes from the same lists, nothing missed, nothing
 //! half-written.
+#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -325,7 +326,7 @@ fn a_rebuild_keeps_the_seed_and_counts_on() {
         Filter::open(&other.output, Load::Disk).unwrap().spec().seed,
         first.spec().seed
     );
-    other.seed = Seed::Of(plan.output.clone());
+    other.seed = Seed::Of(plan.output);
     build(&other);
     assert_eq!(
         Filter::open(&other.output, Load::Disk).unwrap().spec().seed,

@@ -26,6 +26,8 @@ pub struct Info {
     pub generation: u64,
     /// The day it was built, as 2026-01-31.
     pub built: String,
+    /// Days since then.
+    pub age_days: u64,
     /// Distinct entries.
     pub entries: u64,
     /// Whether the entries are an estimate: a union of filters without records.
@@ -131,6 +133,7 @@ fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
         name: spec.name.clone(),
         generation: spec.generation,
         built: super::day_of(spec.built).to_string(),
+        age_days: super::now().saturating_sub(spec.built) / 86_400,
         entries: header.entries,
         estimated: header.estimated,
         kinds: census.map(kind_counts).unwrap_or_default(),
@@ -184,8 +187,8 @@ impl fmt::Display for Info {
         let about = if self.estimated { "about " } else { "" };
         writeln!(
             f,
-            "{}, generation {}, built {}",
-            self.name, self.generation, self.built
+            "{}, generation {}, built {} ({} days ago)",
+            self.name, self.generation, self.built, self.age_days
         )?;
         write!(f, "entries   {about}{}", grouped(self.entries))?;
         for (at, kind) in self.kinds.iter().enumerate() {

@@ -71,6 +71,15 @@ impl Input {
     }
 }
 
+/// Bytes of all inputs; 0 when nobody can know, as one is a pipe.
+pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
+    if inputs.iter().all(Input::is_regular) {
+        inputs.iter().map(Input::size_bytes).sum()
+    } else {
+        0
+    }
+}
+
 /// The lists that `paths` stand for, each once, in the order of their numbers.
 ///
 /// # Errors

@@ -131,10 +131,8 @@ struct Build<'a> {
 impl Build<'_> {
     /// Text to staged keys; none when the items cannot keep what the rows say.
     fn read<I: Item>(&self, output: &Path) -> Result<Option<Read<I>>, Error> {
-        self.progress.begin(
-            Phase::Reading,
-            self.inputs.iter().map(Input::size_bytes).sum(),
-        );
+        self.progress
+            .begin(Phase::Reading, input::total_bytes(self.inputs));
         let feed = Feed::new(self.inputs, self.plan.format, self.progress);
         let store = Store::new(output, self.plan.stage_bytes(), self.plan.threads);
         read(feed, store, self.terms, self.plan.threads, self.progress)

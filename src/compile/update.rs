@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::assemble::assemble;
 use super::feed::Feed;
-use super::input::{Input, inputs};
+use super::input::{Input, inputs, total_bytes};
 use super::item::{Item, Narrow, Wide};
 use super::keys::{InOrder, sort_all};
 use super::query::rules_of;
@@ -62,8 +62,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         keeps_dates: true,
     };
     let (adding, removing) = (inputs(&plan.inputs)?, inputs(&changes.remove)?);
-    let size = |inputs: &[Input]| inputs.iter().map(Input::size_bytes).sum::<u64>();
-    progress.begin(Phase::Reading, size(&adding) + size(&removing));
+    let (add_bytes, remove_bytes) = (total_bytes(&adding), total_bytes(&removing));
+    progress.begin(Phase::Reading, add_bytes + remove_bytes);
 
     let mut sources = Sources::default();
     sources.add(&old.spec().sources);
