@@ -172,6 +172,17 @@ fn each_reply_fits_its_action() {
     }
 }
 
+#[test]
+fn mailing_lists_are_not_treated_harder() {
+    let with = |action: &str, softer: &str| {
+        let text =
+            format!("[[list]]\nname='a'\nfilter='x'\naction='{action}'\nmailing_list='{softer}'\n");
+        parse(&text).is_ok()
+    };
+    assert!(with("reject", "tag") && with("tag", "same") && with("tag", "tag"));
+    assert!(!with("tag", "reject"));
+}
+
 /// The page is written by another hand; it must know every setting.
 #[test]
 fn the_manual_names_every_setting() {

@@ -9,6 +9,7 @@
 
 mod print;
 mod read;
+mod settings;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,12 +17,16 @@ use std::sync::Arc;
 
 pub use read::Problem;
 use read::{Fault, Reader, Section, boolean, choice, number, share, text};
+pub use settings::{
+    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
+    SafetySettings, WhitelistSettings,
+};
 use thiserror::Error;
 
 use crate::address::escaped;
 use crate::daemon::{Endpoint, EndpointError};
 use crate::filter::Load;
-use crate::policy::{Action, Entries, LISTS_MAX, Network, Template, Terms, Weak};
+use crate::policy::{Action, Entries, LISTS_MAX, Template, Terms, Weak};
 use crate::sender::Identity;
 
 /// Largest configuration file that is read: a typo in a path must not fill the memory.
@@ -104,158 +109,6 @@ impl fmt::Display for Faults<'_> {
         }
         Ok(())
     }
-}
-
-/// What the look-up of a filter that cannot be read does to the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnError {
-    /// The client is told to come again.
-    Tempfail,
-    /// The message passes, and the log says so.
-    Accept,
-}
-
-/// A checked configuration.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where to listen.
-    pub listen: Vec<Endpoint>,
-    /// Permission bits of socket files.
-    pub socket_mode: u32,
-    /// Group of socket files; empty: that of the process.
-    pub socket_group: String,
-    /// Threads; 0: one for each processor.
-    pub workers: usize,
-    /// What happens when a filter cannot be read.
-    pub on_error: OnError,
-    /// The lists, also those that are not enabled.
-    pub lists: Vec<ListSettings>,
-    /// Who is never refused.
-    pub whitelist: WhitelistSettings,
-    /// Who is let through.
-    pub exempt: ExemptSettings,
-    /// Brakes.
-    pub safety: SafetySettings,
-    /// Bounds.
-    pub limits: LimitSettings,
-    /// The log.
-    pub log: LogSettings,
-}
-
-/// `[[list]]`
-#[derive(Clone, Debug)]
-pub struct ListSettings {
-    /// What it does; shared with the snapshot.
-    pub terms: Arc<Terms>,
-    /// The compiled file.
-    pub filter: PathBuf,
-    /// Line and column of that setting, for what is wrong with the file.
-    pub place: (usize, usize),
-    /// Where its pages are kept.
-    pub load: Load,
-    /// Whether it is used at all.
-    pub enabled: bool,
-    /// As written, for `--print-config`.
-    recipients: Vec<String>,
-    /// As written, for `--print-config`.
-    except_recipients: Vec<String>,
-}
-
-/// `[whitelist]`
-#[derive(Clone, Debug, Default)]
-pub struct WhitelistSettings {
-    /// Text files of entries.
-    pub files: Vec<PathBuf>,
-    /// Entries in the configuration itself.
-    pub entries: Vec<String>,
-    /// Whether a whitelisted address in a header needs an aligned DKIM signature.
-    pub require_dkim: bool,
-    /// Whose `Authentication-Results` are believed.
-    pub authserv_ids: Vec<String>,
-}
-
-/// `[exempt]`
-#[derive(Clone, Debug)]
-pub struct ExemptSettings {
-    /// Clients that have logged in.
-    pub authenticated: bool,
-    /// Mail submitted on this machine.
-    pub local: bool,
-    /// Networks of clients.
-    pub networks: Vec<Network>,
-    /// Recipients, as written.
-    pub recipients: Vec<String>,
-}
-
-/// `[safety]`
-#[derive(Clone, Debug)]
-pub struct SafetySettings {
-    /// Share of refused messages in five minutes above which refusals become tags; 1: never.
-    pub max_reject_share: f64,
-    /// Addresses that no filter may hit.
-    pub must_miss: Vec<String>,
-}
-
-/// `[limits]`
-#[derive(Clone, Debug)]
-pub struct LimitSettings {
-    /// Connections at a time.
-    pub connections: usize,
-    /// Seconds that open connections have to finish after SIGTERM.
-    pub drain_s: u64,
-}
-
-/// `[log]`
-#[derive(Clone, Debug)]
-pub struct LogSettings {
-    /// Least severe level shown.
-    pub level: Level,
-    /// Text or JSON.
-    pub format: LogFormat,
-    /// Whether messages that nobody objects to have a line.
-    pub accepted: bool,
-}
-
-/// Levels of the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Level {
-    /// Service is lost.
-    Error,
-    /// Degraded, or set up wrongly.
-    Warn,
-    /// Start, stop, reload, one line a message.
-    Info,
-    /// Reasons.
-    Debug,
-    /// The protocol.
-    Trace,
-}
-
-impl Level {
-    const NAMES: [(&'static str, Self); 5] = [
-        ("error", Self::Error),
-        ("warn", Self::Warn),
-        ("info", Self::Info),
-        ("debug", Self::Debug),
-        ("trace", Self::Trace),
-    ];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        Self::NAMES
-            .iter()
-            .find(|row| row.1 == self)
-            .map_or("info", |row| row.0)
-    }
-}
-
-/// How log lines are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// `key=value`
-    Text,
-    /// An object a line.
-    Json,
 }
 
 impl Config {
@@ -428,7 +281,11 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
     let mailing_list = section.get("mailing_list", None, |value| {
         let mut choices = vec![("same", None)];
         choices.extend(Action::NAMES.map(|(name, action)| (name, Some(action))));
-        choice(text(value)?, &choices)
+        let milder = choice(text(value)?, &choices)?;
+        if milder.is_some_and(|milder| milder > action) {
+            return Err(format!("is to be milder than action \"{action}\"").into());
+        }
+        Ok(milder)
     });
     let (recipients, recipient_entries) = entries(&section, "recipients", Vec::new());
     let (except_recipients, except_entries) = entries(&section, "except_recipients", Vec::new());

@@ -13,22 +13,25 @@
 //! and the log line. The snapshot taken at MAIL is kept to the end of the message: a reload does
 //! not change the rules under it.
 
+mod log;
+mod shown;
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tracing::field::display;
-use tracing::{debug, error, info, warn};
+use tracing::{error, warn};
 
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply, ReplyText, Stage, Wanted};
 use crate::policy::{
-    Action, Cause, Change, Circumstances, Desk, Exemption, Fields, Hit, Outcome, Policy, Reach,
-    Reason, Seen, Softening, Verdict,
+    Action, Change, Circumstances, Desk, Exemption, Fields, Hit, Outcome, Policy, Reach, Reason,
+    Seen, Softening, Verdict,
 };
 use crate::sender::{Identity, Sender, Senders};
 use crate::snapshot::{Counters, Live, Snapshot};
+use shown::{day_of, shown_address, source_of, tag};
 
 /// The header that tells later programs of a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
@@ -36,8 +39,6 @@ pub const TAG_HEADER: &str = "X-Sender-Blocklist";
 const MESSAGE_ID_MAX_BYTES: usize = 200;
 /// DKIM results kept of a message.
 const DKIM_MAX: usize = 100;
-/// Hits beside the deciding one that a log line names.
-const ALSO_MAX: usize = 10;
 /// A reply where no list's reply fits: a filter could not be read.
 const UNDECIDED_REPLY: &str = "the sender cannot be checked at the moment, try again later";
 
@@ -311,89 +312,6 @@ impl<O: Observer> Screen<O> {
         });
         self.log(snapshot, verdict, recipient);
     }
-
-    /// The line of a decision. What cannot hold a blank stands bare, so that it can be searched
-    /// for; addresses stand in quotes. Without a hit nothing is allocated.
-    fn log(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
-        let message = &self.message;
-        let hit = verdict.hit.and_then(|index| message.hits.get(index));
-        let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| escaped(bytes).to_string());
-        let id = if message.queue_id.is_empty() {
-            b"NOQUEUE"
-        } else {
-            message.queue_id.as_slice()
-        };
-        let queue_id = display(escaped(id));
-        let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
-        let message_id = tells_id.then(|| display(escaped(&message.message_id)));
-        // Judged by the senders that were kept; see `Senders::truncated`.
-        let truncated = message.senders.truncated().then_some(true);
-        let client = display(&self.origin.text);
-        let action = display(verdict.action.map_or("accept", Action::name));
-        let reason = message
-            .exemption
-            .map_or_else(|| verdict.reason.name(), Exemption::name);
-        let reason = display(reason);
-        let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
-        let Some(hit) = hit else {
-            if snapshot.config.log.accepted {
-                info!(
-                    queue_id,
-                    client, message_id, action, reason, truncated, us, "message"
-                );
-            }
-            return;
-        };
-        let recipient = recipient.and_then(text);
-        let list = snapshot
-            .policy
-            .lists()
-            .get(hit.list)
-            .map_or("", |list| list.name());
-        let source = Some(source_of(snapshot, hit)).filter(|source| !source.is_empty());
-        let failure = match &hit.cause {
-            Cause::Undecided(failure) => Some(failure.as_str()),
-            Cause::Proved { .. } | Cause::Unproved => None,
-        };
-        let softened = verdict
-            .unsoftened
-            .filter(|&own| Some(own) != verdict.action);
-        let proved = matches!(hit.cause, Cause::Unproved).then_some(false);
-        let whitelist = hit.cleared.as_deref().and_then(text);
-        let also = also(snapshot, message, verdict.hit);
-        macro_rules! line {
-            ($level:ident) => {
-                $level!(
-                    queue_id,
-                    client,
-                    message_id,
-                    recipient,
-                    identity = display(hit.identity.name()),
-                    address = text(&hit.address),
-                    entry = text(&hit.entry),
-                    list = display(list),
-                    source,
-                    action,
-                    reason,
-                    unsoftened = softened.map(display),
-                    proved,
-                    failure,
-                    whitelist,
-                    also,
-                    truncated,
-                    case = display(&message.case),
-                    us,
-                    "message"
-                )
-            };
-        }
-        // Further recipients of a message that is refused at RCPT are details.
-        if recipient.is_some() && message.refused > 1 {
-            line!(debug);
-        } else {
-            line!(info);
-        }
-    }
 }
 
 impl<O: Observer> Handler for Screen<O> {
@@ -615,101 +533,6 @@ impl<O: Observer> Handler for Screen<O> {
     fn abort(&mut self) {
         self.message.clear();
     }
-}
-
-/// `list=spammers; identity=from; address=a@b; source=feed`
-pub fn tag(snapshot: &Snapshot, hit: &Hit) -> String {
-    let list = snapshot
-        .policy
-        .lists()
-        .get(hit.list)
-        .map_or("", |list| list.name());
-    let mut tag = format!("list={list}; identity={}; address=", hit.identity.name());
-    plain(shown_address(hit), &mut tag);
-    let source = source_of(snapshot, hit);
-    if !source.is_empty() {
-        tag.push_str("; source=");
-        plain(source.as_bytes(), &mut tag);
-    }
-    tag
-}
-
-/// Printable ASCII that cannot end a `key=value` of the tag.
-fn plain(bytes: &[u8], out: &mut String) {
-    const MAX: usize = 256;
-    out.extend(bytes.iter().take(MAX).map(|&byte| {
-        if byte.is_ascii_graphic() && byte != b';' {
-            char::from(byte)
-        } else {
-            '?'
-        }
-    }));
-}
-
-/// The address as its writer knows it, where that is a plain word; else its canonical form.
-fn shown_address(hit: &Hit) -> &[u8] {
-    let written = hit.address.trim_ascii();
-    let bare = written
-        .strip_prefix(b"<")
-        .and_then(|bare| bare.strip_suffix(b">"))
-        .unwrap_or(written);
-    if bare.iter().all(|byte| byte.is_ascii_graphic()) {
-        bare
-    } else {
-        &hit.canonical
-    }
-}
-
-/// The name of the hit's source; empty if it is not known.
-pub fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
-    let Cause::Proved { source, .. } = hit.cause else {
-        return "";
-    };
-    let list = snapshot.policy.lists().get(hit.list);
-    list.and_then(|list| list.filter.source(source))
-        .map_or("", |source| source.name.as_str())
-}
-
-/// The day the entry was added, `2026-08-21`; empty if it is not known.
-pub fn day_of(hit: &Hit) -> String {
-    match hit.cause {
-        Cause::Proved { added, .. } if added > 0 => crate::list::Day(added).to_string(),
-        Cause::Proved { .. } | Cause::Unproved | Cause::Undecided(_) => String::new(),
-    }
-}
-
-/// The hits beside the deciding one, for the log: `list:identity:entry, ...`.
-fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Option<String> {
-    let mut text = String::new();
-    let others = message
-        .hits
-        .iter()
-        .enumerate()
-        .filter(|(index, _)| Some(*index) != decided);
-    for (number, (_, hit)) in others.enumerate() {
-        if number == ALSO_MAX {
-            text.push_str(" ...");
-            break;
-        }
-        let list = snapshot
-            .policy
-            .lists()
-            .get(hit.list)
-            .map_or("", |list| list.name());
-        let comma = if number == 0 { "" } else { ", " };
-        let cleared = if hit.cleared.is_some() {
-            ":whitelisted"
-        } else {
-            ""
-        };
-        let _ = write!(
-            text,
-            "{comma}{list}:{}:{}{cleared}",
-            hit.identity.name(),
-            escaped(&hit.address)
-        );
-    }
-    (!text.is_empty()).then_some(text)
 }
 
 /// Days since 1970.

@@ -1,0 +1,134 @@
+//! The line in the log for each decision.
+
+use std::fmt::Write as _;
+
+use tracing::field::display;
+use tracing::{debug, info};
+
+use super::shown::source_of;
+use super::{Message, Observer, Screen};
+use crate::address::escaped;
+use crate::policy::{Action, Cause, Exemption, Verdict};
+use crate::snapshot::Snapshot;
+
+/// Hits beside the deciding one that a line names.
+const ALSO_MAX: usize = 10;
+
+impl<O: Observer> Screen<O> {
+    /// The line of a decision. What cannot hold a blank stands bare, so that it can be searched
+    /// for; addresses stand in quotes. Without a hit nothing is allocated.
+    pub(super) fn log(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
+        let message = &self.message;
+        let hit = verdict.hit.and_then(|index| message.hits.get(index));
+        let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| escaped(bytes).to_string());
+        let id = if message.queue_id.is_empty() {
+            b"NOQUEUE"
+        } else {
+            message.queue_id.as_slice()
+        };
+        let queue_id = display(escaped(id));
+        let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
+        let message_id = tells_id.then(|| display(escaped(&message.message_id)));
+        // Judged by the senders that were kept; see `Senders::truncated`.
+        let truncated = message.senders.truncated().then_some(true);
+        let client = display(&self.origin.text);
+        let action = display(verdict.action.map_or("accept", Action::name));
+        let reason = message
+            .exemption
+            .map_or_else(|| verdict.reason.name(), Exemption::name);
+        let reason = display(reason);
+        let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
+        let Some(hit) = hit else {
+            if snapshot.config.log.accepted {
+                info!(
+                    queue_id,
+                    client, message_id, action, reason, truncated, us, "message"
+                );
+            }
+            return;
+        };
+        let recipient = recipient.and_then(text);
+        let list = snapshot
+            .policy
+            .lists()
+            .get(hit.list)
+            .map_or("", |list| list.name());
+        let source = Some(source_of(snapshot, hit)).filter(|source| !source.is_empty());
+        let failure = match &hit.cause {
+            Cause::Undecided(failure) => Some(failure.as_str()),
+            Cause::Proved { .. } | Cause::Unproved => None,
+        };
+        let softened = verdict
+            .unsoftened
+            .filter(|&own| Some(own) != verdict.action);
+        let proved = matches!(hit.cause, Cause::Unproved).then_some(false);
+        let whitelist = hit.cleared.as_deref().and_then(text);
+        let also = also(snapshot, message, verdict.hit);
+        macro_rules! line {
+            ($level:ident) => {
+                $level!(
+                    queue_id,
+                    client,
+                    message_id,
+                    recipient,
+                    identity = display(hit.identity.name()),
+                    address = text(&hit.address),
+                    entry = text(&hit.entry),
+                    list = display(list),
+                    source,
+                    action,
+                    reason,
+                    unsoftened = softened.map(display),
+                    proved,
+                    failure,
+                    whitelist,
+                    also,
+                    truncated,
+                    case = display(&message.case),
+                    us,
+                    "message"
+                )
+            };
+        }
+        // Further recipients of a message that is refused at RCPT are details.
+        if recipient.is_some() && message.refused > 1 {
+            line!(debug);
+        } else {
+            line!(info);
+        }
+    }
+}
+
+/// The hits beside the deciding one, for the log: `list:identity:entry, ...`.
+fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Option<String> {
+    let mut text = String::new();
+    let others = message
+        .hits
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| Some(*index) != decided);
+    for (number, (_, hit)) in others.enumerate() {
+        if number == ALSO_MAX {
+            text.push_str(" ...");
+            break;
+        }
+        let list = snapshot
+            .policy
+            .lists()
+            .get(hit.list)
+            .map_or("", |list| list.name());
+        let comma = if number == 0 { "" } else { ", " };
+        let cleared = if hit.cleared.is_some() {
+            ":whitelisted"
+        } else {
+            ""
+        };
+        let _ = write!(
+            text,
+            "{comma}{list}:{}:{}{cleared}",
+            hit.identity.name(),
+            escaped(&hit.address)
+        );
+    }
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,139 @@
+//! Why a snapshot cannot be put in force.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::{config, filter, policy};
+
+/// Why there is no new snapshot.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// A filter cannot be read or vouched for.
+    #[error("list {list}: {source}")]
+    Filter {
+        /// Name of the list.
+        list: String,
+        /// Why.
+        source: filter::Error,
+    },
+    /// A filter does not go with this program.
+    #[error("list {list}: {}: {source}", path.display())]
+    List {
+        /// Name of the list.
+        list: String,
+        /// The filter.
+        path: PathBuf,
+        /// Why.
+        source: policy::Error,
+    },
+    /// A filter is older than the one in force.
+    #[error(
+        "list {list}: {}: generation {found} is older than generation {running} in force; rebuild it, or restart to go back",
+        path.display()
+    )]
+    Older {
+        /// Name of the list.
+        list: String,
+        /// The filter.
+        path: PathBuf,
+        /// Its generation.
+        found: u64,
+        /// The generation in force.
+        running: u64,
+    },
+    /// A filter hits far more than it declares.
+    #[error("list {list}: {}: hits {found:.1e} of random keys, {declared:.1e} are declared; rebuild it", path.display())]
+    Rate {
+        /// Name of the list.
+        list: String,
+        /// The filter.
+        path: PathBuf,
+        /// Share of random keys it hits.
+        found: f64,
+        /// Share it declares.
+        declared: f64,
+    },
+    /// An address that must never be listed is.
+    #[error("list {list}: {}: hits {address}, which is among must_miss", path.display())]
+    MustMiss {
+        /// Name of the list.
+        list: String,
+        /// The filter.
+        path: PathBuf,
+        /// The address, as configured.
+        address: String,
+    },
+    /// A whitelist cannot be read.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Lines of a whitelist are not understood: whoever they were to protect would not be.
+    #[error("{}", lines.join("\n"))]
+    Whitelist {
+        /// The first such lines, as `file:line: reason`.
+        lines: Vec<String>,
+    },
+    /// One of these, about a list, with the place of the list's filter in the configuration.
+    #[error("{}:{line}:{column}: {error}", config.display())]
+    Placed {
+        /// The configuration.
+        config: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong.
+        error: Box<Error>,
+    },
+    /// Several of these.
+    #[error("{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Several {
+        /// All of them.
+        errors: Vec<Self>,
+    },
+}
+
+impl Error {
+    /// The same with the places of those lists that it is about.
+    pub(super) fn placed(self, config: &Path, places: &[(String, (usize, usize))]) -> Self {
+        // Not deeper than this: several are never among several.
+        if let Self::Several { errors } = self {
+            let errors = errors
+                .into_iter()
+                .map(|error| error.placed(config, places))
+                .collect();
+            return Self::Several { errors };
+        }
+        let about = match &self {
+            Self::Filter { list, .. }
+            | Self::List { list, .. }
+            | Self::Older { list, .. }
+            | Self::Rate { list, .. }
+            | Self::MustMiss { list, .. } => list,
+            Self::Config(_)
+            | Self::Unreadable { .. }
+            | Self::Whitelist { .. }
+            | Self::Placed { .. }
+            | Self::Several { .. } => return self,
+        };
+        let Some(&(_, (line, column))) = places.iter().find(|(list, _)| list == about) else {
+            return self;
+        };
+        Self::Placed {
+            config: config.to_owned(),
+            line,
+            column,
+            error: Box::new(self),
+        }
+    }
+}
