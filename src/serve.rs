@@ -25,9 +25,9 @@ pub enum Error {
     /// Sockets, threads.
     #[error(transparent)]
     Daemon(#[from] daemon::Error),
-    /// The log.
-    #[error("cannot start the log: {0}")]
-    Log(#[from] std::io::Error),
+    /// The log, or the folder the program was started in.
+    #[error("cannot start: {0}")]
+    Start(#[from] std::io::Error),
 }
 
 /// What the daemon serves: whatever is in force.
@@ -94,7 +94,8 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     for warning in snapshot.warnings() {
         warn!("{warning}");
     }
-    let live = Arc::new(Live::new(snapshot, Some(config_path.to_owned())));
+    let config_path = std::path::absolute(config_path)?;
+    let live = Arc::new(Live::new(snapshot, Some(config_path)));
     let result = daemon::run(&options, &Arc::new(Blocklists(Arc::clone(&live))));
     let counters = &live.counters;
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);

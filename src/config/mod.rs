@@ -139,7 +139,9 @@ impl Config {
     /// All its faults.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         let reader = Reader::new(text);
-        let folder = path.parent().unwrap_or_else(|| Path::new(""));
+        // Absolute, since a folder that is watched needs its name.
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
         let config = Self::read(&reader, folder);
         let problems = reader.into_problems();
         if problems.is_empty() {

@@ -93,7 +93,7 @@ pub enum Error {
         /// Column, from 1.
         column: usize,
         /// What is wrong.
-        error: Box<Error>,
+        error: Box<Self>,
     },
     /// Several of these.
     #[error("{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]

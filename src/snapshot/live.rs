@@ -148,7 +148,10 @@ impl Live {
                 let doubt = doubt.to_string();
                 Counters::add(&self.counters.reloads_refused);
                 if last_error.as_ref() != Some(&doubt) {
-                    error!(reason = %doubt.replace('\n', "; "), "reload refused, the old stays in force");
+                    error!(
+                        reason = doubt.replace('\n', "; ").as_str(),
+                        "reload refused, the old stays in force"
+                    );
                     *last_error = Some(doubt.clone());
                 }
                 Reloaded::Kept(doubt)
