@@ -28,31 +28,36 @@ pub(super) fn lower(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         stray: 0,
         // A separator at the start would stand beside the edge.
         beside: u128::from(SEPARATOR),
-        ats: 0,
-        at: 0,
+        at: None,
     };
     let (chunks, rest) = address.as_chunks::<WIDTH>();
     for chunk in chunks {
-        seen.add(*chunk, out);
+        let mut chunk = *chunk;
+        seen.add(out.len(), classify(&mut chunk));
+        out.extend_from_slice(&chunk);
     }
     if !rest.is_empty() {
-        seen.add(padded(address, rest), out);
+        let start = out.len();
+        // The last chunk reaches back over what was seen already; these lanes go. The
+        // bytes themselves never leave the vector register.
+        let overlap = WIDTH - rest.len();
+        let (mut chunk, seen_lanes) = match address.last_chunk::<WIDTH>() {
+            Some(chunk) => (*chunk, overlap),
+            None => (padded(rest), 0),
+        };
+        seen.add(start, classify(&mut chunk) >> (8 * seen_lanes));
+        out.truncate(start - seen_lanes);
+        out.extend_from_slice(&chunk);
         out.truncate(address.len());
     }
     let ends_in_word = !matches!(address.last(), None | Some(b'.' | b'@'));
-    (seen.stray == 0 && seen.ats == 1 && ends_in_word).then_some(seen.at)
+    seen.at.filter(|_| seen.stray == 0 && ends_in_word)
 }
 
-/// The last bytes of an address, less than a chunk, and letters that are none of it.
-#[inline]
-fn padded(address: &[u8], rest: &[u8]) -> [u8; WIDTH] {
-    if let Some(end) = address.last_chunk::<WIDTH>() {
-        // In a register: a copy of a length known only now is a call.
-        let end = u128::from_le_bytes(*end) >> (8 * (WIDTH - rest.len()));
-        return (end | lanes(b'a') << (8 * rest.len())).to_le_bytes();
-    }
+/// An address shorter than a chunk, and letters that are none of it.
+fn padded(address: &[u8]) -> [u8; WIDTH] {
     let mut chunk = [b'a'; WIDTH];
-    for (to, from) in chunk.iter_mut().zip(rest) {
+    for (to, from) in chunk.iter_mut().zip(address) {
         *to = *from;
     }
     chunk
@@ -64,25 +69,23 @@ struct Seen {
     stray: u128,
     /// The last byte's lane, where it was a separator, as the lane before the first.
     beside: u128,
-    ats: u32,
-    /// Where the last `@` is.
-    at: usize,
+    /// Where the `@` is.
+    at: Option<usize>,
 }
 
 impl Seen {
-    /// Appends the next chunk to `out`.
+    /// Takes in the classes of the next chunk, which starts there.
     #[inline]
-    fn add(&mut self, mut chunk: [u8; WIDTH], out: &mut Vec<u8>) {
-        let classes = classify(&mut chunk);
+    fn add(&mut self, start: usize, classes: u128) {
         let separators = classes & lanes(SEPARATOR);
         self.stray |= classes & lanes(STRAY) | separators & (separators << 8 | self.beside);
         self.beside = separators >> (8 * (WIDTH - 1));
         let here = classes & lanes(AT);
         if here != 0 {
-            self.ats += here.count_ones();
-            self.at = out.len() + here.trailing_zeros() as usize / 8;
+            let another = self.at.is_some() || here & (here - 1) != 0;
+            self.stray |= u128::from(another);
+            self.at = Some(start + here.trailing_zeros() as usize / 8);
         }
-        out.extend_from_slice(&chunk);
     }
 }
 
