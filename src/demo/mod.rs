@@ -279,8 +279,8 @@ fn play(
         out,
         "{}",
         paint.bold(&format!(
-            "{:<37} {:<9} {:<10} {:<11} {:>5} {:>5}",
-            "message", "verdict", "identity", "list", "us", "us*"
+            "{:<37} {:<9} {:<10} {:<11} {:>6} {:>6}",
+            "message", "verdict", "identity", "list", "daemon", "total"
         ))
     )?;
     let scenes = scenes(lists);
@@ -298,7 +298,13 @@ fn play(
         wrong += usize::from(!row.is_expected());
     }
     peer.quit()?;
-    writeln!(out, "\n{}", paint.dim("us: in the daemon, from RCPT to the verdict; us*: the whole exchange, as the mail server sees it"))?;
+    writeln!(
+        out,
+        "\n{}",
+        paint.dim(
+            "microseconds: of the daemon for its verdict; in total, as the mail server waits for it"
+        )
+    )?;
     if wrong == 0 {
         writeln!(
             out,
@@ -373,7 +379,7 @@ impl Display for Row<'_> {
         };
         writeln!(
             f,
-            "{:<37} {} {:<10} {:<11} {:>5} {:>5}",
+            "{:<37} {} {:<10} {:<11} {:>6} {:>6}",
             scene.title,
             paint.verdict(self.verdict(), 9),
             dash(inside.identity),
