@@ -25,7 +25,7 @@ const MAX_QUERY_BYTES: u64 = 64 << 10;
 
 /// Turns text blocklists into filter files for blocklist-milter, and answers from them.
 #[derive(Debug, Parser)]
-#[command(name = "blocklist-compile", version, about, max_term_width = 100)]
+#[command(name = "blocklist-compile", version, max_term_width = 100)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
