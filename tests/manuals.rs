@@ -102,16 +102,17 @@ fn assert_page(command: &clap::Command, section: &str, rest: &str) {
 fn page(command: &clap::Command, section: &str, rest: &str) -> std::io::Result<String> {
     let name = command.get_name().to_owned();
     let mut out = Vec::new();
-    let man = Man::new(command.clone())
-        .section(section)
-        .title(name.clone())
-        .source("blocklist-milter")
-        .manual(if section == "8" {
-            "System administration"
-        } else {
-            "User commands"
-        });
-    man.render_title(&mut out)?;
+    let manual = if section == "8" {
+        "System administration"
+    } else {
+        "User commands"
+    };
+    // Not by clap_mangen, whose title must have a date, or the rest moves up.
+    writeln!(
+        out,
+        ".TH {name} {section} \"\" blocklist-milter \"{manual}\""
+    )?;
+    let man = Man::new(command.clone());
     man.render_name_section(&mut out)?;
     man.render_synopsis_section(&mut out)?;
     man.render_description_section(&mut out)?;
