@@ -22,9 +22,8 @@ use super::{Error, Progress};
 use crate::filter::Source;
 use crate::list::{self, Format, Reader};
 
-/// A block. Measured: at 256 KiB the text stays in the second cache between the copy
-/// out of the page cache and the parser; blocks of 4 MiB take 2 CPU ns more an address.
-/// It is more than the longest line that a reader accepts.
+/// A block: small enough that the text stays in the second cache between the copy out
+/// of the page cache and the parser, and more than the longest line that a reader accepts.
 const BLOCK_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES > 2 * list::MAX_LINE);
 /// Read to tell the format.

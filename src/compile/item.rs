@@ -10,7 +10,7 @@
 //! ```
 //!
 //! `Narrow` serves every build whose lists have no dates of their own, and halves
-//! memory and sorting time (measured with 100 million: 5 against 9 CPU ns an item).
+//! what has to be moved, sorted and perhaps spilled.
 //!
 //! Doubles are joined by rules that do not depend on who comes first, so the same
 //! lists give the same bytes in any order: the lowest source, the earliest day added,

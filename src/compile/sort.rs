@@ -4,9 +4,7 @@
 //! small enough for the second cache. Two counting passes over the upper 22 bits,
 //! lowest digit first, leave an array in which hardly any two neighbours are still
 //! out of order; one insertion pass mends these. Neither pass branches on the data
-//! but for those few. (A comparison sort of the same stage takes 4 to 5 times as long;
-//! one counting pass with insertion of short buckets twice, for its mispredicted
-//! branches.)
+//! but for those few, where a comparison sort mispredicts at every second step.
 
 use super::item::Item;
 
