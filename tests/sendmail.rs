@@ -2,7 +2,12 @@
 
 mod support;
 
+use support::mta::Mta;
+use support::scenarios::Scene;
 use support::sendmail::Sendmail;
+use support::site::Transport;
+use support::smtp::Mail;
+use support::until;
 
 scenarios! { Sendmail:
     listed_envelope_sender_is_refused,
@@ -21,4 +26,36 @@ scenarios! { Sendmail:
     verdicts_over_tcp,
     recompiled_list_is_in_force,
     daemon_down_and_back,
+}
+
+/// Sendmail without SMTPUTF8 passes UTF-8 on as it comes.
+#[test]
+fn raw_utf8_sender() {
+    let Some(scene) = Scene::<Sendmail>::new(Transport::Unix) else {
+        return;
+    };
+    let listed = Mail::innocent("raw").from("<jos\u{e9}@listed.test>");
+    let sent = scene.send(&listed);
+    assert_eq!(sent.last().code, 550, "{sent:?}");
+    assert!(sent.last().text.contains("spammers"), "{sent:?}");
+}
+
+/// The administrator finds in Sendmail's queue list that a list has held the message.
+#[test]
+fn queue_list_tells_the_reason() {
+    let Some(scene) = Scene::<Sendmail>::new(Transport::Unix) else {
+        return;
+    };
+    scene.send(&Mail::innocent("why").from("<held@listed.test>"));
+    until("a held message", || (scene.mta.held() == 1).then_some(()));
+    let list = scene.mta.run(&["-bp", "-qQ"]);
+    assert!(
+        list.contains("QUARANTINE: ") && list.contains("held"),
+        "{list}"
+    );
+    // Our refusals are in Sendmail's log, with our own words.
+    scene.send(&Mail::innocent("why").from("<spammer@listed.test>"));
+    scene
+        .mta
+        .logged(&["reject=550 5.7.1", "is on the sender blocklist spammers"]);
 }
