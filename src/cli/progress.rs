@@ -76,7 +76,7 @@ fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
     while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(DRAW) {
         let state = progress.state();
         match &bar {
-            Some(bar) => {
+            Some(bar) if state.phase != Phase::Waiting => {
                 if state.phase != phase {
                     bar.reset();
                     bar.set_style(style(&state));
@@ -95,7 +95,7 @@ fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
                 eprintln!("blocklist-compile: {}", line(&state, started));
                 last_line = Instant::now();
             }
-            None => {}
+            _ => {}
         }
         phase = state.phase;
     }
@@ -105,9 +105,10 @@ fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
 }
 
 fn style(state: &State) -> ProgressStyle {
+    // One line of 80 columns: a line that wraps cannot be drawn over.
     let counts = match (state.phase.in_bytes(), state.total > 0) {
-        (true, true) => "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {msg}, {eta} left",
-        (true, false) => "{spinner} {bytes} {bytes_per_sec} {msg}",
+        (true, true) => "{wide_bar} {bytes}/{total_bytes} {msg} {eta} left",
+        (true, false) => "{spinner} {bytes} {msg}",
         (false, true) => "{wide_bar} {human_pos}/{human_len} entries, {eta} left",
         (false, false) => "{spinner} {elapsed}",
     };
@@ -128,11 +129,7 @@ fn rate(state: &State, started: Instant) -> String {
         reason = "shown with a few digits"
     )]
     let per_second = (state.entries as f64 / seconds) as u64;
-    format!(
-        "{} entries, {} a second",
-        HumanCount(state.entries),
-        HumanCount(per_second)
-    )
+    format!("{} entries/s", HumanCount(per_second))
 }
 
 fn line(state: &State, started: Instant) -> String {
