@@ -1,7 +1,7 @@
 //! Any bytes as one address: never a panic, and the properties of the canonical form.
 //!
 //! The first byte chooses the rules, the rest is what somebody wrote.
-//! `cargo +nightly fuzz run address`
+//! `cargo fuzz run --sanitizer none address`
 #![no_main]
 
 use std::ops::ControlFlow;
@@ -39,7 +39,10 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     let again = Entry::parse(entry.as_bytes(), rules).expect("an entry is an entry");
-    assert_eq!((again.kind(), again.as_bytes()), (entry.kind(), entry.as_bytes()));
+    assert_eq!(
+        (again.kind(), again.as_bytes()),
+        (entry.kind(), entry.as_bytes())
+    );
     if let (Ok(form), Kind::Mailbox) = (&form, entry.kind()) {
         let found = form.lookups(Kinds::ALL, |kind, text| {
             if (kind, text) == (entry.kind(), entry.as_bytes()) {

@@ -1,7 +1,7 @@
 //! Any bytes as the value of a sender field: never a panic, every address whole, names
 //! never count beside a mailbox, and nothing takes back a mailbox that stands before.
 //!
-//! `cargo +nightly fuzz run header`
+//! `cargo fuzz run --sanitizer none header`
 #![no_main]
 
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 //! same rows however the bytes are split.
 //!
 //! The first byte chooses the format, the second the split, the rest is the list.
-//! `cargo +nightly fuzz run list`
+//! `cargo fuzz run --sanitizer none list`
 #![no_main]
 
 use blocklist_milter::address::{Entry, Rules};

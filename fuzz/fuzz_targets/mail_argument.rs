@@ -1,7 +1,7 @@
 //! Any bytes as the argument of MAIL FROM: never a panic, every address whole, and a
 //! path that is an address is found as that address.
 //!
-//! `cargo +nightly fuzz run mail_argument`
+//! `cargo fuzz run --sanitizer none mail_argument`
 #![no_main]
 
 use blocklist_milter::address::{Canonical, Rules};

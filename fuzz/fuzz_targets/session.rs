@@ -1,6 +1,7 @@
 //! One connection of a mail server: the first byte says how the rest is cut into pieces.
 //!
 //! Nothing may panic; all at once and in pieces must come to the same.
+//! `cargo fuzz run --sanitizer none session`
 #![no_main]
 
 use blocklist_milter::milter::{
@@ -64,7 +65,10 @@ impl Handler for Any {
 
     fn end_of_message(&mut self, macros: &Macros, edits: &mut Vec<Edit>) -> Reply {
         let value = macros.get("i").unwrap_or_default().to_vec();
-        edits.push(Edit::AddHeader { name: "X-A".to_owned(), value });
+        edits.push(Edit::AddHeader {
+            name: "X-A".to_owned(),
+            value,
+        });
         self.note(b"E")
     }
 

@@ -1,0 +1,191 @@
+//! Any bytes as the header, directory, sources and records of a filter whose checksums
+//! are right: errors, never a panic; what is found sound keeps its word.
+//!
+//! ```text
+//!   flags  header fields  directory, sources, records
+//!   1      256 bytes      the rest
+//! ```
+//!
+//! | flags | |
+//! |-------|-|
+//! | 0..2  | pages: this and 1; with 3 as many as the header says |
+//! | 2..4  | bits of the pages: none, some, and with more than 1 all |
+//! | 4     | the sections are laid out as long as they are, not as the header says |
+//!
+//! The pages are made up: where all bits are set, every key leads to the records.
+//! `cargo fuzz run --sanitizer none filter_file`
+#![no_main]
+
+use std::fs::File;
+use std::io::{Seek, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use blocklist_milter::filter::{Answer, Error, Filter, Load};
+use libfuzzer_sys::fuzz_target;
+use twox_hash::XxHash3_64;
+
+const PAGE: usize = 4096;
+const HEAD: usize = 256;
+
+/// Where the header has its fields: see `filter::format`.
+const FLAGS: usize = 20;
+const PAGES: usize = 64;
+const SET_BITS: usize = 80;
+const SECTIONS: usize = 96;
+
+fn get(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"))
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// The file that the input stands for, its sums made right.
+fn file(input: &[u8]) -> Option<Vec<u8>> {
+    let (&flags, input) = input.split_first()?;
+    let (head, rest) = input.split_at_checked(HEAD)?;
+    let mut file = head.to_vec();
+    file.resize(PAGE, 0);
+    let pages = match usize::from(flags & 3) {
+        3 => usize::try_from(get(head, PAGES))
+            .ok()
+            .filter(|&pages| pages <= 8)?,
+        pages => pages + 1,
+    };
+    for _ in 0..pages {
+        let byte = [0, 0x21, 0xff, 0xff][usize::from(flags >> 2 & 3)];
+        file.resize(file.len() + PAGE, byte);
+    }
+
+    let sums = file.len();
+    for page in 0..pages {
+        let sum = XxHash3_64::oneshot(&file[PAGE * (page + 1)..][..PAGE]);
+        file.extend_from_slice(&sum.to_le_bytes());
+    }
+    let directory = file.len();
+    file.extend_from_slice(rest);
+    let length = if head[FLAGS] & 1 == 1 { 16 * pages } else { 0 };
+    let sources = (directory + length).min(file.len());
+    let length = usize::try_from(get(head, SECTIONS + 80)).unwrap_or(usize::MAX);
+    let records = sources.saturating_add(length).min(file.len());
+
+    if flags & 16 != 0 {
+        put(&mut file, PAGES, pages as u64);
+        let set: u32 = file[PAGE..sums].iter().map(|byte| byte.count_ones()).sum();
+        put(&mut file, SET_BITS, set.into());
+        let end = file.len();
+        let starts = [PAGE, sums, directory, sources, records, end];
+        for (i, pair) in starts.windows(2).enumerate() {
+            put(&mut file, SECTIONS + 24 * i, pair[0] as u64);
+            put(&mut file, SECTIONS + 24 * i + 8, (pair[1] - pair[0]) as u64);
+        }
+    }
+    let mut start = records;
+    for row in (directory..sources)
+        .step_by(16)
+        .take_while(|row| row + 16 <= sources)
+    {
+        let end = usize::try_from(get(&file, row)).unwrap_or(usize::MAX);
+        let end = records.saturating_add(end);
+        if let Some(block) = file.get(start..end) {
+            let sum = XxHash3_64::oneshot(block);
+            put(&mut file, row + 8, sum);
+            start = end;
+        }
+    }
+    for (i, range) in [
+        (1, sums..directory),
+        (2, directory..sources),
+        (3, sources..records),
+    ] {
+        let sum = XxHash3_64::oneshot(&file[range]);
+        put(&mut file, SECTIONS + 24 * i + 16, sum);
+    }
+    let sum = XxHash3_64::oneshot(&file[..PAGE - 8]);
+    put(&mut file, PAGE - 8, sum);
+    Some(file)
+}
+
+/// A file in memory, and the path that opens it.
+fn in_memory(bytes: &[u8]) -> (File, PathBuf) {
+    let made = rustix::fs::memfd_create("filter", rustix::fs::MemfdFlags::CLOEXEC);
+    let descriptor: OwnedFd = made.expect("a file in memory");
+    let mut file = File::from(descriptor);
+    file.write_all(bytes).expect("room");
+    file.rewind().expect("a file");
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd()).into();
+    (file, path)
+}
+
+fn is_told(error: &Error) {
+    assert!(
+        matches!(error, Error::Invalid { .. } | Error::NoRecords { .. }),
+        "{error}"
+    );
+    assert!(!error.to_string().is_empty());
+}
+
+fn try_all(path: &Path, keys: &[u64]) {
+    let verified = Filter::verify(path);
+    if let Err(error) = &verified {
+        is_told(error);
+    }
+    let mut answers = Vec::new();
+    for load in [Load::Memory, Load::Disk] {
+        let filter = match Filter::open(path, load) {
+            Ok(filter) => filter,
+            Err(error) => {
+                assert!(verified.is_err(), "what is sound can be opened: {error}");
+                is_told(&error);
+                continue;
+            }
+        };
+        let given: Vec<_> = keys
+            .iter()
+            .map(|&key| filter.look_up(key).map_err(|error| is_told(&error)))
+            .collect();
+        answers.push(given);
+        let _ = filter.stats().map_err(|error| is_told(&error));
+        match filter.records() {
+            Err(error) => is_told(&error),
+            Ok(records) => {
+                let (mut count, mut before) = (0, None);
+                for record in records {
+                    let Ok(record) = record else {
+                        assert!(verified.is_err());
+                        break;
+                    };
+                    assert!(before < Some(record.key), "in the order of the keys");
+                    before = Some(record.key);
+                    count += 1;
+                    let answer = filter.look_up(record.key);
+                    if verified.is_ok() {
+                        assert!(filter.source(record.source).is_some());
+                        assert_eq!(answer.expect("sound"), Answer::Listed(record));
+                    }
+                }
+                assert!(verified.is_err() || count == filter.entries());
+            }
+        }
+    }
+    if let [memory, disk] = &answers[..] {
+        assert_eq!(memory, disk, "the same from memory and from disk");
+    }
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some(file) = file(input) else { return };
+    let mut keys: Vec<u64> = input
+        .as_chunks()
+        .0
+        .iter()
+        .rev()
+        .take(8)
+        .map(|key| u64::from_le_bytes(*key))
+        .collect();
+    keys.extend([0, 1, u64::MAX / 2, u64::MAX]);
+    let (_file, path) = in_memory(&file);
+    try_all(&path, &keys);
+});
