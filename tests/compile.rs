@@ -575,3 +575,56 @@ fn answers_of_look_ups_name_source_and_day() {
     assert_eq!(Day(record.added).to_string(), "2025-03-01");
     assert_eq!(filter.source(record.source).unwrap().name, "feed");
 }
+
+/// A page of an error in place of the list, or a download that brought nothing, must not
+/// replace a good filter by an empty one.
+#[test]
+fn a_list_that_lists_nobody_does_not_empty_a_filter() {
+    let folder = folder(&[
+        ("good.txt", "a@b.example\n"),
+        ("page.txt", "<p>Not found</p>\n<p>Sorry</p>\n"),
+        ("empty.txt", ""),
+        ("allows.txt", "!friend@good.example\n"),
+    ]);
+    let refused = |output: &str, input: &str| {
+        let error = compile::build(&plan(folder.path(), output, &[input]), &Progress::new());
+        let error = error.unwrap_err();
+        assert!(matches!(error, Error::NothingListed(_)), "{error}");
+        error.to_string()
+    };
+    build(&plan(folder.path(), "out.blf", &["good.txt"]));
+    let before = fs::read(folder.path().join("out.blf")).unwrap();
+    let message = refused("out.blf", "page.txt");
+    assert!(message.contains("page.txt: 2 lines rejected"), "{message}");
+    assert!(
+        message.contains("page.txt:1: <p>Not found</p>"),
+        "{message}"
+    );
+    assert!(message.contains("--force"), "{message}");
+    assert!(refused("out.blf", "empty.txt").contains("out.blf has entries"));
+    assert!(refused("out.blf", "allows.txt").contains("allow senders"));
+    assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
+
+    // Rows that cannot be read make no new filter either; an empty list does.
+    refused("new.blf", "page.txt");
+    assert!(!folder.path().join("new.blf").exists());
+    let report = build(&plan(folder.path(), "new.blf", &["empty.txt"]));
+    assert_eq!(report.filter.as_ref().unwrap().entries, 0);
+    let shown = report.to_string();
+    assert!(shown.contains("warning   no entry in "), "{shown}");
+
+    let mut forced = plan(folder.path(), "out.blf", &["page.txt"]);
+    forced.force = true;
+    assert_eq!(build(&forced).filter.unwrap().entries, 0);
+}
+
+#[test]
+fn a_filter_is_no_list() {
+    let folder = folder(&[("good.txt", "a@b.example\n")]);
+    build(&plan(folder.path(), "out.blf", &["good.txt"]));
+    let before = fs::read(folder.path().join("out.blf")).unwrap();
+    let twice = plan(folder.path(), "out.blf", &["good.txt", "out.blf"]);
+    let error = compile::build(&twice, &Progress::new()).unwrap_err();
+    assert!(error.to_string().contains("is a filter file"), "{error}");
+    assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
+}

@@ -125,7 +125,8 @@ pub struct Build {
     /// Refuse entries that list this domain, or part of it; may be repeated.
     #[arg(long, value_name = "DOMAIN")]
     pub protect: Vec<String>,
-    /// Take entries that would list the world; replace an output that is no filter.
+    /// Take entries that would list the world; build an empty filter though lines were rejected
+    /// or the old one has entries; replace an output that is no filter.
     #[arg(long)]
     pub force: bool,
     /// Write nothing when more lines than this are rejected.

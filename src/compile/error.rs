@@ -32,6 +32,9 @@ pub enum Error {
         /// Why it is none.
         cause: String,
     },
+    /// Not one entry was read, and lines were rejected or the output holds entries.
+    #[error("no entry in {0}; use --force to build it all the same")]
+    NothingListed(String),
     /// The settings contradict each other or cannot be met.
     #[error("{0}")]
     Plan(String),

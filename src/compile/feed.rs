@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use super::input::Input;
 use super::{Error, Progress};
 use crate::filter::Source;
+use crate::filter::format::MAGIC;
 use crate::list::{self, Format, Reader};
 
 /// A block: small enough that the text stays in the second cache between the copy out
@@ -194,6 +195,12 @@ impl<'a> Feed<'a> {
             .by_ref()
             .take(HEAD_BYTES as u64)
             .read_to_end(&mut head)?;
+        if head.starts_with(&MAGIC) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "this is a filter file, not a list; blocklist-compile merge joins filters",
+            ));
+        }
         let name = named.path.file_name().unwrap_or_default().to_string_lossy();
         let format = self.format.unwrap_or_else(|| list::guess(&head, &name));
         let opened = Opened {

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::Error;
 use super::keys::Census;
 use super::query::open;
-use super::report::{KindCount, bits_per_entry, grouped, kind_counts, rate_in_people, size};
+use super::report::{
+    KindCount, bits_per_entry, bits_shown, grouped, kind_counts, rate_in_people, size,
+};
 use crate::address::{Kind, Kinds, Rules, escaped};
 use crate::filter::{Header, Load, Stats};
 
@@ -212,9 +214,9 @@ impl fmt::Display for Info {
         )?;
         writeln!(
             f,
-            "pages     {} of 4096 bytes, {:.2} bits an entry, {} probes",
+            "pages     {} of 4096 bytes{}, {} probes",
             grouped(self.pages),
-            self.bits_per_entry,
+            bits_shown(self.bits_per_entry),
             self.probes
         )?;
         writeln!(

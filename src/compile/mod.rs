@@ -148,6 +148,10 @@ impl Build<'_> {
         if report.refuse(plan) {
             return Ok(report);
         }
+        // A page that says "not found" in place of the list must not empty a filter.
+        if report.rows == 0 && !plan.force && (report.rejected > 0 || self.lineage.entries > 0) {
+            return Err(Error::NothingListed(report.why_nothing(&plan.output)));
+        }
 
         progress.begin(Phase::Sorting, report.rows);
         let census = sort_all(&read.keys, plan.threads, progress)?;

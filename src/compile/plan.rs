@@ -48,7 +48,8 @@ pub struct Plan {
     pub expires: Option<Day>,
     /// Domains that must not be listed.
     pub protect: Vec<String>,
-    /// Take entries that would list the world, and replace what is no filter.
+    /// Take entries that would list the world, write an empty filter over one that is
+    /// not, and replace what is no filter.
     pub force: bool,
     /// Rejected lines up to which the filter is written; any number otherwise.
     pub max_rejects: Option<u64>,
@@ -177,6 +178,8 @@ impl Plan {
 pub(crate) struct Lineage {
     pub(crate) seed: u64,
     pub(crate) generation: u64,
+    /// Entries of the filter that stands there; 0 when there is none.
+    pub(crate) entries: u64,
 }
 
 impl Lineage {
@@ -185,7 +188,7 @@ impl Lineage {
     /// be had.
     pub(crate) fn of(output: &Path, seed: &Seed, force: bool) -> Result<Self, Error> {
         let old = match Filter::open(output, Load::Disk) {
-            Ok(old) => Some((old.spec().seed, old.spec().generation)),
+            Ok(old) => Some((old.spec().seed, old.spec().generation, old.entries())),
             Err(_) if force || !output.exists() => None,
             Err(error) => {
                 return Err(Error::NotAFilter {
@@ -195,13 +198,14 @@ impl Lineage {
             }
         };
         let seed = match (seed, old) {
-            (&Seed::Fixed(seed), _) | (Seed::Keep, Some((seed, _))) => seed,
+            (&Seed::Fixed(seed), _) | (Seed::Keep, Some((seed, ..))) => seed,
             (Seed::Of(other), _) => Filter::open(other, Load::Disk)?.spec().seed,
             (Seed::Keep, None) => random_seed()?,
         };
         Ok(Self {
             seed,
-            generation: old.map_or(1, |(_, generation)| generation.saturating_add(1)),
+            generation: old.map_or(1, |(_, generation, _)| generation.saturating_add(1)),
+            entries: old.map_or(0, |(.., entries)| entries),
         })
     }
 }

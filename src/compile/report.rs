@@ -1,7 +1,7 @@
 //! What came of a compile: for a person on one screen, for a program as JSON.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -149,6 +149,19 @@ pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
     }
 }
 
+/// Bits an entry, where they tell something: not in a filter of so few entries that
+/// its one page is almost empty.
+pub(crate) fn bits_shown(bits_per_entry: f64) -> String {
+    if (f64::MIN_POSITIVE..MANY_BITS).contains(&bits_per_entry) {
+        format!(", {bits_per_entry:.2} bits an entry")
+    } else {
+        String::new()
+    }
+}
+
+/// Beyond this, bits an entry only say that a page is the least there is.
+const MANY_BITS: f64 = 200.0;
+
 /// What reading gave, for the sources in the filter and for the report.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
@@ -278,6 +291,30 @@ impl Report {
         self.rows += removals.rows;
     }
 
+    /// Which inputs gave no entry, and what they gave instead, for one line of a message.
+    pub(crate) fn why_nothing(&self, output: &Path) -> String {
+        let inputs = match self.inputs.as_slice() {
+            [] => "the folder, which holds no list".to_owned(),
+            [input] => input.file.clone(),
+            [input, others @ ..] => format!("{} and {} more", input.file, others.len()),
+        };
+        if let Some(reject) = self.rejects.first() {
+            let lines = if self.rejected == 1 { "line" } else { "lines" };
+            let first = reject.first.first().map_or("", String::as_str);
+            return format!(
+                "{inputs}: {} {lines} rejected ({first}: {})",
+                grouped(self.rejected),
+                reject.reason
+            );
+        }
+        let nothing = match (self.expired, self.skipped.iter().any(|skip| skip.notable)) {
+            (0, false) => "nothing is listed there",
+            (0, true) => "all of its rows allow senders or are about something else",
+            _ => "the last day of all entries is past",
+        };
+        format!("{inputs}: {nothing}, and {} has entries", output.display())
+    }
+
     /// Whether more was rejected than the plan allows.
     pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
         if plan.max_rejects.is_some_and(|most| self.rejected > most) {
@@ -322,6 +359,14 @@ impl fmt::Display for Report {
                 "          and {} more reasons (--report FILE has them all)",
                 self.rejects.len() - SHOWN
             )?;
+        }
+        for input in self
+            .inputs
+            .iter()
+            .filter(|input| input.entries == 0)
+            .take(SHOWN)
+        {
+            writeln!(f, "warning   no entry in {}", input.file)?;
         }
         for skipped in self.skipped.iter().filter(|skipped| skipped.notable) {
             writeln!(
@@ -369,9 +414,9 @@ impl fmt::Display for Report {
             )?;
             writeln!(
                 f,
-                " ({} of pages, {:.2} bits an entry), generation {}",
+                " ({} of pages{}), generation {}",
                 size(filter.page_bytes),
-                filter.bits_per_entry,
+                bits_shown(filter.bits_per_entry),
                 filter.generation
             )?;
             writeln!(
@@ -381,12 +426,13 @@ impl fmt::Display for Report {
             )?;
         }
         let seconds = Duration::from_secs_f64(self.seconds.max(1e-3)).as_secs_f64();
-        #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
-        let per_second = self.rows as f64 / seconds / 1e6;
-        write!(
-            f,
-            "took      {seconds:.2} s, {per_second:.2} million entries a second"
-        )?;
+        write!(f, "took      {seconds:.2} s")?;
+        // What takes no time has no speed.
+        if seconds >= 0.1 {
+            #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
+            let per_second = self.rows as f64 / seconds / 1e6;
+            write!(f, ", {per_second:.2} million entries a second")?;
+        }
         if self.spilled_bytes > 0 {
             write!(f, ", {} spilled", size(self.spilled_bytes))?;
         }
@@ -403,6 +449,8 @@ pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
     let hits = rate * 100_000.0;
     let hits = if hits >= 10.0 {
         format!("{hits:.0}")
+    } else if hits < 0.005 {
+        "next to none".to_owned()
     } else {
         format!("{hits:.2}")
     };
