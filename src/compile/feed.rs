@@ -13,6 +13,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -283,31 +284,50 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
         let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         return list::unpack(Counted {
             input,
-            waits: true,
+            state: None,
             bytes,
             stop,
         });
     }
     let file = File::open(&input.path)?;
-    let waits = !file.metadata()?.is_file();
     list::unpack(Counted {
+        state: FileState::of(&file)?,
         input: file,
-        waits,
         bytes,
         stop,
     })
 }
 
-/// Counts what is read, and can be interrupted while it waits for more.
-struct Counted<R> {
-    input: R,
-    /// A pipe or a terminal: reading may wait for ever.
-    waits: bool,
+/// What shows that a file was written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileState {
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl FileState {
+    /// Nothing for a pipe or a terminal.
+    fn of(file: &File) -> io::Result<Option<Self>> {
+        let meta = file.metadata()?;
+        Ok(meta.is_file().then(|| Self {
+            bytes: meta.len(),
+            modified: meta.modified().ok(),
+        }))
+    }
+}
+
+/// Counts what is read, can be interrupted while it waits for more, and does not take for
+/// a whole list what somebody was still writing.
+struct Counted {
+    input: File,
+    /// The file as it was opened; none for a pipe or a terminal, where reading may wait
+    /// for ever.
+    state: Option<FileState>,
     bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
-impl<R: Read + AsFd> Counted<R> {
+impl Counted {
     /// Returns when there is something to read, or the end.
     fn wait(&self) -> io::Result<()> {
         loop {
@@ -324,12 +344,17 @@ impl<R: Read + AsFd> Counted<R> {
     }
 }
 
-impl<R: Read + AsFd> Read for Counted<R> {
+impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.waits {
+        if self.state.is_none() {
             self.wait()?;
         }
         let count = self.input.read(buffer)?;
+        if count == 0 && !buffer.is_empty() && FileState::of(&self.input)? != self.state {
+            return Err(io::Error::other(
+                "it was changed meanwhile, and may have been read in part; try again when it is complete",
+            ));
+        }
         self.bytes.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
@@ -380,6 +405,28 @@ mod tests {
                     .all(|(item, line)| item == line.as_bytes())
             );
             assert_eq!((count, rejected), (60_000, 0));
+        }
+    }
+
+    #[test]
+    fn a_list_changed_while_it_is_read_is_no_list() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("list.txt");
+        let lines = "a@b.example\n".repeat(BLOCK_BYTES);
+        for (left, added) in [(100, ""), (lines.len(), "c@d.example\n")] {
+            std::fs::write(&path, &lines).unwrap();
+            let (inputs, progress) = ([Input { path: path.clone() }], Progress::new());
+            let feed = Feed::new(&inputs, None, &progress);
+            let mut buffer = block_buffer();
+            assert!(feed.next(&mut buffer).unwrap().is_some());
+            std::fs::write(&path, format!("{}{added}", &lines[..left])).unwrap();
+            let error = loop {
+                match feed.next(&mut buffer) {
+                    Ok(work) => assert!(work.is_some(), "taken for a whole list"),
+                    Err(error) => break error.to_string(),
+                }
+            };
+            assert!(error.contains("changed meanwhile"), "{error}");
         }
     }
 

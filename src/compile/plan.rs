@@ -146,6 +146,9 @@ impl Plan {
     /// The same for what needs no input.
     pub(crate) fn check_settings(&self) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::Plan(what));
+        if self.name.is_empty() {
+            return wrong("--name: must not be empty".to_owned());
+        }
         if !RATES.contains(&self.fpr) {
             return wrong(format!(
                 "--fpr {}: must lie between {:e} and {}",

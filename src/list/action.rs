@@ -64,6 +64,50 @@ impl Action {
     }
 }
 
+/// What a column or key named after an action says by yes and no: `"whitelisted": true`,
+/// `"blocked": false`, `"enabled": false`. Yes to a block, and no to an allowance, say
+/// nothing: the row is in a blocklist already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flag {
+    /// The answer that takes the sender off the list.
+    answer: bool,
+    means: Action,
+}
+
+impl Flag {
+    /// The flag that is called `name`, perhaps with `is` before it.
+    pub(super) fn of(name: &[u8]) -> Option<Self> {
+        let name = match name.split_at_checked(3) {
+            Some((is, name)) if is.eq_ignore_ascii_case(b"is_") => name,
+            _ => name,
+        };
+        let is = |words: &[&str]| {
+            words
+                .iter()
+                .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+        };
+        let (answer, means) = match Action::of(name) {
+            Some(Action::Allow) => (true, Action::Allow),
+            Some(Action::Block) => (false, Action::Other),
+            _ if is(&["active", "enabled"]) => (false, Action::Other),
+            _ if is(&["deleted", "disabled", "inactive", "removed"]) => (true, Action::Other),
+            _ => return None,
+        };
+        Some(Self { answer, means })
+    }
+
+    /// What `value` makes of the row, when that is no refusal.
+    pub(super) fn read(self, value: &[u8]) -> Option<Action> {
+        let is = |words: &[&[u8]]| words.iter().any(|word| word.eq_ignore_ascii_case(value));
+        let answer = match () {
+            () if is(&[b"true", b"yes", b"1"]) => true,
+            () if is(&[b"false", b"no", b"0"]) => false,
+            () => return None,
+        };
+        (answer == self.answer).then_some(self.means)
+    }
+}
+
 const BLOCK: &[&str] = &[
     "ban",
     "banned",

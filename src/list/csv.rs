@@ -14,7 +14,7 @@
 //! no end within [`MAX_LINE`] bytes has a quote too many, and is rejected alone: reading
 //! goes on with the next line. RFC 4180, and what is sent instead of it.
 
-use super::action::Action;
+use super::action::{Action, Flag};
 use super::headings::{Heading, is_never};
 use super::out::Out;
 use super::vet::{Wildcards, is_ip};
@@ -38,6 +38,8 @@ pub(super) struct Csv {
 struct Columns {
     entry: usize,
     action: Option<usize>,
+    /// A column that takes rows off the list by yes or no.
+    flag: Option<(usize, Flag)>,
     added: Option<usize>,
     expires: Option<usize>,
 }
@@ -175,6 +177,7 @@ impl Columns {
         let mut columns = Self {
             entry: given.unwrap_or(0),
             action: None,
+            flag: None,
             added: None,
             expires: None,
         };
@@ -198,7 +201,11 @@ impl Columns {
                 Some(Heading::Action) => columns.action = columns.action.or(Some(column)),
                 Some(Heading::Added) => columns.added = columns.added.or(Some(column)),
                 Some(Heading::Expires) => columns.expires = columns.expires.or(Some(column)),
-                Some(Heading::Entry(_)) | None => {}
+                Some(Heading::Entry(_)) => {}
+                None => {
+                    let flag = Flag::of(name).map(|flag| (column, flag));
+                    columns.flag = columns.flag.or(flag);
+                }
             }
         }
         (columns, known > 0)
@@ -270,7 +277,10 @@ fn row(fields: Fields<'_>, columns: Columns, out: &mut Out<'_>) {
                 .map_or(Action::Block, |(_, action)| action)
         }
     };
-    if let Some(skip) = action.skip() {
+    let flagged = columns
+        .flag
+        .and_then(|(column, flag)| flag.read(fields.get(column)?));
+    if let Some(skip) = flagged.unwrap_or(action).skip() {
         return out.skip(skip);
     }
     let day = |column: Option<usize>| column.and_then(|column| fields.get(column));

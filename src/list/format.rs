@@ -42,6 +42,8 @@ pub enum Format {
     Adblock,
     /// Regular expressions, none of which can be looked up.
     Patterns,
+    /// A web page in place of a list: nothing in it is an entry.
+    Html,
 }
 
 /// Each format and the name it has on the command line and in reports.
@@ -62,6 +64,7 @@ const NAMES: &[(Format, &str)] = &[
     (Format::Dnsmasq, "dnsmasq"),
     (Format::Adblock, "adblock"),
     (Format::Patterns, "patterns"),
+    (Format::Html, "html"),
 ];
 
 /// Other names: programs whose lists are in one of the formats above.

@@ -34,7 +34,10 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             .unwrap_or(cut),
     };
     let name = Name::new(file_name);
-    if let Some(json) = json(head) {
+    if is_web_page(head) {
+        return Format::Html;
+    }
+    if let Some(json) = json(head, name.extension) {
         return json;
     }
     let mut votes: Vec<(Format, usize)> = Vec::new();
@@ -116,17 +119,41 @@ impl<'a> Name<'a> {
     }
 }
 
+/// A page that says why there is no list, and addresses in which list nobody.
+fn is_web_page(head: &[u8]) -> bool {
+    let text = head.trim_ascii_start();
+    [
+        &b"<!doctype"[..],
+        b"<html",
+        b"<head",
+        b"<body",
+        b"<?xml",
+        b"<!--",
+    ]
+    .iter()
+    .any(|start| {
+        text.get(..start.len())
+            .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
+    })
+}
+
 /// JSON is told by its first sign.
-fn json(head: &[u8]) -> Option<Format> {
+fn json(head: &[u8], extension: &str) -> Option<Format> {
     let text = head.trim_ascii_start();
     match text.first()? {
+        b'{' if matches!(extension, "jsonl" | "ndjson") => Some(Format::JsonLines),
         b'[' if text.get(1..)?.first()?.is_ascii_alphabetic() => None,
         b'[' => Some(Format::Json),
         b'{' => {
             let mut lines = lines(text).map(<[u8]>::trim_ascii);
             let first = lines.next()?;
-            let one_a_line = first.ends_with(b"}")
-                && lines.all(|line| line.is_empty() || line.starts_with(b"{"));
+            // One damaged line must not make the whole list one damaged document.
+            let (mut begun, mut said) = (0, 0);
+            for line in lines.filter(|line| !line.is_empty()) {
+                said += 1;
+                begun += usize::from(line.starts_with(b"{"));
+            }
+            let one_a_line = first.ends_with(b"}") && begun * 2 >= said;
             Some(if one_a_line {
                 Format::JsonLines
             } else {

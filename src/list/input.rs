@@ -2,8 +2,10 @@
 //!
 //! Whether a list is packed is told by its first bytes, never by its name: feeds
 //! are renamed on their way. Both formats may hold several members or frames one
-//! after the other (`cat a.gz b.gz`); all of them are read. A text in UTF-16, as
-//! Windows writes exports, is told by its byte order mark and read as UTF-8.
+//! after the other (`cat a.gz b.gz`); all of them are read. Archives of other programs
+//! are refused, since their bytes are no text. A text in UTF-16, as Windows writes
+//! exports, is told by its byte order mark or its NUL bytes and read as UTF-8; one whose
+//! lines end with CR alone is read as if they ended with LF.
 
 use std::char::decode_utf16;
 use std::fs::File;
@@ -31,10 +33,14 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
 ///
 /// # Errors
 ///
-/// What reading the first bytes gave. A damaged or cut-off archive is an error
-/// when it is read, never a shorter list.
+/// What reading the first bytes gave, and when they are those of an archive that is not
+/// read. A damaged or cut-off archive is an error when it is read, never a shorter list.
 pub fn unpack(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let head = first_bytes(&mut input)?;
+    let head = first_bytes(&mut input, PACKED_HEAD_BYTES)?;
+    if let Some((_, program)) = NOT_READ.iter().find(|(start, _)| head.starts_with(start)) {
+        let message = format!("this is a {program} archive, which is not read; unpack it first");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
     let packed = Packed::of(&head);
     let whole = Cursor::new(head).chain(input);
     match packed {
@@ -44,16 +50,24 @@ pub fn unpack(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read 
     }
 }
 
-/// Reads a text as it is, or out of UTF-16.
+/// Reads a text as it is, or out of UTF-16, or with the line ends it should have.
 fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let head = first_bytes(&mut input)?;
+    let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;
     let unit = match head.as_slice() {
-        [0xff, 0xfe, ..] => Some(u16::from_le_bytes as fn([u8; 2]) -> u16),
-        [0xfe, 0xff, ..] => Some(u16::from_be_bytes as fn([u8; 2]) -> u16),
+        [0xff, 0xfe, ..] | [1..=0xff, 0, 1..=0xff, 0, ..] => {
+            Some(u16::from_le_bytes as fn([u8; 2]) -> u16)
+        }
+        [0xfe, 0xff, ..] | [0, 1..=0xff, 0, 1..=0xff, ..] => {
+            Some(u16::from_be_bytes as fn([u8; 2]) -> u16)
+        }
         _ => None,
     };
+    // A CR at the very end of what was looked at may have its LF after it.
+    let before_end = head.split_last().map_or(&[][..], |(_, before)| before);
+    let only_cr = before_end.contains(&b'\r') && !head.contains(&b'\n');
     let whole = Cursor::new(head).chain(input);
     Ok(match unit {
+        None if only_cr => Box::new(OnlyCr(whole)),
         Some(unit) => Box::new(Utf16 {
             input: whole,
             unit,
@@ -64,11 +78,41 @@ fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send
     })
 }
 
-/// The bytes that tell what an input is.
-fn first_bytes(input: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut head = Vec::with_capacity(4);
-    input.take(4).read_to_end(&mut head)?;
+/// Bytes that tell what an input is packed with.
+const PACKED_HEAD_BYTES: u64 = 6;
+
+/// Bytes that tell how a text is written; the first line of a list is hardly longer.
+const TEXT_HEAD_BYTES: u64 = 4 << 10;
+
+/// Archives of other programs, by their first bytes.
+const NOT_READ: &[(&[u8], &str)] = &[
+    (b"PK\x03\x04", "zip"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"7z\xbc\xaf\x27\x1c", "7z"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+];
+
+/// The first `most` bytes, or all there are.
+fn first_bytes(input: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    input.take(most).read_to_end(&mut head)?;
     Ok(head)
+}
+
+/// A text whose lines end with CR alone, with LF in its place.
+struct OnlyCr<R>(R);
+
+impl<R: Read> Read for OnlyCr<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        for byte in buffer.iter_mut().take(count) {
+            if *byte == b'\r' {
+                *byte = b'\n';
+            }
+        }
+        Ok(count)
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -82,9 +126,9 @@ impl Packed {
     fn of(head: &[u8]) -> Self {
         match head {
             [0x1f, 0x8b, 8, ..] => Self::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd] => Self::Zstd,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
             // A skippable frame, as parallel zstd writers put first.
-            [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Self::Zstd,
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Not,
         }
     }
@@ -271,6 +315,29 @@ mod tests {
     }
 
     #[test]
+    fn archives_that_are_not_read_are_refused() {
+        for (start, program) in super::NOT_READ {
+            let error = read([start, &b"\0\0\0\0\0\0\0\0"[..]].concat()).unwrap_err();
+            assert!(error.to_string().contains(program), "{error}");
+        }
+    }
+
+    #[test]
+    fn lines_that_end_with_cr_alone_are_lines() {
+        let text = String::from_utf8(long()).unwrap();
+        let old = text.replace('\n', "\r");
+        assert_eq!(read(old.into_bytes()).unwrap(), text.as_bytes());
+        for kept in ["a@b.example\r\nc@d.example\r\n", "a\r", "a\n\rb\n"] {
+            assert_eq!(read(kept.into()).unwrap(), kept.as_bytes());
+        }
+        let at_the_border = "a".repeat(4095) + "\r\nb\r\n";
+        assert_eq!(
+            read(at_the_border.clone().into()).unwrap(),
+            at_the_border.as_bytes()
+        );
+    }
+
+    #[test]
     fn utf16_becomes_utf8() {
         let text = String::from_utf8(long()).unwrap() + "d\u{1f600}@b\u{fc}cher.example\n";
         let text = format!("\u{feff}{text}");
@@ -280,6 +347,8 @@ mod tests {
         assert_eq!(read(little.clone()).unwrap(), text.as_bytes());
         assert_eq!(read(big).unwrap(), text.as_bytes());
         assert_eq!(read(gzip(&little)).unwrap(), text.as_bytes());
+        assert_eq!(read(b"a\0@\0b\0".to_vec()).unwrap(), b"a@b");
+        assert_eq!(read(b"\0a\0@\0b".to_vec()).unwrap(), b"a@b");
         let half_a_pair = b"\xff\xfea\0\x3d\xd8".to_vec();
         assert_eq!(read(half_a_pair).unwrap(), "\u{feff}a\0".as_bytes());
     }

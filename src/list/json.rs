@@ -13,7 +13,7 @@
 //! Commas and colons are not checked; what cannot be JSON at all ends the reading (of
 //! the line, for JSON lines) with a rejected row that says so. RFC 8259.
 
-use super::action::Action;
+use super::action::{Action, Flag};
 use super::csv::looks_like_entry;
 use super::headings::{Heading, is_never};
 use super::out::Out;
@@ -71,6 +71,8 @@ pub(super) struct Json {
     /// Keys and values of the open objects.
     text: Vec<u8>,
     fields: Vec<Field>,
+    /// The last byte read was no newline.
+    in_line: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +133,7 @@ impl Json {
             frames: Vec::new(),
             text: Vec::new(),
             fields: Vec::new(),
+            in_line: false,
         }
     }
 
@@ -171,11 +174,10 @@ impl Json {
                 *lines += 1;
             }
         }
+        self.in_line = block.last().map_or(self.in_line, |&byte| byte != b'\n');
         if last {
             self.end(&mut Out::new(*lines + 1, &mut *sink));
-            if !block.is_empty() && block.last() != Some(&b'\n') {
-                *lines += 1;
-            }
+            *lines += u64::from(std::mem::take(&mut self.in_line));
         }
     }
 
@@ -333,12 +335,16 @@ impl Json {
         let mut holds = Holds::Entries;
         let mut subject = None;
         let mut text = self.text.len();
+        let of_allowance = self.is_about_allowances();
         if let Some(parent) = self.frames.last_mut() {
             holds = parent.holds;
             if parent.is_object {
                 // The key goes with the value, at its end.
                 text = parent.key.take().unwrap_or(text);
                 let name = self.text.get(text..).unwrap_or_default();
+                if of_allowance {
+                    holds = Holds::Allowances;
+                }
                 if holds != Holds::Allowances {
                     holds = Holds::of(name, is_object);
                 }
@@ -369,6 +375,22 @@ impl Json {
             Some(subject) => out.entry(&subject),
             None => {}
         }
+    }
+
+    /// Whether the object under way has said that it allows: `{"action": "allow",
+    /// "addresses": [...]}`.
+    fn is_about_allowances(&self) -> bool {
+        let Some(frame) = self.frames.last() else {
+            return false;
+        };
+        let fields = self.fields.get(frame.fields..).unwrap_or_default();
+        frame.is_object
+            && fields.iter().any(|field| {
+                let key = self.text.get(field.key..field.value).unwrap_or_default();
+                let value = self.text.get(field.value..field.end).unwrap_or_default();
+                Heading::of(key) == Some(Heading::Action)
+                    && Action::of(value) == Some(Action::Allow)
+            })
     }
 
     /// An array or object ends.
@@ -457,6 +479,13 @@ impl Json {
         } else if Heading::of(&name).is_some() {
             let line = out.line();
             self.field(&name, value, line);
+        } else if let Some(action) = Flag::of(&name).and_then(|flag| flag.read(value)) {
+            let word: &[u8] = match action {
+                Action::Allow => b"allow",
+                _ => b"ignore",
+            };
+            let line = out.line();
+            self.field(b"action", word, line);
         }
     }
 
@@ -491,12 +520,13 @@ impl Json {
                 Some(Heading::Entry(rank)) if best.is_none_or(|(other, ..)| rank < other) => {
                     best = Some((rank, value, field.line));
                 }
-                Some(Heading::Action) => {
+                // A refusal takes nothing back.
+                Some(Heading::Action) if action.is_none_or(|action| action == Action::Block) => {
                     action = Some(Action::of(value).unwrap_or(Action::Other));
                 }
                 Some(Heading::Added) => added = added.or_else(|| Day::read(value)),
                 Some(Heading::Expires) => expires = value,
-                Some(Heading::Entry(_)) | None => {}
+                Some(Heading::Entry(_) | Heading::Action) | None => {}
             }
         }
         let Some((_, text, line)) = best else { return };

@@ -24,6 +24,7 @@
 //! | rpz | `CNAME .`, `*.`, `rpz-drop.` | `rpz-passthru.`, other records |
 //! | rbldnsd, dnsmasq, adblock | domains, with all below them where the format says so | `!`, `@@`, real addresses |
 //! | patterns | nothing: regular expressions cannot be looked up | OK, DUNNO |
+//! | html | nothing: the page of an error, downloaded in place of a list | |
 //!
 //! Everything is linear in the input and bounded: a line (for CSV a record, for
 //! JSON an object) of more than [`MAX_LINE`] bytes is rejected without being kept.
@@ -204,6 +205,8 @@ pub enum Reason {
     BadJsonLine,
     /// The end of the text inside an array, object or string.
     CutOffJson,
+    /// A line of a web page.
+    WebPage,
 }
 
 impl fmt::Display for Reason {
@@ -244,6 +247,7 @@ impl fmt::Display for Reason {
             Self::BadJson => f.write_str("not JSON here; nothing after it was read"),
             Self::BadJsonLine => f.write_str("this line is not JSON"),
             Self::CutOffJson => f.write_str("the JSON text is cut off"),
+            Self::WebPage => f.write_str("a web page, not a list; was the download refused?"),
         }
     }
 }
@@ -293,6 +297,10 @@ impl Way {
             Format::Dnsmasq => Self::AtLines(dnsmasq::read),
             Format::Adblock => Self::AtLines(adblock::read),
             Format::Patterns => Self::AtLines(patterns::read),
+            Format::Html => Self::AtLines(|line, out| match line.trim_ascii() {
+                b"" => out.skip(Skip::Blank),
+                line => out.reject(Reason::WebPage, line),
+            }),
         }
     }
 }

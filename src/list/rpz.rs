@@ -58,6 +58,10 @@ impl Rpz {
                 .is_some_and(|w| w.eq_ignore_ascii_case(b"$ORIGIN"))
             {
                 self.origin = self.absolute(words.next().unwrap_or_default());
+                // Until a SOA record says better: a zone begins at its first origin.
+                if self.zone.is_empty() {
+                    self.zone.clone_from(&self.origin);
+                }
             }
             return out.skip(Skip::Setting);
         }
