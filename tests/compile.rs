@@ -459,7 +459,7 @@ fn command(words: &[&str]) -> Command {
 }
 
 /// Waits until a compile holds its output: the system shows the lock of an open file.
-fn wait_for_lock(child: &Child) {
+fn wait_for_lock(child: &mut Child) {
     let files = format!("/proc/{}/fdinfo", child.id());
     let holds = || {
         let files = fs::read_dir(&files).unwrap();
@@ -467,6 +467,8 @@ fn wait_for_lock(child: &Child) {
         infos.into_iter().any(|info| info.contains("lock:"))
     };
     while !holds() {
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "ended before it held the output: {ended:?}");
         std::thread::yield_now();
     }
 }
@@ -482,7 +484,7 @@ fn two_compiles_of_one_output_exclude_each_other_and_a_kill_leaves_the_old() {
     // One that waits for standard input holds the output.
     let mut waiting = command(&["build", "-q", "-o", output.to_str().unwrap(), "-"]);
     let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
-    wait_for_lock(&waiting);
+    wait_for_lock(&mut waiting);
     let busy = compile::build(&plan(dir, "list.blf", &["list.txt"]), &Progress::new());
     let busy = busy.unwrap_err().to_string();
     assert!(busy.contains("list.blf"), "{busy}");
@@ -501,7 +503,7 @@ fn an_interrupt_leaves_nothing() {
     let output = folder.path().join("list.blf");
     let mut waiting = command(&["build", "-o", output.to_str().unwrap(), "-"]);
     let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
-    wait_for_lock(&waiting);
+    wait_for_lock(&mut waiting);
     let pid = rustix::process::Pid::from_raw(waiting.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     // Its standard input stays open: nothing but the signal ends it.

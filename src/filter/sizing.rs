@@ -109,11 +109,17 @@ pub fn rate(entries: u64, shape: Shape) -> f64 {
     /// Loads rarer than this against the commonest one are left out. The rate of
     /// a page is at most 1, so what is left out stays far below the lowest rate.
     const RARE: f64 = 1e-18;
+    /// With so many draws for each bit no bit is clear. A header may claim any number of
+    /// entries, and the loads to sum over grow with its square root.
+    const FULL: f64 = 64.0;
 
-    if shape.pages == 1 {
-        return page_rate(entries as f64, shape.probes);
-    }
     let n = entries as f64;
+    if shape.pages == 1 {
+        return page_rate(n, shape.probes);
+    }
+    if n / shape.pages as f64 * f64::from(shape.probes) > FULL * M {
+        return 1.0;
+    }
     let odds = 1.0 / (shape.pages as f64 - 1.0);
     let mode = ((n + 1.0) / shape.pages as f64).floor();
     let (mut weights, mut sum) = (0.0, 0.0);
@@ -265,6 +271,22 @@ mod tests {
             for fpr in [0.5, 1e-2, 1e-6, 1e-12] {
                 assert!(rate(entries, shape(entries, fpr)) <= fpr, "{entries} {fpr}");
             }
+        }
+    }
+
+    #[test]
+    fn any_number_of_entries_is_answered_at_once() {
+        for entries in [1 << 40, 1 << 56, u64::MAX] {
+            assert_eq!(
+                rate(
+                    entries,
+                    Shape {
+                        pages: 2,
+                        probes: 20
+                    }
+                ),
+                1.0
+            );
         }
     }
 
