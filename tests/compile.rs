@@ -2,7 +2,9 @@
 //! half-written.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -629,4 +631,33 @@ fn a_filter_is_no_list() {
     let error = compile::build(&twice, &Progress::new()).unwrap_err();
     assert!(error.to_string().contains("is a filter file"), "{error}");
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
+}
+
+#[test]
+fn nobody_reading_the_report_undoes_nothing() {
+    let folder = folder(&[("good.txt", "a@b.example\n")]);
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let (list, output) = (path("good.txt"), path("out.blf"));
+    let built = command(&["build", "-o", &output, &list])
+        .stderr(full())
+        .status();
+    assert_eq!(built.unwrap().code(), Some(0));
+    let failed = command(&["info", &list]).stderr(full()).status();
+    assert_eq!(failed.unwrap().code(), Some(2));
+}
+
+#[test]
+fn an_address_need_not_be_utf8() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("list.txt");
+    fs::write(&list, b"b\xfcro@b.example\n").unwrap();
+    let output = folder.path().join("out.blf");
+    compile::build(&Plan::new(&output, vec![list]), &Progress::new()).unwrap();
+    let asked = command(&["query"])
+        .arg(&output)
+        .arg(OsStr::from_bytes(b"B\xfcro@b.example"))
+        .stdout(Stdio::null())
+        .status();
+    assert_eq!(asked.unwrap().code(), Some(0));
 }

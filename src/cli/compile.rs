@@ -5,16 +5,20 @@
 //! printed. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict` or
 //! `--max-rejects` (for `query`: not listed), 2 failed.
 
-use std::fs;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::{self, File};
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
 use super::progress::Watcher;
 use crate::compile::{self, Changes, Error, Plan, Progress, Query, Report, Seed};
+use crate::filter::format::MAGIC;
 use crate::filter::{Filter, Load};
 use crate::list::{Day, Format};
 
@@ -248,13 +252,17 @@ pub struct QueryArgs {
     pub file: PathBuf,
     /// Addresses or entries; - reads them from standard input, one a line.
     #[arg(required = true, value_name = "ADDRESS")]
-    pub addresses: Vec<String>,
+    pub addresses: Vec<OsString>,
 }
 
 /// Runs the command line; errors are printed as `blocklist-compile: what: cause`.
 #[must_use]
 pub fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let done = match cli.command {
         Command::Build(args) => build(&args),
         Command::Query(args) => query(&args),
         Command::Info { json, file } => compile::info(&file).and_then(|info| show(&info, json)),
@@ -272,9 +280,48 @@ pub fn main() -> ExitCode {
         Command::Verify { file } => verify(&file),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("blocklist-compile: {error}");
+        say(format_args!("blocklist-compile: {error}"));
         ExitCode::from(FAILED)
     })
+}
+
+/// Prints to stderr. That nobody reads it any more (`2>&1 | head`) undoes nothing.
+fn say(what: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
+/// What clap has to say: the help that was asked for, or one line about the mistake.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { FAILED } else { 0 });
+    }
+    let text = error.to_string();
+    let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
+    let about: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    let tip = lines.find(|line| line.starts_with("tip: "));
+    say(format_args!(
+        "blocklist-compile: {} ({})",
+        about.join(" "),
+        tip.unwrap_or("see --help")
+    ));
+    ExitCode::from(FAILED)
+}
+
+/// Writes a file beside the filters, and never over one: `overlap --svg *.blf` would.
+fn write_text(file: &Path, doing: &'static str, text: &str) -> Result<(), Error> {
+    let mut start = [0; MAGIC.len()];
+    let is_filter = File::open(file).is_ok_and(|mut file| {
+        io::Read::read_exact(&mut file, &mut start).is_ok() && start == MAGIC
+    });
+    let written = if is_filter {
+        Err(io::Error::other(
+            "this is a filter file, and stands as it was",
+        ))
+    } else {
+        fs::write(file, text)
+    };
+    written.map_err(Error::io(file, doing))
 }
 
 fn build(args: &Build) -> Result<ExitCode, Error> {
@@ -359,11 +406,7 @@ fn run(
 fn overlap(files: &[PathBuf], svg: Option<&Path>, json: bool) -> Result<ExitCode, Error> {
     let overlap = compile::overlap(files)?;
     if let Some(file) = svg {
-        fs::write(file, overlap.svg()).map_err(|source| Error::Io {
-            path: file.to_path_buf(),
-            doing: "write the picture",
-            source,
-        })?;
+        write_text(file, "write the picture", &overlap.svg())?;
     }
     show(&overlap, json)
 }
@@ -378,16 +421,13 @@ fn false_positives(file: &Path, known_good: &[PathBuf], json: bool) -> Result<Ex
 /// Prints the report, and writes it.
 fn finish(report: &Report, work: &Work) -> Result<ExitCode, Error> {
     if let Some(file) = &work.report {
-        let failed = |source| Error::Io {
-            path: file.clone(),
-            doing: "write the report",
-            source,
-        };
-        let json = serde_json::to_string_pretty(report).map_err(|error| failed(error.into()))?;
-        fs::write(file, json + "\n").map_err(failed)?;
+        let doing = "write the report";
+        let json = serde_json::to_string_pretty(report)
+            .map_err(|error| Error::io(file, doing)(error.into()))?;
+        write_text(file, doing, &(json + "\n"))?;
     }
     if !work.quiet || report.refused.is_some() {
-        eprintln!("{report}");
+        say(format_args!("{report}"));
     }
     Ok(if report.refused.is_some() {
         ExitCode::FAILURE
@@ -404,7 +444,7 @@ fn query(args: &QueryArgs) -> Result<ExitCode, Error> {
     let mut listed = false;
     for address in &args.addresses {
         if address != "-" {
-            listed |= answer(&mut query, address.as_bytes(), args.json, &mut out)?;
+            listed |= answer(&mut query, address.as_encoded_bytes(), args.json, &mut out)?;
             continue;
         }
         let mut input = io::stdin().lock();

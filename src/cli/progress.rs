@@ -3,7 +3,7 @@
 //! On a terminal a bar; elsewhere a line now and then, for logs. Drawn by a thread of its
 //! own from the counters of [`Progress`], which the workers only add to.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -92,7 +92,8 @@ fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
             None if state.phase != phase && phase != Phase::Waiting
                 || last_line.elapsed() >= LINE =>
             {
-                eprintln!("blocklist-compile: {}", line(&state, started));
+                // Nobody may be there to read it.
+                let _ = writeln!(io::stderr(), "blocklist-compile: {}", line(&state, started));
                 last_line = Instant::now();
             }
             _ => {}

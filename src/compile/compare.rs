@@ -226,11 +226,13 @@ impl Overlap {
     pub fn svg(&self) -> String {
         const CELL: usize = 84;
         const LEFT: usize = 180;
-        const TOP: usize = 60;
+        // The names of columns stand aslant, or long ones would cover each other.
+        const TOP: usize = 110;
+        const RIGHT: usize = 110;
         let side = self.names.len() * CELL;
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"13\">\n<title>Entries that lists share</title>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-            LEFT + side + 20,
+            LEFT + side + RIGHT,
             TOP + side + 40
         );
         for (i, name) in self.names.iter().enumerate() {
@@ -244,9 +246,9 @@ impl Overlap {
             );
             let _ = writeln!(
                 svg,
-                "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\" font-size=\"11\">{name}</text>",
+                "<text x=\"{0}\" y=\"{1}\" transform=\"rotate(-40 {0} {1})\">{name}</text>",
                 LEFT + middle,
-                TOP - 10
+                TOP - 8
             );
             for j in 0..self.names.len() {
                 let part = self.part(i, j);

@@ -62,6 +62,11 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         keeps_dates: true,
     };
     let (adding, removing) = (inputs(&plan.inputs)?, inputs(&changes.remove)?);
+    if adding.iter().any(Input::is_stdin) && removing.iter().any(Input::is_stdin) {
+        return Err(Error::Plan(
+            "standard input can be read once: for --add or for --remove".to_owned(),
+        ));
+    }
     let (add_bytes, remove_bytes) = (total_bytes(&adding), total_bytes(&removing));
     progress.begin(Phase::Reading, add_bytes + remove_bytes);
 

@@ -19,13 +19,13 @@ pub struct Stats {
     pub rate_expected: f64,
     /// Bits of the pages an entry; infinite for an empty list.
     pub bits_per_entry: f64,
-    /// How many pages hold how many entries: the lower bound of each of 16 equal
-    /// ranges of estimated entries, and the pages in it.
+    /// How many pages hold how many entries: the lower bound of each of up to 16 equal
+    /// ranges of estimated entries, and the pages in it. Few pages have few ranges.
     pub loads: Vec<(f64, u64)>,
 }
 
-/// Ranges of page loads that are told apart.
-const LOADS: usize = 16;
+/// The most ranges of page loads that are told apart.
+const LOADS: u32 = 16;
 
 impl Filter {
     /// Reads the pages, where they are not in memory, and reckons.
@@ -90,11 +90,16 @@ fn histogram(by_load: &[(f64, u64)]) -> Vec<(f64, u64)> {
     let (Some(&(lowest, _)), Some(&(highest, _))) = (by_load.first(), by_load.last()) else {
         return Vec::new();
     };
-    let width = (highest - lowest) / LOADS as f64;
+    // One more each time the pages double (Sturges), so that a few pages do not stand
+    // lost among empty ranges.
+    let pages: u64 = by_load.iter().map(|&(_, pages)| pages).sum();
+    let count = (1 + pages.ilog2()).min(LOADS);
+    let width = (highest - lowest) / f64::from(count);
     if width <= 0.0 {
         return by_load.to_vec();
     }
-    let mut ranges: Vec<(f64, u64)> = (0..LOADS).map(|i| (lowest + i as f64 * width, 0)).collect();
+    let lower = |i| lowest + f64::from(i) * width;
+    let mut ranges: Vec<(f64, u64)> = (0..count).map(|i| (lower(i), 0)).collect();
     for &(load, pages) in by_load {
         let at = ranges
             .iter()
@@ -103,4 +108,20 @@ fn histogram(by_load: &[(f64, u64)]) -> Vec<(f64, u64)> {
         ranges[at].1 += pages;
     }
     ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::histogram;
+
+    #[test]
+    fn few_pages_have_few_ranges() {
+        assert_eq!(histogram(&[]), []);
+        assert_eq!(histogram(&[(7.0, 1)]), [(7.0, 1)]);
+        assert_eq!(histogram(&[(10.0, 1), (20.0, 1)]), [(10.0, 1), (15.0, 1)]);
+        let many: Vec<_> = (0..100).map(|load| (f64::from(load), 1000)).collect();
+        let ranges = histogram(&many);
+        assert_eq!(ranges.len(), 16);
+        assert_eq!(ranges.iter().map(|(_, pages)| pages).sum::<u64>(), 100_000);
+    }
 }
