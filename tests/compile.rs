@@ -470,7 +470,10 @@ fn wait_for_lock(child: &mut Child) {
     };
     while !holds() {
         let ended = child.try_wait().unwrap();
-        assert!(ended.is_none(), "ended before it held the output: {ended:?}");
+        assert!(
+            ended.is_none(),
+            "ended before it held the output: {ended:?}"
+        );
         std::thread::yield_now();
     }
 }

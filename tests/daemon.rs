@@ -11,7 +11,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use blocklist_milter::daemon::{Cause, Daemon, Endpoint, Error, Options, Service};
+use blocklist_milter::daemon::{Cause, Daemon, Error, Options, Service};
+use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::milter::{Client, Edit, Handler, Macros, Reply, Wanted};
 
 /// Long enough for anything on a busy machine; nothing waits for it when all is well.

@@ -24,7 +24,7 @@ pub use settings::{
 use thiserror::Error;
 
 use crate::address::escaped;
-use crate::daemon::{Endpoint, EndpointError};
+use crate::endpoint::{Endpoint, EndpointError};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, LISTS_MAX, Template, Terms, Weak};
 use crate::sender::Identity;

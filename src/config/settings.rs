@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::daemon::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::filter::Load;
 use crate::policy::{Network, Terms};
 

@@ -32,9 +32,10 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::sync::{Semaphore, mpsc, watch as latest};
 
-pub use listen::{Access, Endpoint, EndpointError};
+pub use listen::Access;
 pub use watch::Cause;
 
+use crate::endpoint::Endpoint;
 use crate::milter::Handler;
 use listen::Listeners;
 use signals::{Request, Signals};

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::{config, filter, policy};
+use crate::config;
+use crate::filter;
+use crate::policy;
 
 /// Why there is no new snapshot.
 #[derive(Debug, Error)]

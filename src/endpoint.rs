@@ -1,0 +1,164 @@
+//! Where mail servers find us, as written in the configuration.
+//!
+//! ```text
+//!  unix:/run/x.sock  local:/run/x.sock     a unix socket; the path is absolute
+//!  inet:8891@127.0.0.1                     as Sendmail writes it: port@host
+//!  inet:127.0.0.1:8891                     as Postfix writes it: host:port
+//!  inet6:8891@::1    inet6:[::1]:8891      the same for IPv6
+//! ```
+//!
+//! The text alone: `daemon` opens what it names.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A unix socket at this absolute path.
+    Unix(PathBuf),
+    /// TCP at this port of a host: a name or an address, of the family asked for.
+    Inet {
+        /// The host, without brackets.
+        host: String,
+        /// The port; 0 takes any free one.
+        port: u16,
+        /// IPv6 instead of IPv4.
+        v6: bool,
+    },
+}
+
+/// Why a written endpoint is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EndpointError {
+    /// No known word before the first colon.
+    #[error("{0:?} is no socket: it must begin with unix:, inet: or inet6:")]
+    Kind(String),
+    /// A path that is not absolute.
+    #[error("the path of a unix socket must begin with a slash, not {0:?}")]
+    Relative(String),
+    /// Longer than the system allows.
+    #[error("the path of a unix socket has at most {UNIX_PATH_BYTES_MAX} bytes, not {0}")]
+    TooLong(usize),
+    /// Neither `port@host` nor `host:port`.
+    #[error("{0:?} is neither port@host nor host:port")]
+    Inet(String),
+}
+
+/// Most bytes of a unix socket's path on Linux.
+const UNIX_PATH_BYTES_MAX: usize = 107;
+
+impl FromStr for Endpoint {
+    type Err = EndpointError;
+
+    fn from_str(text: &str) -> Result<Self, EndpointError> {
+        let kind = |text: &str| EndpointError::Kind(text.to_owned());
+        let (word, rest) = text.split_once(':').ok_or_else(|| kind(text))?;
+        match word {
+            "unix" | "local" => {
+                if !rest.starts_with('/') {
+                    return Err(EndpointError::Relative(rest.to_owned()));
+                }
+                if rest.len() > UNIX_PATH_BYTES_MAX {
+                    return Err(EndpointError::TooLong(rest.len()));
+                }
+                Ok(Self::Unix(PathBuf::from(rest)))
+            }
+            "inet" | "inet6" => {
+                let (host, port) = match rest.split_once('@') {
+                    Some((port, host)) => Some((host, port)),
+                    None => rest.rsplit_once(':'),
+                }
+                .ok_or_else(|| EndpointError::Inet(rest.to_owned()))?;
+                let host = host
+                    .strip_prefix('[')
+                    .and_then(|host| host.strip_suffix(']'))
+                    .unwrap_or(host);
+                match port.parse() {
+                    Ok(port) if !host.is_empty() => Ok(Self::Inet {
+                        host: host.to_owned(),
+                        port,
+                        v6: word == "inet6",
+                    }),
+                    _ => Err(EndpointError::Inet(rest.to_owned())),
+                }
+            }
+            _ => Err(kind(text)),
+        }
+    }
+}
+
+/// The form that Sendmail and libmilter read.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Inet { host, port, v6 } => {
+                write!(f, "{}:{port}@{host}", if *v6 { "inet6" } else { "inet" })
+            }
+        }
+    }
+}
+
+impl From<SocketAddr> for Endpoint {
+    fn from(address: SocketAddr) -> Self {
+        Self::Inet {
+            host: address.ip().to_string(),
+            port: address.port(),
+            v6: address.is_ipv6(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_read_in_both_spellings() {
+        let inet = |host: &str, port, v6| Endpoint::Inet {
+            host: host.to_owned(),
+            port,
+            v6,
+        };
+        let cases = [
+            ("unix:/run/a.sock", Endpoint::Unix("/run/a.sock".into())),
+            ("local:/run/a.sock", Endpoint::Unix("/run/a.sock".into())),
+            ("inet:8891@127.0.0.1", inet("127.0.0.1", 8891, false)),
+            ("inet:127.0.0.1:8891", inet("127.0.0.1", 8891, false)),
+            ("inet:localhost:0", inet("localhost", 0, false)),
+            ("inet6:8891@::1", inet("::1", 8891, true)),
+            ("inet6:[::1]:8891", inet("::1", 8891, true)),
+            ("inet6:::1:8891", inet("::1", 8891, true)),
+        ];
+        for (text, expected) in cases {
+            let endpoint: Endpoint = text.parse().expect(text);
+            assert_eq!(endpoint, expected);
+            assert_eq!(endpoint.to_string().parse(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn what_is_no_endpoint_is_refused_with_its_reason() {
+        let long = format!("unix:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
+        let cases = [
+            ("/run/a.sock", EndpointError::Kind("/run/a.sock".into())),
+            ("tcp:1@host", EndpointError::Kind("tcp:1@host".into())),
+            (
+                "unix:run/a.sock",
+                EndpointError::Relative("run/a.sock".into()),
+            ),
+            (&long, EndpointError::TooLong(UNIX_PATH_BYTES_MAX + 1)),
+            ("inet:8891", EndpointError::Inet("8891".into())),
+            ("inet:@host", EndpointError::Inet("@host".into())),
+            ("inet:8891@", EndpointError::Inet("8891@".into())),
+            ("inet:65536@host", EndpointError::Inet("65536@host".into())),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(text.parse::<Endpoint>(), Err(expected));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The map in `src/lib.rs` is true: modules import only from the lines above their own,
+//! and the crates that shape a layer stay in it.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The lines of the map.
+const LAYERS: [&[&str]; 9] = [
+    &["address", "filter", "list", "milter", "endpoint"],
+    &["sender", "compile", "daemon"],
+    &["policy"],
+    &["config"],
+    &["snapshot"],
+    &["screen"],
+    &["explain", "serve"],
+    &["demo"],
+    &["cli"],
+];
+
+/// Crates and the only places that may name them.
+const CRATES: [(&str, &[&str]); 8] = [
+    ("tokio", &["daemon/"]),
+    ("notify", &["daemon/watch.rs"]),
+    ("tracing_subscriber", &["daemon/logging.rs"]),
+    ("mail_parser", &["sender/header.rs"]),
+    ("arc_swap", &["snapshot/"]),
+    ("idna", &["address/"]),
+    ("clap", &["cli/", "main.rs", "bin/"]),
+    ("toml", &["config/"]),
+];
+
+fn layer(module: &str) -> usize {
+    LAYERS
+        .iter()
+        .position(|modules| modules.contains(&module))
+        .unwrap_or_else(|| panic!("`{module}` is not in the map"))
+}
+
+/// Every source file, as its path below `src/`, and its code without comments.
+fn sources() -> Vec<(String, String)> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut folders = vec![src.clone()];
+    let mut files: Vec<PathBuf> = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+    }
+    let code = |path: &Path| {
+        let text = fs::read_to_string(path).unwrap();
+        let lines = text
+            .lines()
+            .filter(|line| !line.trim_start().starts_with("//"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    files
+        .iter()
+        .map(|path| {
+            let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
+            (name.to_owned(), code(path))
+        })
+        .collect()
+}
+
+/// The words that follow `before` in `code`.
+fn words_after<'a>(code: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
+    code.split(before).skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_');
+        &rest[..end.unwrap_or(rest.len())]
+    })
+}
+
+#[test]
+fn modules_import_only_from_below() {
+    let mut imports = 0;
+    for (file, code) in sources() {
+        let module = file.split(['/', '.']).next().unwrap();
+        if ["lib", "main", "bin"].contains(&module) {
+            continue;
+        }
+        assert!(
+            !code.contains("crate::{"),
+            "src/{file}: one `use crate::` a module"
+        );
+        for import in words_after(&code, "crate::") {
+            imports += 1;
+            assert!(
+                import == module || layer(import) < layer(module),
+                "src/{file} imports `{import}`, which stands beside or above `{module}`"
+            );
+        }
+    }
+    assert!(imports > 50, "only {imports} imports were seen");
+}
+
+#[test]
+fn crates_stay_in_their_layer() {
+    for (name, places) in CRATES {
+        let named = format!("{name}::");
+        let files = sources();
+        let users = files.iter().filter(|(_, code)| {
+            let mut at = code.match_indices(&named).map(|(at, _)| at);
+            at.any(|at| {
+                !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':')
+            })
+        });
+        let mut count = 0;
+        for (file, _) in users {
+            count += 1;
+            assert!(
+                places.iter().any(|place| file.starts_with(place)),
+                "src/{file} names `{name}`, which belongs to {places:?}"
+            );
+        }
+        assert!(count > 0, "nobody names `{name}`");
+    }
+}
