@@ -51,11 +51,13 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         if text.is_empty() || (text.first() == Some(&b'#') && !text.starts_with(b"##")) {
             continue;
         }
+        if said == 0 && is_heading(text) {
+            return Format::Csv { column: 0 };
+        }
         let format = match of_line(text, &name) {
             Some(format) => format,
             // It may continue the line before it.
             None if starts_with_space && said > 0 => continue,
-            None if said == 0 && is_heading(text) => return Format::Csv { column: 0 },
             None => Format::Plain,
         };
         // One such line is enough: nothing else has it, and what surrounds it (thousands

@@ -187,6 +187,10 @@ pub enum Reason {
     Trailing,
     /// Either a comment or a second address after a semicolon.
     Semicolon,
+    /// Signs in the domain that none has: a separator, a bracket, a quote.
+    DomainSigns,
+    /// Several addresses where one is expected.
+    Several,
     /// Something else where the format has a domain.
     NotADomain,
     /// No action in a format where each line has one.
@@ -234,6 +238,10 @@ impl fmt::Display for Reason {
                 "after a semicolon, either a comment or another address; \
                  put # before a comment, or one address on a line",
             ),
+            Self::DomainSigns => f.write_str(
+                "signs that no domain has; if this is a table, see --format",
+            ),
+            Self::Several => f.write_str("more than one address; put each on a line"),
             Self::NotADomain => f.write_str("not a domain"),
             Self::NoAction => f.write_str("no action beside it, such as REJECT"),
             Self::NoColumn => f.write_str("the row has no such column"),

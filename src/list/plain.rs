@@ -75,7 +75,7 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
 }
 
 /// Whether a piece of a line lets somebody pass: `OK` between commas, or
-/// `friend@good.example OK`.
+/// `friend@good.example OK`, `allow: friend@good.example`.
 fn allows(piece: &[u8]) -> bool {
     let allow = |word| Action::of(word) == Some(Action::Allow);
     if piece.contains(&b'<') {
@@ -88,6 +88,7 @@ fn allows(piece: &[u8]) -> bool {
     };
     match words.next() {
         None => allow(first),
+        Some(_) if allow(first.strip_suffix(b":").unwrap_or(first)) => true,
         Some(second) => allow(second) || Action::of_score(second) == Some(Action::Allow),
     }
 }

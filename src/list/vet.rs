@@ -41,7 +41,45 @@ pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
     if has_inner_wildcard(address, wildcards) {
         return Err(Reason::Wildcard);
     }
+    one_address(address)?;
     ordinary(address)
+}
+
+/// Refuses what would become a strange address that never matches: two addresses in one
+/// field, or an address with a separator, quote or bracket after it.
+fn one_address(text: &[u8]) -> Result<(), Reason> {
+    let (mut quoted, mut escaped, mut depth) = (false, false, 0_usize);
+    let (mut ats, mut literal, mut strange) = (0, false, false);
+    let mut before = 0;
+    for &b in text {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' if quoted || depth > 0 => escaped = true,
+            b'(' if !quoted => depth += 1,
+            b')' if !quoted => depth = depth.saturating_sub(1),
+            _ if depth > 0 => {}
+            b'"' if ats == 0 => quoted = !quoted,
+            b'@' if !quoted => {
+                ats += 1;
+                (literal, strange) = (false, false);
+            }
+            _ if ats == 0 => {}
+            // An address literal has signs of its own.
+            b'[' if before == b'@' => literal = true,
+            _ if literal => literal = b != b']',
+            _ => strange |= b"|=!$%&'+,/;?^`{}~\"#<>[]:".contains(&b),
+        }
+        before = b;
+    }
+    // `@a,@b:c@d` is a route to one address.
+    let is_route = text.first() == Some(&b'@') && text.contains(&b':');
+    if ats > 1 && !is_route {
+        Err(Reason::Several)
+    } else if strange {
+        Err(Reason::DomainSigns)
+    } else {
+        Ok(())
+    }
 }
 
 /// What signs a text has.
