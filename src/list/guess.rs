@@ -71,6 +71,18 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             None => votes.push((format, 1)),
         }
     }
+    // Lines that both have are Sendmail's where there are lines that Postfix has not.
+    if votes
+        .iter()
+        .any(|(format, _)| *format == Format::SendmailAccess)
+    {
+        let both = votes
+            .iter()
+            .filter(|(format, _)| matches!(format, Format::SendmailAccess | Format::PostfixAccess))
+            .map(|(_, count)| count)
+            .sum();
+        votes.push((Format::SendmailAccess, both));
+    }
     votes
         .into_iter()
         .filter(|(_, count)| count * 2 >= said)
@@ -313,16 +325,28 @@ fn table(text: &[u8]) -> Option<Format> {
         .filter(|_| !first.contains(&b'<'))
 }
 
-/// `From:`, `To:`, `Connect:`, `Spam:` before the key.
+/// `From:`, `To:`, `Connect:`, `Spam:` and the like before the key.
 fn has_tag(word: &[u8]) -> bool {
-    [&b"From:"[..], b"To:", b"Connect:", b"Spam:"]
-        .iter()
-        .any(|tag| {
-            word.len() > tag.len()
-                && word
-                    .get(..tag.len())
-                    .is_some_and(|start| start.eq_ignore_ascii_case(tag))
-        })
+    const TAGS: &[&[u8]] = &[
+        b"From:",
+        b"To:",
+        b"Connect:",
+        b"Spam:",
+        b"ClientConn:",
+        b"ClientRate:",
+        b"GreetPause:",
+        b"SRV_Features:",
+        b"TLS_Clt:",
+        b"TLS_Rcpt:",
+        b"TLS_Srv:",
+        b"Try_TLS:",
+    ];
+    TAGS.iter().any(|tag| {
+        word.len() > tag.len()
+            && word
+                .get(..tag.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(tag))
+    })
 }
 
 /// Whether a word is an action of an access table.

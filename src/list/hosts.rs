@@ -59,6 +59,10 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
 
 /// Whether an IP address leads nowhere; nothing when it is none.
 pub(super) fn is_nowhere(text: &[u8]) -> Option<bool> {
+    // As some lists write `0.0.0.0`, to be shorter.
+    if text == b"0" {
+        return Some(true);
+    }
     // `fe80::1%lo0`: the zone is not part of the address.
     let text = text.split(|&b| b == b'%').next()?;
     let address: IpAddr = std::str::from_utf8(text).ok()?.parse().ok()?;

@@ -479,6 +479,10 @@ impl Json {
         } else if Heading::of(&name).is_some() {
             let line = out.line();
             self.field(&name, value, line);
+        } else if is_allowance(value) {
+            // `"status": "whitelisted"`, whatever the key is called.
+            let line = out.line();
+            self.field(b"action", value, line);
         } else if let Some(action) = Flag::of(&name).and_then(|flag| flag.read(value)) {
             let word: &[u8] = match action {
                 Action::Allow => b"allow",
@@ -574,6 +578,23 @@ impl Holds {
             Self::Other
         }
     }
+}
+
+/// Whether a value can only mean that somebody may pass. `ok` and `good` can mean other
+/// things: `{"status": "ok", "results": [...]}`.
+fn is_allowance(value: &[u8]) -> bool {
+    [
+        &b"allow"[..],
+        b"allowed",
+        b"allowlist",
+        b"allowlisted",
+        b"welcomelist",
+        b"welcomelisted",
+        b"whitelist",
+        b"whitelisted",
+    ]
+    .iter()
+    .any(|word| word.eq_ignore_ascii_case(value))
 }
 
 /// Whether a key of many parts (`allowed_senders`) speaks of allowances.
