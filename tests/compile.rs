@@ -460,13 +460,20 @@ fn command(words: &[&str]) -> Command {
     command
 }
 
-/// Waits until a compile holds its output: the system shows the lock of an open file.
-fn wait_for_lock(child: &mut Child) {
-    let files = format!("/proc/{}/fdinfo", child.id());
+/// Waits until a compile holds its output in `folder`: the system shows the locks of open
+/// files. Those elsewhere are of other tests, which a child just born has still open.
+fn wait_for_lock(child: &mut Child, folder: &Path) {
+    let process = PathBuf::from(format!("/proc/{}", child.id()));
+    let folder = folder.canonicalize().unwrap();
     let holds = || {
-        let files = fs::read_dir(&files).unwrap();
-        let infos = files.filter_map(|file| fs::read_to_string(file.ok()?.path()).ok());
-        infos.into_iter().any(|info| info.contains("lock:"))
+        let files = fs::read_dir(process.join("fd")).unwrap().flatten();
+        let mut ours = files.filter(|file| {
+            fs::read_link(file.path()).is_ok_and(|target| target.starts_with(&folder))
+        });
+        ours.any(|file| {
+            let info = fs::read_to_string(process.join("fdinfo").join(file.file_name()));
+            info.is_ok_and(|info| info.contains("lock:"))
+        })
     };
     while !holds() {
         let ended = child.try_wait().unwrap();
@@ -489,7 +496,7 @@ fn two_compiles_of_one_output_exclude_each_other_and_a_kill_leaves_the_old() {
     // One that waits for standard input holds the output.
     let mut waiting = command(&["build", "-q", "-o", output.to_str().unwrap(), "-"]);
     let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
-    wait_for_lock(&mut waiting);
+    wait_for_lock(&mut waiting, folder.path());
     let busy = compile::build(&plan(dir, "list.blf", &["list.txt"]), &Progress::new());
     let busy = busy.unwrap_err().to_string();
     assert!(busy.contains("list.blf"), "{busy}");
@@ -508,14 +515,14 @@ fn an_interrupt_leaves_nothing() {
     let output = folder.path().join("list.blf");
     let mut waiting = command(&["build", "-o", output.to_str().unwrap(), "-"]);
     let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
-    wait_for_lock(&mut waiting);
+    wait_for_lock(&mut waiting, folder.path());
     let pid = rustix::process::Pid::from_raw(waiting.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     // Its standard input stays open: nothing but the signal ends it.
     let input = waiting.stdin.take();
     let done = waiting.wait_with_output().unwrap();
     drop(input);
-    assert_eq!(done.status.code(), Some(2));
+    assert_eq!(done.status.code(), Some(2), "{done:?}");
     assert!(String::from_utf8_lossy(&done.stderr).contains("interrupted"));
     assert_eq!(names(folder.path()), ["list.txt"]);
 }
