@@ -49,9 +49,6 @@ struct Work {
     mailbox: Vec<u8>,
 }
 
-/// No plain address is longer (RFC 5321 section 4.5.3.1: 64 and 255 bytes, and the `@`).
-const MAX_PLAIN_BYTES: usize = 320;
-
 /// Memory beyond this many bytes is given back.
 const KEPT_BYTES: usize = 4096;
 
@@ -193,10 +190,10 @@ impl Form {
 
     /// Reads an address that only wants lower case; false, and nothing read, if it is another.
     fn read_plain(&mut self, written: &[u8], rules: Rules, work: &mut Work) -> bool {
-        if written.len() > MAX_PLAIN_BYTES {
+        if written.len() > plain::MAX_BYTES {
             return false;
         }
-        let Some(at) = plain::lower(written, &mut self.canonical.bytes) else {
+        let Some(at) = plain::lower_line(written, &mut self.canonical.bytes) else {
             return false;
         };
         self.canonical.at = at;

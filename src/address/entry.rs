@@ -123,7 +123,8 @@ impl Entry {
     /// # Errors
     /// When the bytes name nothing that can be listed; `self` then holds nothing of use.
     pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
-        if self.read_plain(written, rules) {
+        if self.mailbox.read_plain(written, rules) {
+            self.kind = Kind::Mailbox;
             return Ok(());
         }
         let Parts { local, domain } = parse::split(written)?;
@@ -147,15 +148,6 @@ impl Entry {
             (Half::Name, Half::Name) => Err(ParseError::NotADomain),
             (Half::Name, Half::Pattern) | (Half::Pattern, _) => Err(ParseError::Wildcard),
         }
-    }
-
-    /// Reads a mailbox of ASCII letters, digits and `+ - . _` around one `@`, as nearly
-    /// all are; false, and nothing of use read, if it is another entry. [`Self::read`]
-    /// begins with this: whoever has to ask more of such an entry first may begin with it too.
-    #[inline]
-    pub fn read_plain(&mut self, written: &[u8], rules: Rules) -> bool {
-        self.kind = Kind::Mailbox;
-        self.mailbox.read_plain(written, rules)
     }
 
     /// Reads one entry into a new one.

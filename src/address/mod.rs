@@ -17,7 +17,8 @@
 //! | domain | UTS 46 to A-labels, lower case, no final dot; address literals in one form | `domain` |
 //! | provider | what a provider documents as one mailbox becomes one (dots at Gmail, `+tag`) | `providers` |
 //!
-//! An address that none of this touches but for its capitals takes a short cut (`plain`).
+//! An address that none of this touches but for its capitals takes a short cut (`plain`), and a
+//! whole list of such takes a shorter one (`block`).
 //!
 //! Input is bytes. Valid UTF-8 is Unicode; any other byte stays itself, for a
 //! replacement character would let two senders share a key. Nothing is repaired
@@ -25,6 +26,7 @@
 //!
 //! An [`Entry`] is what a list names, in its canonical text; [`key`] is its hash.
 
+mod block;
 mod canonical;
 mod domain;
 mod entry;
@@ -34,6 +36,7 @@ mod plain;
 mod providers;
 mod unicode;
 
+pub use block::{Block, Line};
 pub use canonical::Canonical;
 pub use entry::{Entry, Kind, Kinds};
 pub use escaped::escaped;

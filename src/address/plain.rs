@@ -5,8 +5,12 @@
 //! that is all. No rule is known here: whatever might be touched by one says no, and
 //! the full path reads it. A property test holds the two paths equal.
 //!
-//! The loop over a chunk has no branch, so that the compiler makes vector
+//! Whole lists are read a block at a time by [`block`](super::block), which shares what is
+//! said here of bytes. The loop over a chunk has no branch, so that the compiler makes vector
 //! instructions of it; each byte's class then stands in a lane of one 128-bit number.
+
+/// No plain address is longer (RFC 5321 section 4.5.3.1: 64 and 255 bytes, and the `@`).
+pub(super) const MAX_BYTES: usize = 320;
 
 /// Bytes looked at together.
 const WIDTH: usize = 16;
@@ -21,7 +25,7 @@ const AT: u8 = 4;
 /// Puts a plain address into `out`, in lower case, and says where its `@` is; `None` if it is
 /// not plain, `out` then holding nothing of use.
 #[inline]
-pub(super) fn lower(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+pub(super) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.clear();
     out.reserve(address.len() + WIDTH);
     let mut seen = Seen {
@@ -89,21 +93,36 @@ impl Seen {
     }
 }
 
+/// An ASCII letter in lower case; any other byte as it is.
+#[inline]
+pub(super) const fn lower(byte: u8) -> u8 {
+    byte | ((byte.wrapping_sub(b'A') < 26) as u8 * 0x20)
+}
+
+/// Is this, in lower case, a byte of the words of a plain address?
+#[inline]
+pub(super) const fn is_word(byte: u8) -> bool {
+    (byte.wrapping_sub(b'a') < 26)
+        | (byte.wrapping_sub(b'0') < 10)
+        | (byte == b'-')
+        | (byte == b'_')
+        | (byte == b'+')
+}
+
+/// Does this stand between two words of a plain address?
+#[inline]
+pub(super) const fn is_separator(byte: u8) -> bool {
+    (byte == b'@') | (byte == b'.')
+}
+
 /// Lower-cases a chunk; the classes of its bytes, the first in the lowest lane.
 #[inline]
 fn classify(chunk: &mut [u8; WIDTH]) -> u128 {
     let mut classes = [0; WIDTH];
     for (class, byte) in classes.iter_mut().zip(chunk) {
-        let upper = byte.wrapping_sub(b'A') < 26;
-        *byte |= u8::from(upper) << 5;
-        let b = *byte;
-        let word = (b.wrapping_sub(b'a') < 26)
-            | (b.wrapping_sub(b'0') < 10)
-            | (b == b'-')
-            | (b == b'_')
-            | (b == b'+');
-        let at = b == b'@';
-        let separator = at | (b == b'.');
+        *byte = lower(*byte);
+        let (word, separator) = (is_word(*byte), is_separator(*byte));
+        let at = *byte == b'@';
         *class = (u8::from(!(word | separator)) * STRAY)
             | (u8::from(separator) * SEPARATOR)
             | (u8::from(at) * AT);
@@ -122,7 +141,7 @@ mod tests {
 
     fn answer(text: &[u8]) -> Option<(Vec<u8>, usize)> {
         let mut out = Vec::new();
-        let at = lower(text, &mut out)?;
+        let at = lower_line(text, &mut out)?;
         Some((out, at))
     }
 

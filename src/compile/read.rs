@@ -2,12 +2,14 @@
 //!
 //! ```text
 //!   block -> Reader -> Item -> Entry (canonical) -> guard -> key -> stage
+//!   block -> plain lines ----------------------> guard -> key -> stage
 //! ```
 //!
 //! Nothing is allocated for a line: the entry keeps its memory, and the key goes
 //! straight into the chunk of its stage.
 
 use std::io;
+use std::mem;
 use std::thread;
 
 use super::feed::{Feed, Opened, Work, block_buffer};
@@ -16,7 +18,7 @@ use super::item::{Dates, Item, Tag, stage_of};
 use super::stage::{Sealed, Stager, Store};
 use super::tally::Tally;
 use super::{Error, Progress};
-use crate::address::{Entry, Rules, key};
+use crate::address::{Block, Entry, Kind, Line, Rules, key};
 use crate::list::{self, Day, Format, Reader, Row, Skip};
 
 /// How lines become keys; the same for all workers.
@@ -99,6 +101,7 @@ struct Worker<'a, I> {
     dates: Dates,
     /// Number of the input under way.
     source: u32,
+    text: Block,
     entry: Entry,
     stager: Stager<'a, I>,
     tally: Tally,
@@ -114,6 +117,7 @@ impl<'a, I: Item> Worker<'a, I> {
             progress,
             dates: terms.dates(),
             source: 0,
+            text: Block::new(),
             entry: Entry::new(),
             stager: store.stager(),
             tally: Tally::default(),
@@ -193,18 +197,20 @@ impl<'a, I: Item> Worker<'a, I> {
         }
         // Nearly every line of a large list is an address that only wants lower case.
         // Such a line is read at once what it would be read as by the long way round;
-        // a property test holds the two equal.
+        // property tests hold the two equal.
         let mut lines = 0;
-        for line in list::lines(block) {
+        let mut text = mem::take(&mut self.text);
+        text.lines(block, self.terms.rules, |Line { written, mailbox }| {
             lines += 1;
-            if self.entry.read_plain(line, self.terms.rules) {
-                self.list(lines, line, self.dates);
-            } else if line.is_empty() {
+            if mailbox.is_some() {
+                self.list(lines, written, mailbox, self.dates);
+            } else if written.is_empty() {
                 self.tally.skip(Skip::Blank);
             } else {
-                reader.read(line, true, &mut |_, row| self.row(lines, row));
+                reader.read(written, true, &mut |_, row| self.row(lines, row));
             }
-        }
+        });
+        self.text = text;
         lines
     }
 
@@ -233,13 +239,16 @@ impl<'a, I: Item> Worker<'a, I> {
                 return;
             }
         }
-        self.list(line, item.text, dates);
+        self.list(line, item.text, None, dates);
     }
 
-    /// Stages the entry that was read from `written`.
+    /// Stages what was read from `written`: a plain mailbox, otherwise the entry.
     #[inline]
-    fn list(&mut self, line: u64, written: &[u8], dates: Dates) {
-        let (kind, text) = (self.entry.kind(), self.entry.as_bytes());
+    fn list(&mut self, line: u64, written: &[u8], plain: Option<&[u8]>, dates: Dates) {
+        let (kind, text) = match plain {
+            Some(mailbox) => (Kind::Mailbox, mailbox),
+            None => (self.entry.kind(), self.entry.as_bytes()),
+        };
         if let Some(guard) = &self.terms.guard
             && let Err(danger) = guard.check(kind, text)
         {
