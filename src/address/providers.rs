@@ -7,7 +7,7 @@
 //! | iCloud | `+tag` is cut | support.apple.com/guide/icloud, "Use + addresses in iCloud Mail" |
 //! | Proton | `+tag` is cut; `.`, `-` and `_` mean nothing | proton.me/support/creating-aliases, /change-username ("treated as transparent") |
 //! | Fastmail | `+tag` is cut; `tag@user.fastmail.com` is `user@fastmail.com` | fastmail.help/hc/en-us/articles/360060591053 |
-//! | Yahoo | `base-keyword` is `base`; no other name has a hyphen | help.yahoo.com, "Disposable addresses"; the domains: validator.js |
+//! | Yahoo | `base-keyword` is `base`; no other name has a hyphen | help.yahoo.com, "Disposable addresses"; the domains: validator.js, and Wikipedia, "Yahoo Mail", without those of other companies |
 //!
 //! Domains that one owner may hold under one name (icloud.com and me.com; proton.me and
 //! pm.me) stay apart: no provider says that each name is the same person's in all of them.
@@ -103,9 +103,14 @@ const YAHOO: Provider = Provider {
     subdomains: false,
     domain: None,
     domains: &[
-        "rocketmail.com", "yahoo.ca", "yahoo.co.id", "yahoo.co.in", "yahoo.co.uk", "yahoo.com",
-        "yahoo.com.ar", "yahoo.com.au", "yahoo.com.br", "yahoo.com.mx", "yahoo.de", "yahoo.es",
-        "yahoo.fr", "yahoo.ie", "yahoo.in", "yahoo.it", "ymail.com",
+        "rocketmail.com", "yahoo.at", "yahoo.be", "yahoo.ca", "yahoo.co.id", "yahoo.co.il",
+        "yahoo.co.in", "yahoo.co.nz", "yahoo.co.th", "yahoo.co.uk", "yahoo.co.za", "yahoo.com",
+        "yahoo.com.ar", "yahoo.com.au", "yahoo.com.br", "yahoo.com.co", "yahoo.com.hk",
+        "yahoo.com.hr", "yahoo.com.mx", "yahoo.com.my", "yahoo.com.ph", "yahoo.com.sg",
+        "yahoo.com.tr", "yahoo.com.tw", "yahoo.com.vn", "yahoo.cz", "yahoo.de", "yahoo.dk",
+        "yahoo.es", "yahoo.fi", "yahoo.fr", "yahoo.gr", "yahoo.hu", "yahoo.ie", "yahoo.in",
+        "yahoo.it", "yahoo.nl", "yahoo.no", "yahoo.pl", "yahoo.pt", "yahoo.ro", "yahoo.se",
+        "ymail.com",
     ],
 };
 
