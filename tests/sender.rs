@@ -123,7 +123,7 @@ fn a_long_value_hides_nothing() {
 
 /// Prefix, what is repeated, suffix: openers that nothing closes, closers far away,
 /// and what made some version of the scan read a part of the text again and again.
-const HOSTILE: [(&str, &str, &str); 40] = [
+const HOSTILE: [(&str, &str, &str); 43] = [
     ("", "\"", ""),
     ("\"", "\\\"", ""),
     ("\"", "\\\"", "\""),
@@ -137,6 +137,9 @@ const HOSTILE: [(&str, &str, &str); 40] = [
     ("", "<\"", ""),
     ("", "<(", ""),
     ("", "<(,", ""),
+    ("<a@b", "(", ""),
+    ("<", "a@(", ""),
+    ("<a@b", "\"(", ""),
     ("", "<\"\\", "\""),
     ("", "\"(\"<,\")\"", ""),
     ("<\"", "\\\"", "\"(x)(x)(x)(x)(x)(x)"),

@@ -33,7 +33,7 @@ fn path(argument: &[u8]) -> &[u8] {
     let bracketed = argument.starts_with(b"<");
     let mut quoted = false;
     let mut escaped = false;
-    // After the last `>` outside quotes, or at the first blank of a bare address.
+    // At the first `>` outside quotes, or at the first blank of a bare address.
     let mut end = None;
     let mut blank = None;
     for (index, &byte) in argument.iter().enumerate() {
@@ -53,6 +53,8 @@ fn path(argument: &[u8]) -> &[u8] {
         }
     }
     if bracketed {
+        // A quotation mark that nothing closes quotes no bracket.
+        let end = end.or_else(|| memchr::memchr(b'>', argument));
         &argument[1..end.unwrap_or(argument.len())]
     } else {
         &argument[..blank.unwrap_or(argument.len())]

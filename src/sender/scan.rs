@@ -24,6 +24,10 @@ pub(super) struct Scanner {
     other: Canonical,
 }
 
+/// Behind so many unclosed comments between angle brackets, no other is sought: for each
+/// one, all that is left was read in vain.
+const MAX_OPEN_COMMENTS: u32 = 8;
+
 /// What stands between two commas.
 struct Segment {
     start: (Mark, u64),
@@ -103,7 +107,10 @@ impl Scanner {
     fn part(&mut self, kind: Kind, bytes: &[u8], tokens: &mut Tokens<'_>, out: &mut Out<'_>) {
         match kind {
             Kind::Space => self.word.space(),
-            Kind::Comment => self.word.comment(),
+            Kind::Comment => {
+                self.word.comment();
+                self.literal(tokens, out);
+            }
             Kind::Atom => self.word.atom(bytes, out),
             Kind::Quoted => self.word.quoted(bytes, out),
             Kind::Encoded => {
@@ -115,13 +122,18 @@ impl Scanner {
             }
             Kind::At => {
                 self.word.at(out);
-                if self.word.wants_domain()
-                    && let Some(literal) = tokens.literal()
-                {
-                    self.word.literal(literal, out);
-                }
+                self.literal(tokens, out);
             }
             _ => self.word.finish(out),
+        }
+    }
+
+    /// Behind an `@`, comments passed over, brackets hold the domain.
+    fn literal(&mut self, tokens: &mut Tokens<'_>, out: &mut Out<'_>) {
+        if self.word.wants_domain()
+            && let Some(literal) = tokens.literal()
+        {
+            self.word.literal(literal, out);
         }
     }
 
@@ -244,10 +256,17 @@ impl Scanner {
     fn words(&mut self, text: &[u8], out: &mut Out<'_>) {
         let mut tokens = Tokens::new(text);
         self.word.drop();
+        let mut open_comments = 0;
         while let Some((kind, bytes)) = tokens.next() {
             match kind {
                 Kind::OpenQuote => {}
-                Kind::OpenComment => self.word.finish(out),
+                Kind::OpenComment => {
+                    self.word.finish(out);
+                    open_comments += 1;
+                    if open_comments == MAX_OPEN_COMMENTS {
+                        tokens.ignore_comments();
+                    }
+                }
                 kind => self.part(kind, bytes, &mut tokens, out),
             }
         }
@@ -339,6 +358,8 @@ mod tests {
             ("'a@b'", "'a@b' a@b"),
             ("a@[192.0.2.1]", "a@[192.0.2.1]"),
             ("a@[IPv6:2001:db8::1]", "a@[IPv6:2001:db8::1]"),
+            ("a@(v@w) (x)[192.0.2.1]", "a@[192.0.2.1]"),
+            ("<a@(v@w)\r\n [192.0.2.1]>", "a@[192.0.2.1]"),
             ("\"Name\"a@b", "\"Name\"a@b Namea@b a@b"),
             ("Hello. a@b", "Hello.a@b a@b"),
             ("a@b. c@d", "a@b. c@d"),

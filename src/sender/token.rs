@@ -81,6 +81,8 @@ pub(super) struct Tokens<'t> {
     quote: Option<Quote>,
     /// Some comment is open to the end.
     open_comment: bool,
+    /// Parentheses open nothing any more.
+    ignore_comments: bool,
     /// How far the `>` of an angle address was sought in vain.
     angle_end: usize,
 }
@@ -100,6 +102,7 @@ impl<'t> Tokens<'t> {
             position: 0,
             quote: None,
             open_comment: false,
+            ignore_comments: false,
             angle_end: 0,
         }
     }
@@ -126,6 +129,7 @@ impl<'t> Tokens<'t> {
                 Some(close) => (Kind::Quoted, close + 1),
                 None => (Kind::OpenQuote, start + 1),
             },
+            Class::Open if self.ignore_comments => (Kind::Other, start + 1),
             Class::Open => match self.closing_parenthesis(start) {
                 Some(close) => (Kind::Comment, close + 1),
                 None => (Kind::OpenComment, start + 1),
@@ -156,8 +160,8 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// A domain literal right here, with its brackets. Asked for after an `@` only:
-    /// elsewhere brackets are decoration.
+    /// A domain literal right here, with its brackets. Asked for after an `@`, and a
+    /// comment behind it, only: elsewhere brackets are decoration.
     pub(super) fn literal(&mut self) -> Option<&'t [u8]> {
         /// An IPv6 literal has at most 47 bytes; white space and comments are rare.
         const MAX_LITERAL_BYTES: usize = 256;
@@ -287,6 +291,11 @@ impl<'t> Tokens<'t> {
                 other => return matches!(other, Some(b'@' | b'.')),
             }
         }
+    }
+
+    /// From here on a parenthesis is as any other bracket.
+    pub(super) fn ignore_comments(&mut self) {
+        self.ignore_comments = true;
     }
 
     /// Moves on to the next comma or `<`: behind an unclosed quote or comment nothing
