@@ -330,6 +330,22 @@ fn only_the_kinds_asked_for_are_visited_and_break_ends_it() {
     assert_eq!(seen, [(Kind::Subtree, b".c.example".to_vec())]);
 }
 
+/// Between bytes that are no text, what a joiner kept apart would spell a space or a
+/// stop, and only the second reading would see it.
+#[test]
+fn a_joiner_beside_bytes_that_are_no_text_goes() {
+    let rules = Rules::default();
+    for (written, expected) in [
+        (&b"a@b\xE2\x80\xE2\x80\x8C\x80c\xFF"[..], &b"a@bc\xFF"[..]),
+        (b"a@b\xE3\x80\xE2\x80\x8D\x82c\xFF", b"a@b.c\xFF"),
+    ] {
+        assert_eq!(form(written, rules).as_deref(), Some(expected));
+        assert_eq!(form(expected, rules).as_deref(), Some(expected));
+    }
+    let nothing = b"a@\xE2\x80\xE2\x80\x8C\x80";
+    assert!(Canonical::parse(nothing, rules).is_err());
+}
+
 #[test]
 fn a_form_is_read_again_and_again_and_an_error_leaves_nothing() {
     let mut form = Canonical::new();

@@ -19,7 +19,7 @@ use std::net::Ipv6Addr;
 
 use idna::uts46::{AsciiDenyList, Hyphens, Uts46};
 
-use super::parse::push_visible;
+use super::parse::{Keep, push_visible};
 use super::unicode::{Fold, fold};
 
 /// What the reader of an address takes for something else than a letter; a `*` is
@@ -36,8 +36,10 @@ const WIDE_STOPS: [char; 3] = ['\u{3002}', '\u{FF0E}', '\u{FF61}'];
 pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     let plain = without_joiners(content);
-    // Between ASCII letters no joiner may stand.
-    let content = if plain.is_ascii() { &plain } else { content };
+    // Between ASCII letters no joiner may stand. Beside bytes that are no text it joins
+    // nothing either, and without it they may spell a space or a stop.
+    let joins = !plain.is_ascii() && std::str::from_utf8(content).is_ok();
+    let content = if joins { content } else { &plain };
     let content = &content[..content.len() - final_stop(content)];
     if let Some(literal) = content
         .strip_prefix(b"[")
@@ -134,7 +136,7 @@ fn without_joiners(content: &[u8]) -> Cow<'_, [u8]> {
     }
     let mut plain = Vec::with_capacity(content.len());
     for &byte in content {
-        push_visible(&mut plain, 0, byte, false);
+        push_visible(&mut plain, 0, byte, Keep::Nothing);
     }
     plain.into()
 }

@@ -321,7 +321,7 @@ pub(super) fn local(raw: &[u8], out: &mut Vec<u8>) -> bool {
                 }
                 space = false;
                 after_dot = false;
-                push_visible(out, start, byte, false);
+                push_visible(out, start, byte, Keep::Spaces);
             }
         }
     }
@@ -334,7 +334,9 @@ pub(super) fn domain(raw: &[u8], out: &mut Vec<u8>) {
     for token in Lexer::with_joiners(raw) {
         match token {
             Token::Space | Token::Quote | Token::Quoted(b' ') => {}
-            Token::Plain(byte) | Token::Quoted(byte) => push_visible(out, start, byte, true),
+            Token::Plain(byte) | Token::Quoted(byte) => {
+                push_visible(out, start, byte, Keep::Joiners)
+            }
         }
     }
 }
@@ -369,14 +371,26 @@ pub(super) fn has_gap(raw: &[u8]) -> bool {
     false
 }
 
+/// What stays of the characters that show nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Wide spaces, in a local part.
+    Spaces,
+    /// Joiners, in a domain.
+    Joiners,
+    /// Nothing, in a domain where joiners mean nothing.
+    Nothing,
+}
+
 /// Appends a byte. Bytes that were apart (a comment stood between them) may now
-/// spell an invisible code point; it goes as any other does, so that reading the
-/// result once more finds nothing to drop. In a domain, joiners stay and wide spaces go.
-pub(super) fn push_visible(out: &mut Vec<u8>, start: usize, byte: u8, in_domain: bool) {
+/// spell a code point that shows nothing; it goes as any other does, so that reading
+/// the result once more finds nothing to drop.
+pub(super) fn push_visible(out: &mut Vec<u8>, start: usize, byte: u8, keep: Keep) {
     out.push(byte);
     if byte & 0xC0 == 0x80
         && let Some(c) = last_char(&out[start..])
-        && (is_invisible(c) && !(in_domain && is_joiner(c)) || in_domain && c.is_whitespace())
+        && (is_invisible(c) && !(keep == Keep::Joiners && is_joiner(c))
+            || keep != Keep::Spaces && c.is_whitespace())
     {
         out.truncate(out.len() - c.len_utf8());
     }
