@@ -335,7 +335,7 @@ pub(super) fn domain(raw: &[u8], out: &mut Vec<u8>) {
         match token {
             Token::Space | Token::Quote | Token::Quoted(b' ') => {}
             Token::Plain(byte) | Token::Quoted(byte) => {
-                push_visible(out, start, byte, Keep::Joiners)
+                push_visible(out, start, byte, Keep::Joiners);
             }
         }
     }
