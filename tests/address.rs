@@ -330,6 +330,17 @@ fn only_the_kinds_asked_for_are_visited_and_break_ends_it() {
     assert_eq!(seen, [(Kind::Subtree, b".c.example".to_vec())]);
 }
 
+/// Without the dot the letter and its accent would be one letter when read again.
+#[test]
+fn dots_beside_letters_that_gmail_does_not_have_stay() {
+    let rules = Rules::default();
+    let form = canonical("a.m.\u{301}+tag@googlemail.com".as_bytes(), rules);
+    assert_eq!(form, "a.m.\u{301}@gmail.com");
+    assert_eq!(canonical(form.as_bytes(), rules), form);
+    let form = canonical("a.m+\u{301}@gmail.com".as_bytes(), rules);
+    assert_eq!(form, "am@gmail.com");
+}
+
 /// Between bytes that are no text, what a joiner kept apart would spell a space or a
 /// stop, and only the second reading would see it.
 #[test]

@@ -194,9 +194,16 @@ impl Mailbox<'_> {
     }
 
     /// Appends its local part.
+    ///
+    /// No provider with bytes that mean nothing has mailboxes beyond ASCII. There all bytes
+    /// stay: what they kept apart, a letter and its accent, could become another text.
     pub(super) fn write_local(&self, out: &mut Vec<u8>) {
-        let ignored = self.rule.ignored;
         let cut = self.cut();
+        let ignored = if cut.is_ascii() {
+            self.rule.ignored
+        } else {
+            b""
+        };
         let start = out.len();
         out.extend(cut.iter().filter(|byte| !ignored.contains(byte)));
         if out.len() == start {
