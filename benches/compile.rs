@@ -136,7 +136,7 @@ fn compile(list: &Path, settings: &Settings, records: bool) {
     let mut plan = Plan::new(&output, vec![list.to_path_buf()]);
     plan.records = records;
     plan.seed = Seed::Fixed(7);
-    plan.force = true;
+    plan.allow_world = true;
     plan.threads = settings.threads.unwrap_or(plan.threads);
     let report = build(&plan, &Progress::new()).expect("the list compiles");
     assert_eq!(report.rejected, 0, "{report}");

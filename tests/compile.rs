@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -138,7 +139,7 @@ fn nothing_listed_is_missed_however_it_is_written() {
     for records in [true, false] {
         let mut plan = plan(folder.path(), "list.blf", &["list.txt"]);
         plan.records = records;
-        plan.force = true;
+        plan.allow_world = true;
         build(&plan);
         let mut query = Query::open(&plan.output, Load::Memory, TODAY).unwrap();
         for line in list.lines() {
@@ -222,7 +223,7 @@ proptest! {
         let folder = folder(&[("short.txt", &short), ("long.txt", &long)]);
         let build = |name: &str| {
             let mut plan = plan(folder.path(), "out.blf", &[name]);
-            plan.force = true;
+            plan.allow_world = true;
             plan.format = Some("plain".parse().unwrap());
             build(&plan);
             records(&plan.output)
@@ -614,7 +615,7 @@ fn a_list_that_lists_nobody_does_not_empty_a_filter() {
         message.contains("page.txt:1: <p>Not found</p>"),
         "{message}"
     );
-    assert!(message.contains("--force"), "{message}");
+    assert!(message.contains("--allow-empty"), "{message}");
     assert!(refused("out.blf", "empty.txt").contains("out.blf has entries"));
     assert!(refused("out.blf", "allows.txt").contains("allow senders"));
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
@@ -628,7 +629,7 @@ fn a_list_that_lists_nobody_does_not_empty_a_filter() {
     assert!(shown.contains("warning   no entry in "), "{shown}");
 
     let mut forced = plan(folder.path(), "out.blf", &["page.txt"]);
-    forced.force = true;
+    forced.allow_empty = true;
     assert_eq!(build(&forced).filter.unwrap().entries, 0);
 }
 
@@ -655,6 +656,78 @@ fn nobody_reading_the_report_undoes_nothing() {
     assert_eq!(built.unwrap().code(), Some(0));
     let failed = command(&["info", &list]).stderr(full()).status();
     assert_eq!(failed.unwrap().code(), Some(2));
+}
+
+/// As with other programs: `query ... | head` ends by SIGPIPE, and says nothing.
+#[test]
+fn whoever_stops_reading_ends_the_program_quietly() {
+    use std::os::unix::process::ExitStatusExt;
+    let folder = folder(&[("good.txt", "a@b.example\n")]);
+    let plan = plan(folder.path(), "out.blf", &["good.txt"]);
+    build(&plan);
+    let output = plan.output.to_str().unwrap();
+    for words in [&["info", output][..], &["query", output, "-"]] {
+        let mut child = command(words).stdin(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let mut input = child.stdin.take().unwrap();
+        // More than pipes hold; it may end before it has read all.
+        let _ = input.write_all("a@b.example\n".repeat(100_000).as_bytes());
+        drop(input);
+        let done = child.wait_with_output().unwrap();
+        assert_eq!(done.status.signal(), Some(13), "{words:?}: {done:?}");
+        assert!(done.stderr.is_empty(), "{done:?}");
+    }
+}
+
+/// A person types an address and reads the answer; a program asks and waits.
+#[test]
+fn query_answers_each_line_before_it_asks_for_the_next() {
+    let folder = folder(&[("good.txt", "a@b.example\n")]);
+    let plan = plan(folder.path(), "out.blf", &["good.txt"]);
+    build(&plan);
+    let mut query = command(&["query", plan.output.to_str().unwrap(), "-"]);
+    let mut query = query.stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = query.stdin.take().unwrap();
+    let mut answers = BufReader::new(query.stdout.take().unwrap()).lines();
+    for n in 0..3 {
+        input
+            .write_all(format!("u{n}@c.example\n").as_bytes())
+            .unwrap();
+        let answer = answers.next().unwrap().unwrap();
+        assert_eq!(answer, format!("u{n}@c.example: not listed"));
+    }
+    drop(input);
+    assert_eq!(query.wait().unwrap().code(), Some(1));
+}
+
+/// All processors answer, and nothing of the order shows it.
+#[test]
+fn answers_come_in_the_order_of_the_questions() {
+    let folder = folder(&[("list.txt", &addresses(0..20_000))]);
+    let plan = plan(folder.path(), "out.blf", &["list.txt"]);
+    build(&plan);
+    let asked: String = (0..60_000)
+        .map(|n| format!("user{n}@host.example\n"))
+        .collect();
+    let asked = asked + &"x".repeat(100_000) + "\n";
+    fs::write(folder.path().join("asked.txt"), &asked).unwrap();
+    let done = command(&["query", "--json", plan.output.to_str().unwrap(), "-"])
+        .stdin(fs::File::open(folder.path().join("asked.txt")).unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let mut query = Query::open(&plan.output, Load::Memory, TODAY).unwrap();
+    let answers = String::from_utf8(done.stdout).unwrap();
+    assert_eq!(answers.lines().count(), 60_001);
+    for (answer, asked) in answers.lines().zip(asked.lines()).take(60_000) {
+        let finding = query.ask(asked.as_bytes()).unwrap();
+        assert_eq!(answer, serde_json::to_string(&finding).unwrap());
+    }
+    let long = answers.lines().last().unwrap();
+    assert!(
+        long.contains("xxx...\",\"canonical\":null,\"listed\":false"),
+        "{long}"
+    );
 }
 
 #[test]

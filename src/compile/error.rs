@@ -25,7 +25,7 @@ pub enum Error {
     Filter(#[from] filter::Error),
     /// The output exists and is not a filter file that could be replaced with a
     /// clear conscience.
-    #[error("{}: exists and is not a filter file that can be read ({cause}); move it away, or use --force", path.display())]
+    #[error("{}: exists and is not a filter file that can be read ({cause}); move it away, or replace it with --overwrite", path.display())]
     NotAFilter {
         /// The output.
         path: PathBuf,
@@ -33,7 +33,7 @@ pub enum Error {
         cause: String,
     },
     /// Not one entry was read, and lines were rejected or the output holds entries.
-    #[error("no entry in {0}; use --force to build it all the same")]
+    #[error("no entry in {0}; --allow-empty builds it all the same")]
     NothingListed(String),
     /// The settings contradict each other or cannot be met.
     #[error("{0}")]

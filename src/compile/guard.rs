@@ -71,6 +71,8 @@ impl fmt::Display for Danger {
 /// What refuses such entries.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
+    /// Whether only protected domains are refused.
+    allows_world: bool,
     protected: Vec<Vec<u8>>,
 }
 
@@ -79,10 +81,20 @@ impl Guard {
     #[must_use]
     pub fn new<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self {
+            allows_world: false,
             protected: domains
                 .into_iter()
                 .map(|domain| domain.as_ref().to_vec())
                 .collect(),
+        }
+    }
+
+    /// A guard of `domains` alone, for a person who means to list the world.
+    #[must_use]
+    pub fn of_protected_alone<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
+        Self {
+            allows_world: true,
+            ..Self::new(domains)
         }
     }
 
@@ -94,36 +106,25 @@ impl Guard {
     /// Says what the entry would do.
     #[inline]
     pub fn check(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
-        if kind == Kind::Mailbox && self.protected.is_empty() {
-            return duty(entry);
+        if !self.allows_world {
+            lists_no_world(kind, entry)?;
         }
-        self.check_all(kind, entry)
+        if self.protected.is_empty() {
+            return Ok(());
+        }
+        self.check_protected(kind, entry)
     }
 
-    fn check_all(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
+    fn check_protected(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
         let domain = match kind {
             Kind::Mailbox => {
-                duty(entry)?;
                 // The last `@`: one before it is in quotes.
                 let at = memchr::memrchr(b'@', entry).map_or(entry.len(), |at| at + 1);
                 entry.get(at..).unwrap_or_default()
             }
-            Kind::LocalPart => {
-                duty(entry)?;
-                return local_part(entry.strip_suffix(b"@").unwrap_or(entry));
-            }
-            Kind::Domain => {
-                let domain = entry.strip_prefix(b"@").unwrap_or(entry);
-                not_everybody(domain)?;
-                self::domain(domain, false)?;
-                domain
-            }
-            Kind::Subtree => {
-                let domain = entry.strip_prefix(b".").unwrap_or(entry);
-                not_everybody(domain)?;
-                self::domain(domain, true)?;
-                domain
-            }
+            Kind::LocalPart => return Ok(()),
+            Kind::Domain => entry.strip_prefix(b"@").unwrap_or(entry),
+            Kind::Subtree => entry.strip_prefix(b".").unwrap_or(entry),
         };
         let hit = self.protected.iter().find(|own| {
             is_at_or_below(domain, own) || (kind == Kind::Subtree && is_at_or_below(own, domain))
@@ -132,6 +133,20 @@ impl Guard {
             Some(own) => Err(Danger::Protected(String::from_utf8_lossy(own).into_owned())),
             None => Ok(()),
         }
+    }
+}
+
+/// Whether an entry names only senders of its own.
+#[inline]
+fn lists_no_world(kind: Kind, entry: &[u8]) -> Result<(), Danger> {
+    match kind {
+        Kind::Mailbox => duty(entry),
+        Kind::LocalPart => {
+            duty(entry)?;
+            local_part(entry.strip_suffix(b"@").unwrap_or(entry))
+        }
+        Kind::Domain => domain(entry.strip_prefix(b"@").unwrap_or(entry), false),
+        Kind::Subtree => domain(entry.strip_prefix(b".").unwrap_or(entry), true),
     }
 }
 
@@ -183,16 +198,11 @@ fn local_part(local: &[u8]) -> Result<(), Danger> {
     }
 }
 
-fn not_everybody(domain: &[u8]) -> Result<(), Danger> {
-    if domain.iter().all(|b| matches!(b, b'.' | b'*' | b'@')) {
-        Err(Danger::Everybody)
-    } else {
-        Ok(())
-    }
-}
-
 /// Whether a domain, or all that is below it, may be listed.
 fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
+    if domain.iter().all(|b| matches!(b, b'.' | b'*' | b'@')) {
+        return Err(Danger::Everybody);
+    }
     if domain.starts_with(b"[") {
         // An address literal is one host.
         return Ok(());
@@ -402,6 +412,11 @@ mod tests {
         ] {
             assert_eq!(check(&guard, entry).err(), *danger, "{entry}");
         }
+        let alone = Guard::of_protected_alone(["own.example"]);
+        assert!(
+            check(&alone, "@gmail.com").is_ok() && check(&alone, "postmaster@b.example").is_ok()
+        );
+        assert!(check(&alone, "ceo@own.example").is_err());
         let guard = Guard::new(["mail.own.example"]);
         assert!(check(&guard, ".own.example").is_err());
         assert!(check(&guard, "@own.example").is_ok());

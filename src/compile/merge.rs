@@ -37,7 +37,11 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
     for (filter, path) in filters.iter().zip(&plan.inputs).skip(1) {
         like(&plan.inputs[0], first, path, filter)?;
     }
-    let lineage = Lineage::of(&plan.output, &Seed::Fixed(first.spec().seed), plan.force)?;
+    let lineage = Lineage::of(
+        &plan.output,
+        &Seed::Fixed(first.spec().seed),
+        plan.overwrite,
+    )?;
     let mut sources = Sources::default();
     for filter in &filters {
         sources.add(&filter.spec().sources);

@@ -86,7 +86,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     plan.check()?;
     let aside = Aside::claim(&plan.output)?;
     let inputs = inputs(&plan.inputs)?;
-    let lineage = Lineage::of(&plan.output, &plan.seed, plan.force)?;
+    let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite)?;
     let terms = Terms {
         rules: plan.rules,
         seed: lineage.seed,
@@ -149,7 +149,10 @@ impl Build<'_> {
             return Ok(report);
         }
         // A page that says "not found" in place of the list must not empty a filter.
-        if report.rows == 0 && !plan.force && (report.rejected > 0 || self.lineage.entries > 0) {
+        if report.rows == 0
+            && !plan.allow_empty
+            && (report.rejected > 0 || self.lineage.entries > 0)
+        {
             return Err(Error::NothingListed(report.why_nothing(&plan.output)));
         }
 

@@ -48,9 +48,13 @@ pub struct Plan {
     pub expires: Option<Day>,
     /// Domains that must not be listed.
     pub protect: Vec<String>,
-    /// Take entries that would list the world, write an empty filter over one that is
-    /// not, and replace what is no filter.
-    pub force: bool,
+    /// Take entries that would list the world; those under `protect` stay refused.
+    pub allow_world: bool,
+    /// Write a filter without entries over one that has some, or though every line was
+    /// rejected.
+    pub allow_empty: bool,
+    /// Replace an output that is no filter, or a damaged one.
+    pub overwrite: bool,
     /// Rejected lines up to which the filter is written; any number otherwise.
     pub max_rejects: Option<u64>,
     /// Workers.
@@ -86,7 +90,9 @@ impl Plan {
             built: now(),
             expires: None,
             protect: Vec::new(),
-            force: false,
+            allow_world: false,
+            allow_empty: false,
+            overwrite: false,
             max_rejects: None,
             threads: default_threads(),
             memory_bytes: memory::default_bytes().max(MIN_MEMORY_BYTES),
@@ -98,14 +104,11 @@ impl Plan {
         day_of(self.built)
     }
 
-    /// What refuses entries, unless they are forced.
+    /// What refuses entries; none when all are allowed.
     ///
     /// # Errors
     /// When a protected domain is none.
     pub(crate) fn guard(&self) -> Result<Option<Guard>, Error> {
-        if self.force {
-            return Ok(None);
-        }
         let mut domains = Vec::with_capacity(self.protect.len());
         for written in &self.protect {
             let entry = Entry::parse(written.as_bytes(), self.rules).ok();
@@ -117,7 +120,11 @@ impl Plan {
                 domain.ok_or_else(|| Error::Plan(format!("--protect {written}: not a domain")))?;
             domains.push(domain.to_vec());
         }
-        Ok(Some(Guard::new(domains)))
+        Ok(match (self.allow_world, domains.is_empty()) {
+            (false, _) => Some(Guard::new(domains)),
+            (true, false) => Some(Guard::of_protected_alone(domains)),
+            (true, true) => None,
+        })
     }
 
     /// Memory for staged keys: what is left beside blocks of text, sorting, and pages
@@ -187,12 +194,12 @@ pub(crate) struct Lineage {
 
 impl Lineage {
     /// # Errors
-    /// When the output exists and is no filter (unless forced), and when a seed cannot
+    /// When the output exists and is no filter (unless it may be overwritten), and when a seed cannot
     /// be had.
-    pub(crate) fn of(output: &Path, seed: &Seed, force: bool) -> Result<Self, Error> {
+    pub(crate) fn of(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
         let old = match Filter::open(output, Load::Disk) {
             Ok(old) => Some((old.spec().seed, old.spec().generation, old.entries())),
-            Err(_) if force || !output.exists() => None,
+            Err(_) if overwrite || !output.exists() => None,
             Err(error) => {
                 return Err(Error::NotAFilter {
                     path: output.to_path_buf(),

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -15,10 +16,10 @@ use crate::address::{Canonical, Entry, Kind, Kinds, RULES_VERSION, Rules, escape
 use crate::filter::{Answer, Filter, Load};
 use crate::list::Day;
 
-/// A filter with all that is needed to ask it.
-#[derive(Debug)]
+/// A filter with all that is needed to ask it. A clone asks the same filter.
+#[derive(Clone, Debug)]
 pub struct Query {
-    filter: Filter,
+    filter: Arc<Filter>,
     rules: Rules,
     kinds: Kinds,
     today: Day,
@@ -89,7 +90,7 @@ impl Query {
         let rules = rules_of(&filter, path)?;
         let kinds = Kinds::from_bits(filter.spec().kinds).unwrap_or(Kinds::ALL);
         Ok(Self {
-            filter,
+            filter: Arc::new(filter),
             rules,
             kinds,
             today,
@@ -191,6 +192,23 @@ impl Query {
         )
     }
 }
+
+impl Finding {
+    /// The answer to a line that is too long to be asked: no sender is.
+    #[must_use]
+    pub fn too_long(written: &[u8]) -> Self {
+        let shown = written.get(..SHOWN_BYTES).unwrap_or(written);
+        Self {
+            address: format!("{}...", escaped(shown)),
+            canonical: None,
+            listed: false,
+            matches: Vec::new(),
+        }
+    }
+}
+
+/// Of a line that is too long, so much is shown.
+const SHOWN_BYTES: usize = 80;
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,276 @@
+//! What `blocklist-compile` can be told: the definitions of its command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::compile;
+use crate::list::{Day, Format};
+
+/// Turns text blocklists into filter files for blocklist-milter, and answers from them.
+#[derive(Debug, Parser)]
+#[command(name = "blocklist-compile", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Build a filter file from text lists.
+    Build(Build),
+    /// Ask whether addresses are listed, and why. Exit code 0: at least one is; 1: none.
+    Query(QueryArgs),
+    /// Describe a filter file.
+    Info {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// The filter file.
+        file: PathBuf,
+    },
+    /// Add and remove entries of a filter that has records, without its text.
+    Update(Update),
+    /// Merge filters of one seed (see --seed-from) into one.
+    Merge(Merge),
+    /// Count what two filters share.
+    Compare {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// A filter file.
+        a: PathBuf,
+        /// Another.
+        b: PathBuf,
+    },
+    /// Count what each of several filters shares with each: which lists are worth having.
+    Overlap {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// Also draw the matrix as an SVG picture.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+        /// The filter files.
+        #[arg(required = true, num_args = 2.., value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Print known good senders that are listed (as comments, with the reason), and those that
+    /// hit the pages without being listed, ready to append to a whitelist.
+    FalsePositives {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// The filter file.
+        file: PathBuf,
+        /// Mail logs, address books, plain lists; - is standard input.
+        #[arg(required = true)]
+        known_good: Vec<PathBuf>,
+    },
+    /// Read all of a filter file and check every sum and record.
+    Verify {
+        /// The filter file.
+        file: PathBuf,
+    },
+}
+
+/// Options of `build`.
+#[derive(Debug, Args)]
+pub struct Build {
+    /// The filter file to write; replaced only when the new one is complete and checked.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Name of the list in logs and replies [default: the file's name].
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Rate of false positives of the pages.
+    #[arg(long, value_name = "P", default_value_t = compile::DEFAULT_FPR)]
+    pub fpr: f64,
+    /// Leave out the exact records: a third of the size, but hits cannot be proved.
+    #[arg(long)]
+    pub no_records: bool,
+    /// Take the hash seed of another filter, so that the two can be merged and compared.
+    #[arg(long, value_name = "FILE", conflicts_with = "seed")]
+    pub seed_from: Option<PathBuf>,
+    /// The hash seed, 1 to 16 hexadecimal digits [default: that of the file replaced, else random].
+    #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
+    pub seed: Option<u64>,
+    /// Replace a filter that has entries by an empty one, and build one though every line was
+    /// rejected.
+    #[arg(long)]
+    pub allow_empty: bool,
+    /// Replace an output that is no filter file, or a damaged one.
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Cut +tag from local parts at every domain.
+    #[arg(long)]
+    pub plus: bool,
+    /// Also look up the sender inside SRS addresses.
+    #[arg(long)]
+    pub srs: bool,
+    /// Compare local parts by NFKC: full-width and other look-alike forms are equal.
+    #[arg(long)]
+    pub nfkc: bool,
+    /// Leave out the rules of mail providers, such as the dots of Gmail.
+    #[arg(long)]
+    pub no_providers: bool,
+    /// How the lists are read.
+    #[command(flatten)]
+    pub reading: Reading,
+    /// How to work.
+    #[command(flatten)]
+    pub work: Work,
+    /// Lists, folders of lists, or - for standard input; gzip and zstd are unpacked.
+    #[arg(required = true, value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
+}
+
+/// How `build` and `update` read text lists, and what they refuse.
+#[derive(Debug, Args)]
+pub struct Reading {
+    /// Format of the inputs [default: told from their content].
+    #[arg(long)]
+    pub format: Option<Format>,
+    /// First day on which the entries are no longer listed, unless their list says another.
+    #[arg(long, value_name = "DATE", value_parser = day)]
+    pub expires: Option<Day>,
+    /// Refuse entries that list this domain, or part of it; may be repeated.
+    #[arg(long, value_name = "DOMAIN")]
+    pub protect: Vec<String>,
+    /// Take entries that would list the world too: public suffixes, providers of free mailboxes,
+    /// postmaster@. What is under --protect stays refused.
+    #[arg(long)]
+    pub allow_world: bool,
+    /// Write nothing when more lines than this are rejected.
+    #[arg(long, value_name = "N")]
+    pub max_rejects: Option<u64>,
+    /// Write nothing when any line is rejected.
+    #[arg(long, conflicts_with = "max_rejects")]
+    pub strict: bool,
+}
+
+/// Options of every command that works long.
+#[derive(Debug, Args)]
+pub struct Work {
+    /// Workers [default: one for each processor].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Memory to stay within, as 512M or 2G [default: a quarter of what there is].
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
+    /// The day of the work, from which dates count [default: today, or SOURCE_DATE_EPOCH].
+    #[arg(long, value_name = "DATE", value_parser = day)]
+    pub date: Option<Day>,
+    /// Write the final report to this file as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Print errors only.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Options of `update`.
+#[derive(Debug, Args)]
+pub struct Update {
+    /// The filter file to change; replaced only when the new one is complete and checked.
+    pub file: PathBuf,
+    /// A list of entries to add; may be repeated.
+    #[arg(long, value_name = "INPUT")]
+    pub add: Vec<PathBuf>,
+    /// A list of entries to remove; may be repeated. What is also added is removed.
+    #[arg(long, value_name = "INPUT")]
+    pub remove: Vec<PathBuf>,
+    /// Size the filter for another rate of false positives.
+    #[arg(long, value_name = "P")]
+    pub fpr: Option<f64>,
+    /// How the lists are read.
+    #[command(flatten)]
+    pub reading: Reading,
+    /// How to work.
+    #[command(flatten)]
+    pub work: Work,
+}
+
+/// Options of `merge`.
+#[derive(Debug, Args)]
+pub struct Merge {
+    /// The filter file to write.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Name of the list in logs and replies [default: the file's name].
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Rate of false positives of the pages [default: the lowest of the inputs'].
+    #[arg(long, value_name = "P")]
+    pub fpr: Option<f64>,
+    /// Replace an output that is no filter file, or a damaged one.
+    #[arg(long)]
+    pub overwrite: bool,
+    /// How to work.
+    #[command(flatten)]
+    pub work: Work,
+    /// The filters to merge.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+/// Options of `query`.
+#[derive(Debug, Args)]
+pub struct QueryArgs {
+    /// Print JSON, a line for each address.
+    #[arg(long)]
+    pub json: bool,
+    /// The filter file.
+    pub file: PathBuf,
+    /// Addresses or entries; - reads them from standard input, one a line.
+    #[arg(required = true, value_name = "ADDRESS")]
+    pub addresses: Vec<OsString>,
+}
+
+fn hexadecimal(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| "must be 1 to 16 hexadecimal digits".to_owned())
+}
+
+fn day(text: &str) -> Result<Day, String> {
+    Day::read(text.as_bytes()).ok_or_else(|| "must be a date such as 2026-12-31".to_owned())
+}
+
+/// `512M` -> bytes.
+fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "must be a number of bytes, or one with K, M, G or T, such as 512M".to_owned();
+    let text = text.trim_end_matches(['B', 'b']).trim_end_matches(['i']);
+    let (number, shift) = match text.char_indices().next_back() {
+        Some((at, 'K' | 'k')) => (&text[..at], 10),
+        Some((at, 'M' | 'm')) => (&text[..at], 20),
+        Some((at, 'G' | 'g')) => (&text[..at], 30),
+        Some((at, 'T' | 't')) => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    let number: u64 = number.trim().parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << shift).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_and_seeds() {
+        assert_eq!(size("2G"), Ok(2 << 30));
+        assert_eq!(size("512MiB"), Ok(512 << 20));
+        assert_eq!(size("1000"), Ok(1000));
+        assert!(size("lots").is_err() && size("99999999T").is_err());
+        assert_eq!(hexadecimal("0xBeef"), Ok(0xbeef));
+        assert!(hexadecimal("").is_err() && hexadecimal("12345678901234567").is_err());
+    }
+}

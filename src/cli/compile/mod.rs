@@ -1,0 +1,299 @@
+//! The admin command, `blocklist-compile`.
+//!
+//! One function a command turns what it was told ([`args`]) into calls of
+//! [`compile`], and prints what comes back; `query` reads long lists of
+//! addresses. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict` or
+//! `--max-rejects` (for `query`: not listed), 2 failed. Whoever stops reading what is
+//! printed (`| head`) ends the program as he ends any other: by SIGPIPE.
+
+pub mod args;
+mod query;
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use serde::Serialize;
+use signal_hook::consts::SIGPIPE;
+use signal_hook::low_level::emulate_default_handler;
+
+use super::progress::Watcher;
+use crate::compile::{self, Changes, Error, Plan, Progress, Report, Seed};
+use crate::filter::Filter;
+use crate::filter::format::MAGIC;
+
+pub use args::Cli;
+use args::{Build, Command, Merge, Reading, Update, Work};
+
+/// Exit code of what failed.
+const FAILED: u8 = 2;
+
+/// Runs the command line; errors are printed as `blocklist-compile: what: cause`.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let done = match cli.command {
+        Command::Build(args) => build(&args),
+        Command::Query(args) => query::query(&args),
+        Command::Info { json, file } => compile::info(&file).and_then(|info| show(&info, json)),
+        Command::Update(args) => update(&args),
+        Command::Merge(args) => merge(&args),
+        Command::Compare { json, a, b } => {
+            compile::compare(&a, &b).and_then(|found| show(&found, json))
+        }
+        Command::Overlap { json, svg, files } => overlap(&files, svg.as_deref(), json),
+        Command::FalsePositives {
+            json,
+            file,
+            known_good,
+        } => false_positives(&file, &known_good, json),
+        Command::Verify { file } => verify(&file),
+    };
+    done.unwrap_or_else(|error| {
+        say(format_args!("blocklist-compile: {error}"));
+        ExitCode::from(FAILED)
+    })
+}
+
+/// What clap has to say: the help that was asked for, or one line about the mistake.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { FAILED } else { 0 });
+    }
+    let text = error.to_string();
+    let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
+    let about: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    let tip = lines.find(|line| line.starts_with("tip: "));
+    say(format_args!(
+        "blocklist-compile: {} ({})",
+        about.join(" "),
+        tip.unwrap_or("see --help")
+    ));
+    ExitCode::from(FAILED)
+}
+
+fn build(args: &Build) -> Result<ExitCode, Error> {
+    let mut plan = Plan::new(&args.output, args.inputs.clone());
+    if let Some(name) = &args.name {
+        plan.name = compile::list_name(name);
+    }
+    plan.fpr = args.fpr;
+    plan.records = !args.no_records;
+    plan.seed = match (&args.seed_from, args.seed) {
+        (Some(other), _) => Seed::Of(other.clone()),
+        (None, Some(seed)) => Seed::Fixed(seed),
+        (None, None) => Seed::Keep,
+    };
+    plan.allow_empty = args.allow_empty;
+    plan.overwrite = args.overwrite;
+    plan.rules.plus = args.plus;
+    plan.rules.srs = args.srs;
+    plan.rules.nfkc = args.nfkc;
+    plan.rules.providers = !args.no_providers;
+    args.reading.put_into(&mut plan);
+    let reads = args.inputs.clone();
+    run(plan, &args.work, &reads, compile::build)
+}
+
+fn update(args: &Update) -> Result<ExitCode, Error> {
+    let mut plan = Plan::new(&args.file, args.add.clone());
+    args.reading.put_into(&mut plan);
+    let reads = [args.add.as_slice(), &args.remove].concat();
+    run(plan, &args.work, &reads, |plan, progress| {
+        let changes = Changes {
+            plan: plan.clone(),
+            remove: args.remove.clone(),
+            fpr: args.fpr,
+        };
+        compile::update(&changes, progress)
+    })
+}
+
+fn merge(args: &Merge) -> Result<ExitCode, Error> {
+    let mut plan = Plan::new(&args.output, args.files.clone());
+    if let Some(name) = &args.name {
+        plan.name = compile::list_name(name);
+    }
+    plan.overwrite = args.overwrite;
+    run(plan, &args.work, &args.files, |plan, progress| {
+        compile::merge(plan, args.fpr, progress)
+    })
+}
+
+impl Reading {
+    fn put_into(&self, plan: &mut Plan) {
+        plan.format = self.format;
+        plan.expires = self.expires;
+        plan.protect.clone_from(&self.protect);
+        plan.allow_world = self.allow_world;
+        plan.max_rejects = if self.strict {
+            Some(0)
+        } else {
+            self.max_rejects
+        };
+    }
+}
+
+/// Runs what works long, under the eyes of a person. `reads` are the files it reads.
+fn run(
+    mut plan: Plan,
+    work: &Work,
+    reads: &[PathBuf],
+    job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
+) -> Result<ExitCode, Error> {
+    plan.threads = work.threads.unwrap_or(plan.threads);
+    plan.memory_bytes = work.memory.unwrap_or(plan.memory_bytes);
+    plan.built = work
+        .date
+        .map_or(plan.built, |day| u64::from(day.0) * 86_400);
+    if let Some(file) = &work.report {
+        // Before the work: afterwards the filter has been replaced.
+        report_may_be(file, &plan.output, reads)?;
+    }
+    let watcher = Watcher::start(work.quiet)?;
+    let report = job(&plan, watcher.progress());
+    drop(watcher);
+    finish(&report?, work)
+}
+
+/// Prints the report, and writes it.
+fn finish(report: &Report, work: &Work) -> Result<ExitCode, Error> {
+    if let Some(file) = &work.report {
+        let json = serde_json::to_string_pretty(report)
+            .map_err(|error| Error::io(file, WRITE_REPORT)(error.into()))?;
+        write_text(file, WRITE_REPORT, &(json + "\n"))?;
+    }
+    if !work.quiet || report.refused.is_some() {
+        say(format_args!("{report}"));
+    }
+    Ok(if report.refused.is_some() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn overlap(files: &[PathBuf], svg: Option<&Path>, json: bool) -> Result<ExitCode, Error> {
+    let overlap = compile::overlap(files)?;
+    if let Some(file) = svg {
+        write_text(file, "write the picture", &overlap.svg())?;
+    }
+    show(&overlap, json)
+}
+
+fn false_positives(file: &Path, known_good: &[PathBuf], json: bool) -> Result<ExitCode, Error> {
+    show(
+        &compile::false_positives(file, known_good, compile::day_of(compile::now()))?,
+        json,
+    )
+}
+
+fn verify(file: &Path) -> Result<ExitCode, Error> {
+    let header = Filter::verify(file)?;
+    let records = if header.spec.records {
+        "every page, record and sum"
+    } else {
+        "every page and sum"
+    };
+    print(format_args!(
+        "{}: good: {} entries, {records} checked",
+        file.display(),
+        header.entries
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is done to a report, as it follows "cannot".
+const WRITE_REPORT: &str = "write the report";
+
+/// Whether the report can go there: it must not replace what is read or written.
+fn report_may_be(report: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), Error> {
+    let cannot = |why: &str| Err(Error::io(report, WRITE_REPORT)(io::Error::other(why)));
+    let real = |path: &Path| {
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        fs::canonicalize(path).or_else(|_| {
+            let folder = fs::canonicalize(folder.unwrap_or(Path::new(".")))?;
+            Ok::<_, io::Error>(folder.join(path.file_name().unwrap_or_default()))
+        })
+    };
+    let place = real(report).map_err(Error::io(report, WRITE_REPORT))?;
+    if real(output).is_ok_and(|output| output == place) {
+        return cannot("this is the filter file to write");
+    }
+    let lists = compile::inputs(reads)?;
+    if lists.iter().any(|list| {
+        !list.is_stdin() && fs::canonicalize(&list.path).is_ok_and(|list| list == place)
+    }) {
+        return cannot("this is one of the files to read");
+    }
+    if is_filter(report) {
+        return cannot(IS_FILTER);
+    }
+    Ok(())
+}
+
+/// Writes a file beside the filters, and never over one: `overlap --svg *.blf` would.
+fn write_text(file: &Path, doing: &'static str, text: &str) -> Result<(), Error> {
+    let written = if is_filter(file) {
+        Err(io::Error::other(IS_FILTER))
+    } else {
+        fs::write(file, text)
+    };
+    written.map_err(Error::io(file, doing))
+}
+
+const IS_FILTER: &str = "this is a filter file, and stands as it was";
+
+fn is_filter(file: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    // Opening a FIFO waits for somebody to write.
+    file.is_file()
+        && File::open(file)
+            .is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == MAGIC)
+}
+
+/// Prints what a command found, for a person or as JSON.
+fn show(found: &(impl Serialize + fmt::Display), json: bool) -> Result<ExitCode, Error> {
+    if json {
+        let json = serde_json::to_string(found).map_err(|error| stdout_failed(error.into()))?;
+        print(format_args!("{json}"))?;
+    } else {
+        print(format_args!("{found}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(line: fmt::Arguments<'_>) -> Result<(), Error> {
+    // In one piece: whoever reads the first line alone shall not end the program.
+    io::stdout()
+        .lock()
+        .write_all(format!("{line}\n").as_bytes())
+        .map_err(stdout_failed)
+}
+
+/// Prints to stderr. That nobody reads it any more (`2>&1 | head`) undoes nothing.
+fn say(what: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
+fn stdout_failed(source: io::Error) -> Error {
+    if source.kind() == io::ErrorKind::BrokenPipe {
+        // The runtime ignores the signal, so that writing fails instead. Does not return.
+        let _ = emulate_default_handler(SIGPIPE);
+    }
+    Error::Io {
+        path: "standard output".into(),
+        doing: "write",
+        source,
+    }
+}

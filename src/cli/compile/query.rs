@@ -1,0 +1,250 @@
+//! `query`: answers for some addresses, or for as many as come in.
+//!
+//! ```text
+//!   standard input --reader--> blocks of lines --workers--> answers --in order--> standard output
+//! ```
+//!
+//! A block is what one read brought, up to its last newline. So a file is answered by
+//! all processors, and a person who types, or a program that asks and waits, has the
+//! answer to a line before the next one.
+
+use std::io::{self, Read, Write};
+use std::num::NonZero;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use super::args::QueryArgs;
+use super::stdout_failed;
+use crate::compile::{self, Error, Finding, Query};
+use crate::filter::Load;
+
+/// Longest line of addresses, in bytes.
+const MAX_LINE_BYTES: usize = 64 << 10;
+/// What one read may bring.
+const READ_BYTES: usize = 64 << 10;
+/// Blocks that wait for each worker, or their answers for being printed.
+const BLOCKS_PER_WORKER: usize = 4;
+
+/// Answers to one block: what to print, and whether an address of it is listed.
+type Answers = Result<(Vec<u8>, bool), Error>;
+/// A block, and where its answers are awaited.
+type Question = (Vec<u8>, SyncSender<Answers>);
+
+pub(super) fn query(args: &QueryArgs) -> Result<ExitCode, Error> {
+    let many = args.addresses.iter().any(|address| address == "-");
+    let load = if many { Load::Memory } else { Load::Disk };
+    let mut query = Query::open(&args.file, load, compile::day_of(compile::now()))?;
+    let mut out = io::stdout().lock();
+    let mut listed = false;
+    for address in &args.addresses {
+        if address == "-" {
+            listed |= all_of_stdin(&query, args.json, &mut out)?;
+            continue;
+        }
+        let mut text = Vec::new();
+        let finding = query.ask(address.as_encoded_bytes())?;
+        listed |= finding.listed;
+        put(&finding, args.json, &mut text).map_err(stdout_failed)?;
+        out.write_all(&text).map_err(stdout_failed)?;
+    }
+    Ok(if listed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Answers every line of standard input, in order.
+fn all_of_stdin(query: &Query, json: bool, out: &mut impl Write) -> Result<bool, Error> {
+    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    let (questions, asked) = sync_channel::<Question>(workers);
+    // The threads are not waited for: when nothing can be printed any more, the one that
+    // reads may wait for input for ever.
+    let asked = Arc::new(Mutex::new(asked));
+    for _ in 0..workers {
+        let (asked, query) = (Arc::clone(&asked), query.clone());
+        thread::spawn(move || work(&asked, query, json));
+    }
+    let (in_order, answers) = sync_channel(workers * BLOCKS_PER_WORKER);
+    thread::spawn(move || read(io::stdin().lock(), &questions, &in_order));
+    let mut listed = false;
+    for answer in answers {
+        let answer = answer.recv().map_err(|_| Error::Io {
+            path: "standard input".into(),
+            doing: "answer",
+            source: io::Error::other("a worker ended early"),
+        })?;
+        let (text, any) = answer?;
+        listed |= any;
+        out.write_all(&text)
+            .and_then(|()| out.flush())
+            .map_err(stdout_failed)?;
+    }
+    Ok(listed)
+}
+
+/// Sends each block to the workers, and the place of its answers to the printer.
+fn read(
+    input: impl Read,
+    questions: &SyncSender<Question>,
+    in_order: &SyncSender<Receiver<Answers>>,
+) {
+    let mut blocks = Blocks {
+        input,
+        begun: Vec::new(),
+    };
+    loop {
+        let (answers, awaited) = sync_channel(1);
+        let next = blocks.next();
+        if matches!(next, Ok(None)) || in_order.send(awaited).is_err() {
+            return;
+        }
+        let gone = match next {
+            Ok(Some(block)) => questions.send((block, answers)).is_err(),
+            Ok(None) => true,
+            Err(source) => {
+                let failed = Error::Io {
+                    path: "standard input".into(),
+                    doing: "read",
+                    source,
+                };
+                // Whether or not somebody listens, it is the end.
+                let _ = answers.send(Err(failed));
+                true
+            }
+        };
+        if gone {
+            return;
+        }
+    }
+}
+
+/// Answers blocks until there are no more.
+fn work(asked: &Mutex<Receiver<Question>>, mut query: Query, json: bool) {
+    loop {
+        let question = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok((block, answers)) = question else {
+            return;
+        };
+        if answers.send(answer(&mut query, &block, json)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Answers each line of a block that is not empty.
+fn answer(query: &mut Query, block: &[u8], json: bool) -> Answers {
+    let mut out = Vec::with_capacity(4 * block.len());
+    let mut listed = false;
+    for line in block.split(|byte| *byte == b'\n') {
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            continue;
+        }
+        let finding = if line.len() > MAX_LINE_BYTES {
+            Finding::too_long(text)
+        } else {
+            query.ask(text)?
+        };
+        listed |= finding.listed;
+        put(&finding, json, &mut out).map_err(stdout_failed)?;
+    }
+    Ok((out, listed))
+}
+
+/// Appends what is known of one address, as lines.
+fn put(finding: &Finding, json: bool, out: &mut Vec<u8>) -> io::Result<()> {
+    if json {
+        serde_json::to_writer(&mut *out, finding)?;
+        out.push(b'\n');
+        Ok(())
+    } else {
+        writeln!(out, "{finding}")
+    }
+}
+
+/// Whole lines, as many as each read brings.
+struct Blocks<R> {
+    input: R,
+    /// The beginning of a line.
+    begun: Vec<u8>,
+}
+
+impl<R: Read> Blocks<R> {
+    /// The next block; none at the end. Of a line that is too long, enough is kept to see
+    /// that it is.
+    fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
+        let mut block = std::mem::take(&mut self.begun);
+        loop {
+            let old = block.len();
+            block.resize(old + READ_BYTES, 0);
+            let count = match self.input.read(&mut block[old..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    block.truncate(old);
+                    continue;
+                }
+                count => count?,
+            };
+            block.truncate(old + count);
+            if count == 0 {
+                return Ok((!block.is_empty()).then_some(block));
+            }
+            if let Some(at) = memchr::memrchr(b'\n', &block[old..]) {
+                self.begun = block.split_off(old + at + 1);
+                return Ok(Some(block));
+            }
+            block.truncate(MAX_LINE_BYTES + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Brings a few bytes at a time.
+    struct Drops<'a>(&'a [u8], usize);
+
+    impl Read for Drops<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let count = self.1.min(self.0.len()).min(buffer.len());
+            buffer[..count].copy_from_slice(&self.0[..count]);
+            self.0 = &self.0[count..];
+            Ok(count)
+        }
+    }
+
+    fn blocks(input: &[u8], drop: usize) -> Vec<Vec<u8>> {
+        let mut blocks = Blocks {
+            input: Drops(input, drop),
+            begun: Vec::new(),
+        };
+        std::iter::from_fn(|| blocks.next().unwrap()).collect()
+    }
+
+    #[test]
+    fn blocks_are_whole_lines_and_none_is_lost() {
+        let text = b"a@b.example\n\nc@d.example\r\nno newline at the end";
+        for drop in 1..text.len() + 2 {
+            let blocks = blocks(text, drop);
+            assert_eq!(blocks.concat(), text, "{drop}");
+            let (_, whole) = blocks.split_last().unwrap();
+            assert!(whole.iter().all(|block| block.ends_with(b"\n")), "{drop}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_end_takes_no_memory_and_is_one_line() {
+        for length in [MAX_LINE_BYTES + 1, 3 * READ_BYTES, 5 << 20] {
+            let mut text = vec![b'x'; length];
+            text.extend_from_slice(b"\na@b.example\n");
+            let blocks = blocks(&text, READ_BYTES).concat();
+            assert!(blocks.len() <= MAX_LINE_BYTES + READ_BYTES + 1, "{length}");
+            let lines: Vec<_> = blocks.split(|byte| *byte == b'\n').collect();
+            assert_eq!(lines.len(), 3);
+            assert!(lines[0].len() > MAX_LINE_BYTES && lines[1] == b"a@b.example");
+        }
+    }
+}
