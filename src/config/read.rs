@@ -14,6 +14,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::values::{nearest, text, wrong_type};
+
 /// One fault of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
@@ -310,87 +312,4 @@ impl<'s, 't> Section<'s, 't> {
             );
         }
     }
-}
-
-/// The name most like `written`, if any is like it at all.
-pub(super) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
-    let likeness = |name: &str| strsim::jaro_winkler(&written.to_ascii_lowercase(), name);
-    names
-        .iter()
-        .copied()
-        .map(|name| (likeness(name), name))
-        .filter(|&(score, _)| score > 0.75)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, name)| name)
-}
-
-fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Fault {
-    format!(
-        "wants {wanted}, not {} {}",
-        article(found.type_str()),
-        found.type_str()
-    )
-    .into()
-}
-
-fn article(word: &str) -> &'static str {
-    if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
-        "an"
-    } else {
-        "a"
-    }
-}
-
-pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
-    value
-        .as_str()
-        .ok_or_else(|| wrong_type("a string in quotes", value))
-}
-
-pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {
-    value
-        .as_bool()
-        .ok_or_else(|| wrong_type("true or false", value))
-}
-
-/// A whole number within `range`.
-pub(super) fn number(
-    value: &DeValue<'_>,
-    range: std::ops::RangeInclusive<u64>,
-) -> Result<u64, Fault> {
-    let written = value
-        .as_integer()
-        .ok_or_else(|| wrong_type("a whole number", value))?;
-    u64::from_str_radix(written.as_str(), written.radix())
-        .ok()
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| format!("must be from {} to {}", range.start(), range.end()).into())
-}
-
-/// A share between 0 and 1.
-pub(super) fn share(value: &DeValue<'_>) -> Result<f64, Fault> {
-    let written = match (value.as_float(), value.as_integer()) {
-        (Some(float), _) => float.as_str().parse::<f64>().ok(),
-        (None, Some(integer)) => integer.as_str().parse::<f64>().ok(),
-        (None, None) => return Err(wrong_type("a share between 0.0 and 1.0", value)),
-    };
-    written
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| "must be from 0.0 to 1.0".into())
-}
-
-/// One of a few words; a misspelt one is answered with the nearest.
-pub(super) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Fault> {
-    if let Some(&(_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
-        return Ok(chosen);
-    }
-    let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
-    let hint = nearest(written, &names)
-        .map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"));
-    Err(format!(
-        "\"{}\" is not one of {}{hint}",
-        written.escape_debug(),
-        names.join(", ")
-    )
-    .into())
 }

@@ -30,6 +30,15 @@ pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
     parts.filter_map(signer).collect()
 }
 
+/// DKIM vouches for a domain if it signed as that domain, or as one with the same
+/// organizational domain (RFC 7489 section 3.1.1, relaxed).
+pub fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
+    let organization =
+        |name: &'_ [u8]| psl::domain(name).map(|domain| domain.as_bytes().to_ascii_lowercase());
+    let (signer, domain) = (signer.to_ascii_lowercase(), domain.to_ascii_lowercase());
+    signer == domain || organization(&signer).is_some_and(|org| Some(org) == organization(&domain))
+}
+
 /// The signer of one result, if it is `dkim=pass`.
 fn signer(result: &[u8]) -> Option<Vec<u8>> {
     let mut words = result

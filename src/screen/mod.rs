@@ -13,25 +13,27 @@
 //! and the log line. The snapshot taken at MAIL is kept to the end of the message: a reload does
 //! not change the rules under it.
 
+mod answer;
 mod log;
+mod message;
+mod observer;
+mod settle;
 mod shown;
 
-use std::fmt::Write as _;
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use tracing::{error, warn};
-
-use crate::address::escaped;
-use crate::milter::{Client, Edit, Family, Handler, Macros, Reply, ReplyText, Stage, Wanted};
+use crate::milter::{Client, Edit, Handler, Macros, Reply, Stage, Wanted};
 use crate::policy::{
-    Action, Change, Circumstances, Desk, Exemption, Fields, Hit, Outcome, Policy, Reach, Reason,
-    Seen, Softening, Verdict,
+    Action, Circumstances, Desk, Exemption, Outcome, Reach, Reason, Seen, Softening, Verdict,
+    dkim_domains, is_aligned,
 };
-use crate::sender::{Identity, Sender, Senders};
+use crate::sender::{Identity, Senders};
 use crate::snapshot::{Counters, Live, Snapshot};
-use shown::{day_of, shown_address, source_of, tag};
+pub use message::today;
+use message::{Message, Origin};
+pub use observer::{Decision, Observer};
+use shown::tag;
 
 /// The header that tells later programs of a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
@@ -39,90 +41,6 @@ pub const TAG_HEADER: &str = "X-Sender-Blocklist";
 const MESSAGE_ID_MAX_BYTES: usize = 200;
 /// DKIM results kept of a message.
 const DKIM_MAX: usize = 100;
-/// A reply where no list's reply fits: a filter could not be read.
-const UNDECIDED_REPLY: &str = "the sender cannot be checked at the moment, try again later";
-
-/// Watches decisions come about; the daemon needs none, `explain` and `demo` do.
-pub trait Observer {
-    /// One look-up, or why there was none.
-    fn seen(&mut self, _policy: &Policy, _sender: &Sender<'_>, _seen: &Seen<'_>) {}
-    /// A recipient or a message has its verdict.
-    fn decided(&mut self, _decision: &Decision<'_>) {}
-}
-
-impl Observer for () {}
-
-/// A verdict with all that led to it.
-#[derive(Debug)]
-pub struct Decision<'a> {
-    /// The rules.
-    pub snapshot: &'a Snapshot,
-    /// The recipient, if the verdict is on one recipient only.
-    pub recipient: Option<&'a [u8]>,
-    /// All senders that lists name, cleared ones too.
-    pub hits: &'a [Hit],
-    /// What is done, and why.
-    pub verdict: Verdict,
-    /// Why the client is not refused anything.
-    pub exemption: Option<Exemption>,
-    /// The answer.
-    pub reply: &'a Reply,
-    /// Names this decision in reply and log.
-    pub case: &'a str,
-    /// Time spent on the message so far.
-    pub spent: Duration,
-}
-
-/// The client of a connection.
-#[derive(Default)]
-struct Origin {
-    address: Option<IpAddr>,
-    text: String,
-    is_local: bool,
-}
-
-/// All that is known of the message under way.
-#[derive(Default)]
-struct Message {
-    snapshot: Option<Arc<Snapshot>>,
-    today: u16,
-    exemption: Option<Exemption>,
-    brake: bool,
-    senders: Senders,
-    envelope_done: bool,
-    hits: Vec<Hit>,
-    reach: Option<Reach>,
-    refused: u32,
-    mailing_list: bool,
-    forged_tags: u32,
-    dkim: Vec<Vec<u8>>,
-    queue_id: Vec<u8>,
-    message_id: Vec<u8>,
-    case: String,
-    verdict: Option<Verdict>,
-    spent: Duration,
-}
-
-impl Message {
-    /// Forgets everything, keeps the memory.
-    fn clear(&mut self) {
-        self.senders.clear();
-        self.hits.clear();
-        self.dkim.clear();
-        self.queue_id.clear();
-        self.message_id.clear();
-        self.case.clear();
-        *self = Self {
-            senders: std::mem::take(&mut self.senders),
-            hits: std::mem::take(&mut self.hits),
-            dkim: std::mem::take(&mut self.dkim),
-            queue_id: std::mem::take(&mut self.queue_id),
-            message_id: std::mem::take(&mut self.message_id),
-            case: std::mem::take(&mut self.case),
-            ..Self::default()
-        };
-    }
-}
 
 /// Decides about the messages of one connection.
 pub struct Screen<O = ()> {
@@ -201,49 +119,6 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// The answer to a refusing verdict.
-    fn refusal(&mut self, snapshot: &Snapshot, verdict: Verdict) -> Reply {
-        self.ensure_case();
-        let hit = verdict.hit.and_then(|index| self.message.hits.get(index));
-        let action = verdict.action.unwrap_or(Action::Reject);
-        let (Some(hit), false) = (hit, verdict.reason == Reason::Undecided) else {
-            let text = ReplyText::new(451, "4.3.0", &[UNDECIDED_REPLY]);
-            return text.map_or(Reply::Tempfail, Reply::Text);
-        };
-        let Some(list) = snapshot.policy.lists().get(hit.list) else {
-            return Reply::Tempfail;
-        };
-        let template = list.terms.reply(action);
-        let date = day_of(hit);
-        let lines = template.fill(&Fields {
-            address: shown_address(hit),
-            identity: hit.identity.name(),
-            list: list.name(),
-            source: source_of(snapshot, hit),
-            date: &date,
-            case: &self.message.case,
-            client: &self.origin.text,
-        });
-        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        match ReplyText::new(template.code(), template.enhanced(), &lines) {
-            Ok(text) => Reply::Text(text),
-            Err(fault) => {
-                error!(list = list.name(), reason = %fault, "the reply cannot be sent as configured");
-                if action == Action::Tempfail {
-                    Reply::Tempfail
-                } else {
-                    Reply::Reject
-                }
-            }
-        }
-    }
-
-    fn ensure_case(&mut self) {
-        if self.message.case.is_empty() {
-            write_case(self.live.next_case(), &mut self.message.case);
-        }
-    }
-
     /// Remembers the queue id as soon as the mail server tells it.
     fn note_queue_id(&mut self, macros: &Macros) {
         if let Some(id) = macros.get("i")
@@ -251,66 +126,6 @@ impl<O: Observer> Screen<O> {
         {
             self.message.queue_id.extend_from_slice(id);
         }
-    }
-
-    /// Counts a message once, for the log and the brake.
-    fn count(&self, snapshot: &Snapshot, verdict: Verdict) {
-        let counters = &self.live.counters;
-        Counters::add(&counters.messages);
-        match verdict.action {
-            Some(Action::Reject | Action::Tempfail) => Counters::add(&counters.refused),
-            Some(Action::Tag | Action::Quarantine | Action::Discard) => {
-                Counters::add(&counters.marked);
-            }
-            Some(Action::Log) | None => {}
-        }
-        let limit = snapshot.config.safety.max_reject_share;
-        if limit >= 1.0 {
-            return;
-        }
-        let refuses = verdict.action.is_some_and(Action::refuses)
-            && verdict.reason == Reason::Listed
-            || verdict.reason == Reason::RejectShare;
-        match self.live.brake.count(refuses, self.live.uptime_s(), limit) {
-            Some(Change::On(share)) => error!(
-                share = format!("{share:.2}"),
-                limit,
-                "more than max_reject_share of the last five minutes' messages would be refused: refusals become tags until it falls"
-            ),
-            Some(Change::Off(share)) => warn!(
-                share = format!("{share:.2}"),
-                limit, "below max_reject_share again: refusals are in force"
-            ),
-            None => {}
-        }
-    }
-
-    /// Counts, tells the observer, and writes the log line of a decision.
-    fn settle(
-        &mut self,
-        snapshot: &Snapshot,
-        verdict: Verdict,
-        recipient: Option<&[u8]>,
-        reply: &Reply,
-    ) {
-        if verdict.hit.is_some() {
-            self.ensure_case();
-        }
-        // A message whose recipients are refused one by one is one message.
-        if self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0) {
-            self.count(snapshot, verdict);
-        }
-        self.observer.decided(&Decision {
-            snapshot,
-            recipient,
-            hits: &self.message.hits,
-            verdict,
-            exemption: self.message.exemption,
-            reply,
-            case: &self.message.case,
-            spent: self.message.spent,
-        });
-        self.log(snapshot, verdict, recipient);
     }
 }
 
@@ -335,27 +150,7 @@ impl<O: Observer> Handler for Screen<O> {
 
     fn connect(&mut self, client: &Client<'_>, _macros: &Macros) {
         self.message.clear();
-        let origin = &mut self.origin;
-        origin.address = client.address.map(|address| address.to_canonical());
-        origin.text.clear();
-        match origin.address {
-            Some(address) => {
-                let _ = write!(origin.text, "{address}");
-            }
-            None => {
-                let _ = write!(origin.text, "{}", escaped(client.host));
-            }
-        }
-        origin.is_local = match client.family {
-            Family::Unix => true,
-            // Postfix shows mail of its own host that did not come by SMTP as port 0.
-            Family::Inet | Family::Inet6 => {
-                client.port == 0 && origin.address.is_some_and(|address| address.is_loopback())
-            }
-            // Sendmail on standard input (-bs) says no more than this name. A client that came over a
-            // network cannot: it has an address.
-            Family::Unknown => client.host.eq_ignore_ascii_case(b"localhost"),
-        };
+        self.origin.read(client);
     }
 
     fn mail(&mut self, argument: &[u8], macros: &Macros) {
@@ -455,11 +250,9 @@ impl<O: Observer> Handler for Screen<O> {
             // Bounded, since anyone can write thousands of them.
             let room = DKIM_MAX.saturating_sub(message.dkim.len());
             let trusted = &snapshot.config.whitelist.authserv_ids;
-            message.dkim.extend(
-                crate::policy::dkim_domains(value, trusted)
-                    .into_iter()
-                    .take(room),
-            );
+            message
+                .dkim
+                .extend(dkim_domains(value, trusted).into_iter().take(room));
         }
     }
 
@@ -533,38 +326,4 @@ impl<O: Observer> Handler for Screen<O> {
     fn abort(&mut self) {
         self.message.clear();
     }
-}
-
-/// Days since 1970.
-pub fn today() -> u16 {
-    const DAY_S: u64 = 86_400;
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX)
-}
-
-/// A case id: the second and a running number in base 32, without letters that look alike.
-fn write_case(number: u64, out: &mut String) {
-    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    /// 2026-01-01
-    const EPOCH_S: u64 = 1_767_225_600;
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    let id = (seconds.saturating_sub(EPOCH_S) << 15 | (number & 0x7fff)) & ((1 << 45) - 1);
-    out.extend(
-        (0..9)
-            .rev()
-            .map(|digit| char::from(DIGITS[usize::try_from(id >> (digit * 5) & 31).unwrap_or(0)])),
-    );
-}
-
-/// DKIM vouches for a domain if it signed as that domain, or as one with the same
-/// organizational domain (RFC 7489 section 3.1.1, relaxed).
-fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
-    let organization =
-        |name: &'_ [u8]| psl::domain(name).map(|domain| domain.as_bytes().to_ascii_lowercase());
-    let (signer, domain) = (signer.to_ascii_lowercase(), domain.to_ascii_lowercase());
-    signer == domain || organization(&signer).is_some_and(|org| Some(org) == organization(&domain))
 }

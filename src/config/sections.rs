@@ -1,0 +1,230 @@
+//! Section by section: which settings there are, and what each is when it is left out.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::read::{Fault, Reader, Section};
+use super::values::{
+    boolean, choice, count, entries, list_name, mode, number, path, reply, share, text,
+};
+use super::{
+    Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
+    SafetySettings, WhitelistSettings,
+};
+use crate::address::Canonical;
+use crate::endpoint::{Endpoint, EndpointError};
+use crate::filter::Load;
+use crate::policy::{Action, Entries, LISTS_MAX, Terms, Weak};
+use crate::sender::Identity;
+
+impl Config {
+    pub(super) fn read(reader: &Reader<'_>, folder: &Path) -> Self {
+        let document = reader.document();
+        let top = reader.section("", document.get_ref(), 0..0);
+        let default_socket = Endpoint::Unix("/run/blocklist-milter/milter.sock".into());
+        let listen = top.each("listen", vec![default_socket], |written| {
+            written
+                .parse()
+                .map_err(|error: EndpointError| Fault::from(error.to_string()))
+        });
+        if listen.is_empty() && reader.is_clean() {
+            reader.problem(0, "listen: lacks a place to listen at, such as \"unix:/run/blocklist-milter/milter.sock\"");
+        }
+        let mut lists: Vec<ListSettings> = Vec::new();
+        for section in top.tables("list") {
+            let start = section.start();
+            let Some(list) = read_list(section, folder) else {
+                continue;
+            };
+            if lists
+                .iter()
+                .any(|other| other.terms.name == list.terms.name)
+            {
+                reader.problem(
+                    start,
+                    format!(
+                        "a second list is named {}; names must differ",
+                        list.terms.name
+                    ),
+                );
+            }
+            if lists.len() == LISTS_MAX {
+                reader.problem(
+                    start,
+                    format!("more than {LISTS_MAX} lists; merge some with blocklist-compile merge"),
+                );
+            }
+            lists.push(list);
+        }
+        let config = Self {
+            listen,
+            socket_mode: top.get("socket_mode", 0o660, |value| mode(text(value)?)),
+            socket_group: top.get("socket_group", String::new(), |value| {
+                Ok(text(value)?.to_owned())
+            }),
+            workers: count(top.get("workers", 0, |value| number(value, 0..=256))),
+            on_error: top.get("on_error", OnError::Tempfail, |value| {
+                choice(
+                    text(value)?,
+                    &[("tempfail", OnError::Tempfail), ("accept", OnError::Accept)],
+                )
+            }),
+            lists,
+            whitelist: read_whitelist(top.table("whitelist"), folder),
+            exempt: read_exempt(top.table("exempt")),
+            safety: read_safety(top.table("safety")),
+            limits: read_limits(top.table("limits")),
+            log: read_log(top.table("log")),
+        };
+        top.finish();
+        config
+    }
+}
+
+fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
+    let name = section.required("name", |value| list_name(text(value)?));
+    let filter = section.required("filter", |value| path(text(value)?, folder));
+    let identities: Vec<(&'static str, Identity)> = Identity::ALL
+        .iter()
+        .map(|&identity| (identity.name(), identity))
+        .collect();
+    let load = section.get("load", Load::Memory, |value| {
+        choice(
+            text(value)?,
+            &[("memory", Load::Memory), ("disk", Load::Disk)],
+        )
+    });
+    let default_check = vec![
+        Identity::MailFrom,
+        Identity::From,
+        Identity::Sender,
+        Identity::ReplyTo,
+    ];
+    let check = section.each("check", default_check, |written| {
+        choice(written, &identities)
+    });
+    let action = section.get("action", Action::Reject, |value| {
+        choice(text(value)?, &Action::NAMES)
+    });
+    let reply = section.get("reply", None, |value| reply(text(value)?, action).map(Some));
+    let mailing_list = section.get("mailing_list", None, |value| {
+        let mut choices = vec![("same", None)];
+        choices.extend(Action::NAMES.map(|(name, action)| (name, Some(action))));
+        let milder = choice(text(value)?, &choices)?;
+        if milder.is_some_and(|milder| milder > action) {
+            return Err(format!("is to be milder than action \"{action}\"").into());
+        }
+        Ok(milder)
+    });
+    let (recipients, recipient_entries) = entries(&section, "recipients", Vec::new());
+    let (except_recipients, except_entries) = entries(&section, "except_recipients", Vec::new());
+    let terms = Terms {
+        name: name.clone().unwrap_or_default(),
+        check,
+        action,
+        mailing_list,
+        weak: section.get("weak", Weak::Full, |value| {
+            choice(text(value)?, &Weak::NAMES)
+        }),
+        reply,
+        recipients: recipient_entries,
+        except_recipients: except_entries,
+        dry_run: section.get("dry_run", false, boolean),
+    };
+    let enabled = section.get("enabled", true, boolean);
+    let place = section.place("filter");
+    section.finish();
+    name?;
+    Some(ListSettings {
+        terms: Arc::new(terms),
+        filter: filter?,
+        place,
+        load,
+        enabled,
+        recipients,
+        except_recipients,
+    })
+}
+
+fn read_whitelist(section: Section<'_, '_>, folder: &Path) -> WhitelistSettings {
+    let files = section.each("files", Vec::new(), |written| path(written, folder));
+    let (entries, _) = entries(&section, "entries", Vec::new());
+    let authserv_ids = section.each("authserv_ids", Vec::new(), |written| {
+        Ok(written.to_ascii_lowercase())
+    });
+    let require_dkim = section.get("require_dkim", false, |value| {
+        let required = boolean(value)?;
+        if required && authserv_ids.is_empty() {
+            return Err(
+                "needs authserv_ids: whose Authentication-Results are to be believed".into(),
+            );
+        }
+        Ok(required)
+    });
+    section.finish();
+    WhitelistSettings {
+        files,
+        entries,
+        require_dkim,
+        authserv_ids,
+    }
+}
+
+fn read_exempt(section: Section<'_, '_>) -> ExemptSettings {
+    let settings = ExemptSettings {
+        authenticated: section.get("authenticated", true, boolean),
+        local: section.get("local", true, boolean),
+        networks: section.each("networks", Vec::new(), |written| {
+            written.parse().map_err(Fault::from)
+        }),
+        recipients: entries(
+            &section,
+            "recipients",
+            vec!["postmaster@".to_owned(), "abuse@".to_owned()],
+        )
+        .0,
+    };
+    section.finish();
+    settings
+}
+
+fn read_safety(section: Section<'_, '_>) -> SafetySettings {
+    let settings = SafetySettings {
+        max_reject_share: section.get("max_reject_share", 1.0, share),
+        must_miss: section.each("must_miss", Vec::new(), |written| {
+            Canonical::parse(written.as_bytes(), Entries::rules())
+                .map(|_| written.to_owned())
+                .map_err(|error| Fault::from(format!("{written:?}: {error}")))
+        }),
+    };
+    section.finish();
+    settings
+}
+
+fn read_limits(section: Section<'_, '_>) -> LimitSettings {
+    let settings = LimitSettings {
+        connections: count(
+            section.get("connections", 10_000, |value| number(value, 1..=1_000_000)),
+        ),
+        drain_s: section.get("drain_s", 30, |value| number(value, 0..=86_400)),
+    };
+    section.finish();
+    settings
+}
+
+fn read_log(section: Section<'_, '_>) -> LogSettings {
+    let settings = LogSettings {
+        level: section.get("level", Level::Info, |value| {
+            choice(text(value)?, &Level::NAMES)
+        }),
+        format: section.get("format", LogFormat::Text, |value| {
+            choice(
+                text(value)?,
+                &[("text", LogFormat::Text), ("json", LogFormat::Json)],
+            )
+        }),
+        accepted: section.get("accepted", true, boolean),
+    };
+    section.finish();
+    settings
+}

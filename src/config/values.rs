@@ -1,0 +1,175 @@
+//! One value of the configuration: its type, what fits, what to say of what does not.
+
+use std::path::{Path, PathBuf};
+
+use toml::de::DeValue;
+
+use super::read::{Fault, Section};
+use crate::address::escaped;
+use crate::policy::{Action, Entries, Template};
+
+/// Longest name of a list.
+const NAME_MAX_BYTES: usize = 64;
+
+/// The name most like `written`, if any is like it at all.
+pub(super) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
+    let likeness = |name: &str| strsim::jaro_winkler(&written.to_ascii_lowercase(), name);
+    names
+        .iter()
+        .copied()
+        .map(|name| (likeness(name), name))
+        .filter(|&(score, _)| score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+pub(super) fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Fault {
+    format!(
+        "wants {wanted}, not {} {}",
+        article(found.type_str()),
+        found.type_str()
+    )
+    .into()
+}
+
+fn article(word: &str) -> &'static str {
+    if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        "an"
+    } else {
+        "a"
+    }
+}
+
+pub(super) fn text<'v>(value: &'v DeValue<'_>) -> Result<&'v str, Fault> {
+    value
+        .as_str()
+        .ok_or_else(|| wrong_type("a string in quotes", value))
+}
+
+pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {
+    value
+        .as_bool()
+        .ok_or_else(|| wrong_type("true or false", value))
+}
+
+/// A whole number within `range`.
+pub(super) fn number(
+    value: &DeValue<'_>,
+    range: std::ops::RangeInclusive<u64>,
+) -> Result<u64, Fault> {
+    let written = value
+        .as_integer()
+        .ok_or_else(|| wrong_type("a whole number", value))?;
+    u64::from_str_radix(written.as_str(), written.radix())
+        .ok()
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| format!("must be from {} to {}", range.start(), range.end()).into())
+}
+
+/// A share between 0 and 1.
+pub(super) fn share(value: &DeValue<'_>) -> Result<f64, Fault> {
+    let written = match (value.as_float(), value.as_integer()) {
+        (Some(float), _) => float.as_str().parse::<f64>().ok(),
+        (None, Some(integer)) => integer.as_str().parse::<f64>().ok(),
+        (None, None) => return Err(wrong_type("a share between 0.0 and 1.0", value)),
+    };
+    written
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "must be from 0.0 to 1.0".into())
+}
+
+/// One of a few words; a misspelt one is answered with the nearest.
+pub(super) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Fault> {
+    if let Some(&(_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
+        return Ok(chosen);
+    }
+    let names: Vec<&str> = choices.iter().map(|&(name, _)| name).collect();
+    let hint = nearest(written, &names)
+        .map_or(String::new(), |name| format!(" (did you mean \"{name}\"?)"));
+    Err(format!(
+        "\"{}\" is not one of {}{hint}",
+        written.escape_debug(),
+        names.join(", ")
+    )
+    .into())
+}
+
+pub(super) fn list_name(written: &str) -> Result<String, Fault> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if written.is_empty() || written.len() > NAME_MAX_BYTES || !written.chars().all(fits) {
+        return Err(format!(
+            "a name has 1 to {NAME_MAX_BYTES} letters, digits, dots, underscores or hyphens"
+        )
+        .into());
+    }
+    Ok(written.to_owned())
+}
+
+pub(super) fn path(written: &str, folder: &Path) -> Result<PathBuf, Fault> {
+    if written.is_empty() || written.contains('\0') {
+        return Err("lacks the path of a file".into());
+    }
+    Ok(folder.join(written))
+}
+
+pub(super) fn mode(written: &str) -> Result<u32, Fault> {
+    let mode = u32::from_str_radix(written, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777);
+    let mode =
+        mode.ok_or_else(|| Fault::from("wants permission bits in octal, such as \"0660\""))?;
+    if mode & 0o002 != 0 {
+        return Err(
+            "every user of this machine could play mail server; use 0660 and socket_group".into(),
+        );
+    }
+    Ok(mode)
+}
+
+pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
+    let template = Template::parse(written).map_err(|error| Fault {
+        message: error.message,
+        offset: Some(error.offset),
+    })?;
+    let class = match action {
+        Action::Reject => 5,
+        Action::Tempfail => 4,
+        Action::Log | Action::Tag | Action::Quarantine | Action::Discard => {
+            return Err(
+                format!("action \"{action}\" sends no reply; leave this setting out").into(),
+            );
+        }
+    };
+    if template.code() / 100 != class {
+        return Err(format!(
+            "action \"{action}\" wants a code {class}xx, this is {}",
+            template.code()
+        )
+        .into());
+    }
+    Ok(template)
+}
+
+/// Entries of every kind: as written, and as a set.
+pub(super) fn entries(
+    section: &Section<'_, '_>,
+    name: &'static str,
+    default: Vec<String>,
+) -> (Vec<String>, Entries) {
+    let written = section.each(name, default, |written| {
+        Entries::default()
+            .add(written.as_bytes())
+            .map(|()| written.to_owned())
+            .map_err(|error| Fault::from(format!("\"{}\": {error}", escaped(written.as_bytes()))))
+    });
+    let mut set = Entries::default();
+    for entry in &written {
+        // Each one was just added to a set of its own.
+        let _ = set.add(entry.as_bytes());
+    }
+    (written, set)
+}
+
+pub(super) fn count(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,114 @@
+//! The lists of the demo, compiled, and the configuration that names them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use super::Error;
+use crate::compile::{self, Plan, Progress};
+use crate::config::Config;
+use crate::explain::Paint;
+use crate::policy::Action;
+
+/// The lists that the demo's messages are written for, should it run where there is no `blocklists`.
+const SENDERS: &str = include_str!("../../blocklists/example-senders.txt");
+const WHITELIST: &str = include_str!("../../blocklists/whitelist.txt");
+
+/// A compiled list of the demo.
+pub(super) struct Compiled {
+    pub(super) name: &'static str,
+    pub(super) action: Action,
+    pub(super) filter: PathBuf,
+    /// A listed domain, for a message.
+    pub(super) domain: Option<String>,
+}
+
+pub(super) fn compile_lists(
+    folder: &Path,
+    out: &mut dyn io::Write,
+    paint: Paint,
+) -> Result<Vec<Compiled>, Error> {
+    let here = Path::new("blocklists");
+    let mut senders = here.join("example-senders.txt");
+    if !senders.is_file() {
+        writeln!(
+            out,
+            "there is no blocklists/example-senders.txt here; the demo uses its own copy of that list"
+        )?;
+        senders = folder.join("example-senders.txt");
+        fs::write(&senders, SENDERS)?;
+    }
+    let mut compiled = vec![compile_list(
+        "spammers",
+        Action::Reject,
+        &senders,
+        folder,
+        out,
+        paint,
+    )?];
+    let disposable = here.join("disposable-domains.txt");
+    if disposable.is_file() {
+        compiled.push(compile_list(
+            "disposable",
+            Action::Tag,
+            &disposable,
+            folder,
+            out,
+            paint,
+        )?);
+    }
+    fs::write(folder.join("whitelist.txt"), WHITELIST)?;
+    Ok(compiled)
+}
+
+fn compile_list(
+    name: &'static str,
+    action: Action,
+    list: &Path,
+    folder: &Path,
+    out: &mut dyn io::Write,
+    paint: Paint,
+) -> Result<Compiled, Error> {
+    let filter = folder.join(format!("{name}.blf"));
+    let began = Instant::now();
+    let report = compile::build(&Plan::new(&filter, vec![list.to_owned()]), &Progress::new())?;
+    let ms = began.elapsed().as_secs_f64() * 1e3;
+    writeln!(
+        out,
+        "{} {}: {} entries in {ms:.0} ms, {} KiB",
+        paint.bold("compiled"),
+        list.display(),
+        report.filter.map_or(0, |filter| filter.entries),
+        fs::metadata(&filter)?.len().div_ceil(1024)
+    )?;
+    let text = fs::read_to_string(list)?;
+    let domain = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(str::to_owned);
+    Ok(Compiled {
+        name,
+        action,
+        filter,
+        domain,
+    })
+}
+
+pub(super) fn write_config(folder: &Path, lists: &[Compiled]) -> Result<Config, Error> {
+    let mut text = format!(
+        "listen = [\"unix:{}\"]\nworkers = 1\n",
+        folder.join("milter.sock").display()
+    );
+    for list in lists {
+        text += &format!(
+            "[[list]]\nname = \"{}\"\nfilter = \"{}\"\naction = \"{}\"\n",
+            list.name,
+            list.filter.display(),
+            list.action
+        );
+    }
+    text += "[whitelist]\nfiles = [\"whitelist.txt\"]\n";
+    Config::parse(&text, &folder.join("demo.toml")).map_err(|error| Error::Snapshot(error.into()))
+}

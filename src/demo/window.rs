@@ -1,0 +1,61 @@
+//! The daemon's service with a window: what it decided, seen from inside.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::daemon::{Cause, Service};
+use crate::screen::{Decision, Observer, Screen};
+use crate::snapshot::Live;
+
+/// What the daemon says of its last decision, seen from inside.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Inside {
+    pub(super) identity: &'static str,
+    pub(super) list: String,
+    pub(super) reason: &'static str,
+    pub(super) spent: Duration,
+}
+
+/// The daemon's service, with a window.
+pub(super) struct Watched {
+    pub(super) live: Arc<Live>,
+    pub(super) last: Arc<Mutex<Inside>>,
+}
+
+impl Service for Watched {
+    type Handler = Screen<Window>;
+
+    fn handler(&self) -> Self::Handler {
+        Screen::with_observer(Arc::clone(&self.live), Window(Arc::clone(&self.last)))
+    }
+
+    fn watched(&self) -> Vec<PathBuf> {
+        self.live.files()
+    }
+
+    fn reload(&self, _cause: Cause) -> bool {
+        true
+    }
+}
+
+pub(super) struct Window(Arc<Mutex<Inside>>);
+
+impl Observer for Window {
+    fn decided(&mut self, decision: &Decision<'_>) {
+        let hit = decision
+            .verdict
+            .hit
+            .and_then(|index| decision.hits.get(index));
+        let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Inside {
+            identity: hit.map_or("", |hit| hit.identity.name()),
+            list: list.map_or_else(String::new, |list| list.name().to_owned()),
+            reason: decision.exemption.map_or_else(
+                || decision.verdict.reason.name(),
+                |exemption| exemption.name(),
+            ),
+            spent: decision.spent,
+        };
+    }
+}

@@ -1,0 +1,231 @@
+//! One sender against every list and the whitelist: which lists name it, and who clears it.
+//!
+//! Look-ups allocate only where something is found, so that an innocent message costs none.
+
+use std::ops::ControlFlow;
+
+use super::{Entries, Policy, Weak};
+use crate::address::{Canonical, Kind, ParseError, key};
+use crate::filter::{Answer, Record};
+use crate::sender::{Identity, Sender};
+
+/// Most hits remembered of a message; a further one only if it is stronger than all before.
+const HITS_MAX: usize = 100;
+
+/// Memory of a connection for canonical forms, so that a look-up allocates nothing.
+#[derive(Default)]
+pub struct Desk {
+    forms: Vec<Canonical>,
+    pub(super) whitelist_form: Option<Canonical>,
+}
+
+/// One list's answer about one entry, for whoever wants to see how a verdict came about.
+#[derive(Debug)]
+pub enum Seen<'a> {
+    /// The sender is no address: there is nothing to look up.
+    NoAddress(&'a ParseError),
+    /// An entry was looked up.
+    Entry {
+        /// Index of the list.
+        list: usize,
+        /// Its kind.
+        kind: Kind,
+        /// Its canonical text.
+        entry: &'a [u8],
+        /// What the filter said.
+        outcome: Outcome<'a>,
+    },
+    /// The hit just seen does not count, because this entry of the whitelist clears the address.
+    Cleared(&'a [u8]),
+    /// The whitelist names the address, but no trusted DKIM result vouches for it.
+    Unaligned(&'a [u8]),
+}
+
+/// What a filter said about an entry, dates considered.
+#[derive(Debug)]
+pub enum Outcome<'a> {
+    /// Not listed.
+    Miss,
+    /// The Bloom page says yes, the records say no: not listed.
+    FalsePositive,
+    /// The Bloom page says yes and there are no records to ask.
+    Unproved,
+    /// Was listed, no longer is.
+    Expired(Record),
+    /// Listed.
+    Listed(Record),
+    /// The filter could not be read.
+    Failed(&'a crate::filter::Error),
+}
+
+/// Why a sender is taken for listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// A record proves it.
+    Proved {
+        /// Number of its source in the list.
+        source: u32,
+        /// Day of entry, counted from 1970.
+        added: u16,
+    },
+    /// Bloom pages alone.
+    Unproved,
+    /// Not known, since the look-up failed.
+    Undecided(String),
+}
+
+/// A sender of the message that a list names.
+#[derive(Clone, Debug)]
+pub struct Hit {
+    /// Index of the list.
+    pub list: usize,
+    /// Where the address stood.
+    pub identity: Identity,
+    /// Whether it stood where no address belongs.
+    pub weak: bool,
+    /// As written.
+    pub address: Box<[u8]>,
+    /// Canonical form.
+    pub canonical: Box<[u8]>,
+    /// The entry of the list.
+    pub entry: Box<[u8]>,
+    /// Its kind.
+    pub kind: Kind,
+    /// Proof.
+    pub cause: Cause,
+    /// The entry of the whitelist that clears it.
+    pub cleared: Option<Box<[u8]>>,
+}
+
+/// What holds while one sender is examined.
+#[derive(Clone, Copy)]
+pub struct Circumstances<'a> {
+    /// Day counted from 1970; entries that expired on it or before are no longer listed.
+    pub today: u16,
+    /// Whether DKIM vouches for this domain in a header, by an `Authentication-Results` we trust.
+    pub aligned: &'a dyn Fn(&[u8]) -> bool,
+}
+
+impl Policy {
+    /// Looks one sender up in every list that checks its identity, and adds what is found to `hits`.
+    ///
+    /// `seen` is told of every look-up. A sender that no list names costs no allocation.
+    pub fn examine(
+        &self,
+        sender: &Sender<'_>,
+        now: Circumstances<'_>,
+        desk: &mut Desk,
+        hits: &mut Vec<Hit>,
+        mut seen: impl FnMut(Seen<'_>),
+    ) {
+        desk.forms.resize_with(self.rules.len(), Canonical::new);
+        for (form, &rules) in desk.forms.iter_mut().zip(&self.rules) {
+            if let Err(error) = form.read(sender.address, rules) {
+                seen(Seen::NoAddress(&error));
+                return;
+            }
+        }
+        for (index, list) in self.lists.iter().enumerate() {
+            if !list.terms.check.contains(&sender.identity)
+                || (sender.weak && list.terms.weak == Weak::Ignore)
+            {
+                continue;
+            }
+            let Some(form) = desk.forms.get(list.rules) else {
+                continue;
+            };
+            // A page that cannot be read does not hide a hit of another entry.
+            let mut failed = None;
+            let found = form.lookups(list.kinds, |kind, entry| {
+                let answer = list.filter.look_up(key(entry, list.seed));
+                let (outcome, cause) = match &answer {
+                    Ok(Answer::Miss) => (Outcome::Miss, None),
+                    Ok(Answer::FalsePositive) => (Outcome::FalsePositive, None),
+                    Ok(Answer::Unproved) => (Outcome::Unproved, Some(Cause::Unproved)),
+                    Ok(Answer::Listed(record))
+                        if record.expires.is_some_and(|day| day <= now.today) =>
+                    {
+                        (Outcome::Expired(*record), None)
+                    }
+                    Ok(Answer::Listed(record)) => (
+                        Outcome::Listed(*record),
+                        Some(Cause::Proved {
+                            source: record.source,
+                            added: record.added,
+                        }),
+                    ),
+                    Err(error) => (
+                        Outcome::Failed(error),
+                        Some(Cause::Undecided(error.to_string())),
+                    ),
+                };
+                seen(Seen::Entry {
+                    list: index,
+                    kind,
+                    entry,
+                    outcome,
+                });
+                match cause {
+                    None => ControlFlow::Continue(()),
+                    Some(cause @ Cause::Undecided(_)) => {
+                        failed.get_or_insert_with(|| (kind, Box::from(entry), cause));
+                        ControlFlow::Continue(())
+                    }
+                    Some(cause) => ControlFlow::Break((kind, Box::from(entry), cause)),
+                }
+            });
+            if let Some((kind, entry, cause)) = found.break_value().or(failed) {
+                let cleared = self
+                    .cleared_by(sender, now, &mut desk.whitelist_form, &mut seen)
+                    .map(Box::from);
+                let hit = Hit {
+                    list: index,
+                    identity: sender.identity,
+                    weak: sender.weak,
+                    address: sender.address.into(),
+                    canonical: form.as_bytes().into(),
+                    entry,
+                    kind,
+                    cause,
+                    cleared,
+                };
+                self.keep(hit, hits);
+            }
+        }
+    }
+
+    /// The entry of the whitelist that clears this sender, if it counts here.
+    fn cleared_by(
+        &self,
+        sender: &Sender<'_>,
+        now: Circumstances<'_>,
+        memory: &mut Option<Canonical>,
+        seen: &mut impl FnMut(Seen<'_>),
+    ) -> Option<&[u8]> {
+        let form = memory.get_or_insert_with(Canonical::new);
+        form.read(sender.address, Entries::rules()).ok()?;
+        let entry = self.whitelist.find(form)?;
+        if self.whitelist_wants_dkim
+            && sender.identity != Identity::MailFrom
+            && !(now.aligned)(form.domain())
+        {
+            seen(Seen::Unaligned(entry));
+            return None;
+        }
+        seen(Seen::Cleared(entry));
+        Some(entry)
+    }
+
+    fn keep(&self, hit: Hit, hits: &mut Vec<Hit>) {
+        let strength = |hit: &Hit| {
+            if hit.cleared.is_some() {
+                None
+            } else {
+                self.lists.get(hit.list).map(|list| list.terms.action)
+            }
+        };
+        if hits.len() < HITS_MAX || strength(&hit) > hits.iter().map(strength).max().flatten() {
+            hits.push(hit);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What a refused client is told, and the case id by which the decision is found in the log.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tracing::error;
+
+use super::shown::{day_of, shown_address, source_of};
+use super::{Observer, Screen};
+use crate::milter::{Reply, ReplyText};
+use crate::policy::{Action, Fields, Reason, Verdict};
+use crate::snapshot::Snapshot;
+
+/// A reply where no list's reply fits: a filter could not be read.
+const UNDECIDED_REPLY: &str = "the sender cannot be checked at the moment, try again later";
+
+impl<O: Observer> Screen<O> {
+    /// The answer to a refusing verdict.
+    pub(super) fn refusal(&mut self, snapshot: &Snapshot, verdict: Verdict) -> Reply {
+        self.ensure_case();
+        let hit = verdict.hit.and_then(|index| self.message.hits.get(index));
+        let action = verdict.action.unwrap_or(Action::Reject);
+        let (Some(hit), false) = (hit, verdict.reason == Reason::Undecided) else {
+            let text = ReplyText::new(451, "4.3.0", &[UNDECIDED_REPLY]);
+            return text.map_or(Reply::Tempfail, Reply::Text);
+        };
+        let Some(list) = snapshot.policy.lists().get(hit.list) else {
+            return Reply::Tempfail;
+        };
+        let template = list.terms.reply(action);
+        let date = day_of(hit);
+        let lines = template.fill(&Fields {
+            address: shown_address(hit),
+            identity: hit.identity.name(),
+            list: list.name(),
+            source: source_of(snapshot, hit),
+            date: &date,
+            case: &self.message.case,
+            client: &self.origin.text,
+        });
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        match ReplyText::new(template.code(), template.enhanced(), &lines) {
+            Ok(text) => Reply::Text(text),
+            Err(fault) => {
+                error!(list = list.name(), reason = %fault, "the reply cannot be sent as configured");
+                if action == Action::Tempfail {
+                    Reply::Tempfail
+                } else {
+                    Reply::Reject
+                }
+            }
+        }
+    }
+
+    pub(super) fn ensure_case(&mut self) {
+        if self.message.case.is_empty() {
+            write_case(self.live.next_case(), &mut self.message.case);
+        }
+    }
+}
+
+/// A case id: the second and a running number in base 32, without letters that look alike.
+fn write_case(number: u64, out: &mut String) {
+    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+    /// 2026-01-01
+    const EPOCH_S: u64 = 1_767_225_600;
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let id = (seconds.saturating_sub(EPOCH_S) << 15 | (number & 0x7fff)) & ((1 << 45) - 1);
+    out.extend(
+        (0..9)
+            .rev()
+            .map(|digit| char::from(DIGITS[usize::try_from(id >> (digit * 5) & 31).unwrap_or(0)])),
+    );
+}

@@ -1,0 +1,98 @@
+//! What is known of the client and of the message under way.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::address::escaped;
+use crate::milter::{Client, Family};
+use crate::policy::{Exemption, Hit, Reach, Verdict};
+use crate::sender::Senders;
+use crate::snapshot::Snapshot;
+
+/// The client of a connection.
+#[derive(Default)]
+pub(super) struct Origin {
+    pub(super) address: Option<IpAddr>,
+    pub(super) text: String,
+    pub(super) is_local: bool,
+}
+
+impl Origin {
+    /// Forgets the client before.
+    pub(super) fn read(&mut self, client: &Client<'_>) {
+        self.address = client.address.map(|address| address.to_canonical());
+        self.text.clear();
+        match self.address {
+            Some(address) => {
+                let _ = write!(self.text, "{address}");
+            }
+            None => {
+                let _ = write!(self.text, "{}", escaped(client.host));
+            }
+        }
+        self.is_local = match client.family {
+            Family::Unix => true,
+            // Postfix shows mail of its own host that did not come by SMTP as port 0.
+            Family::Inet | Family::Inet6 => {
+                client.port == 0 && self.address.is_some_and(|address| address.is_loopback())
+            }
+            // Sendmail on standard input (-bs) says no more than this name. A client that came over a
+            // network cannot: it has an address.
+            Family::Unknown => client.host.eq_ignore_ascii_case(b"localhost"),
+        };
+    }
+}
+
+/// All that is known of the message under way.
+#[derive(Default)]
+pub(super) struct Message {
+    pub(super) snapshot: Option<Arc<Snapshot>>,
+    pub(super) today: u16,
+    pub(super) exemption: Option<Exemption>,
+    pub(super) brake: bool,
+    pub(super) senders: Senders,
+    pub(super) envelope_done: bool,
+    pub(super) hits: Vec<Hit>,
+    pub(super) reach: Option<Reach>,
+    pub(super) refused: u32,
+    pub(super) mailing_list: bool,
+    pub(super) forged_tags: u32,
+    pub(super) dkim: Vec<Vec<u8>>,
+    pub(super) queue_id: Vec<u8>,
+    pub(super) message_id: Vec<u8>,
+    pub(super) case: String,
+    pub(super) verdict: Option<Verdict>,
+    pub(super) spent: Duration,
+}
+
+impl Message {
+    /// Forgets everything, keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.senders.clear();
+        self.hits.clear();
+        self.dkim.clear();
+        self.queue_id.clear();
+        self.message_id.clear();
+        self.case.clear();
+        *self = Self {
+            senders: std::mem::take(&mut self.senders),
+            hits: std::mem::take(&mut self.hits),
+            dkim: std::mem::take(&mut self.dkim),
+            queue_id: std::mem::take(&mut self.queue_id),
+            message_id: std::mem::take(&mut self.message_id),
+            case: std::mem::take(&mut self.case),
+            ..Self::default()
+        };
+    }
+}
+
+/// Days since 1970.
+pub fn today() -> u16 {
+    const DAY_S: u64 = 86_400;
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX)
+}

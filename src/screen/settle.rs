@@ -1,0 +1,70 @@
+//! What every decision leaves behind: counts, the brake, word to the observer, the log line.
+
+use tracing::{error, warn};
+
+use super::{Decision, Observer, Screen};
+use crate::milter::Reply;
+use crate::policy::{Action, Change, Reason, Verdict};
+use crate::snapshot::{Counters, Snapshot};
+
+impl<O: Observer> Screen<O> {
+    /// Counts a message once, for the log and the brake.
+    fn count(&self, snapshot: &Snapshot, verdict: Verdict) {
+        let counters = &self.live.counters;
+        Counters::add(&counters.messages);
+        match verdict.action {
+            Some(Action::Reject | Action::Tempfail) => Counters::add(&counters.refused),
+            Some(Action::Tag | Action::Quarantine | Action::Discard) => {
+                Counters::add(&counters.marked);
+            }
+            Some(Action::Log) | None => {}
+        }
+        let limit = snapshot.config.safety.max_reject_share;
+        if limit >= 1.0 {
+            return;
+        }
+        let refuses = verdict.action.is_some_and(Action::refuses)
+            && verdict.reason == Reason::Listed
+            || verdict.reason == Reason::RejectShare;
+        match self.live.brake.count(refuses, self.live.uptime_s(), limit) {
+            Some(Change::On(share)) => error!(
+                share = format!("{share:.2}"),
+                limit,
+                "more than max_reject_share of the last five minutes' messages would be refused: refusals become tags until it falls"
+            ),
+            Some(Change::Off(share)) => warn!(
+                share = format!("{share:.2}"),
+                limit, "below max_reject_share again: refusals are in force"
+            ),
+            None => {}
+        }
+    }
+
+    /// Counts, tells the observer, and writes the log line of a decision.
+    pub(super) fn settle(
+        &mut self,
+        snapshot: &Snapshot,
+        verdict: Verdict,
+        recipient: Option<&[u8]>,
+        reply: &Reply,
+    ) {
+        if verdict.hit.is_some() {
+            self.ensure_case();
+        }
+        // A message whose recipients are refused one by one is one message.
+        if self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0) {
+            self.count(snapshot, verdict);
+        }
+        self.observer.decided(&Decision {
+            snapshot,
+            recipient,
+            hits: &self.message.hits,
+            verdict,
+            exemption: self.message.exemption,
+            reply,
+            case: &self.message.case,
+            spent: self.message.spent,
+        });
+        self.log(snapshot, verdict, recipient);
+    }
+}
