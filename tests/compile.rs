@@ -223,7 +223,7 @@ proptest! {
         let folder = folder(&[("short.txt", &short), ("long.txt", &long)]);
         let build = |name: &str| {
             let mut plan = plan(folder.path(), "out.blf", &[name]);
-            plan.allow_world = true;
+            (plan.allow_world, plan.allow_empty) = (true, true);
             plan.format = Some("plain".parse().unwrap());
             build(&plan);
             records(&plan.output)
@@ -641,6 +641,16 @@ fn a_filter_is_no_list() {
     let twice = plan(folder.path(), "out.blf", &["good.txt", "out.blf"]);
     let error = compile::build(&twice, &Progress::new()).unwrap_err();
     assert!(error.to_string().contains("is a filter file"), "{error}");
+    // Nor is what was packed twice, or is no text at all.
+    fs::write(folder.path().join("random.txt"), [1; 100]).unwrap();
+    let random = plan(folder.path(), "out.blf", &["random.txt"]);
+    let error = compile::build(&random, &Progress::new()).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("random.txt: cannot read: this is no text"),
+        "{error}"
+    );
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
 }
 
@@ -667,8 +677,10 @@ fn whoever_stops_reading_ends_the_program_quietly() {
     build(&plan);
     let output = plan.output.to_str().unwrap();
     for words in [&["info", output][..], &["query", output, "-"]] {
-        let mut child = command(words).stdin(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
+        let (nobody, stdout) = std::io::pipe().unwrap();
+        drop(nobody);
+        let mut child = command(words);
+        let mut child = child.stdin(Stdio::piped()).stdout(stdout).spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         // More than pipes hold; it may end before it has read all.
         let _ = input.write_all("a@b.example\n".repeat(100_000).as_bytes());

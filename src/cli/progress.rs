@@ -89,8 +89,9 @@ fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
                 bar.set_message(rate(&state, started));
                 bar.tick();
             }
-            None if state.phase != phase && phase != Phase::Waiting
-                || last_line.elapsed() >= LINE =>
+            // What is soon done need not be told; of what takes long, each phase.
+            None if last_line.elapsed() >= LINE
+                || state.phase != phase && started.elapsed() >= LINE =>
             {
                 // Nobody may be there to read it.
                 let _ = writeln!(io::stderr(), "blocklist-compile: {}", line(&state, started));

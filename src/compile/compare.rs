@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::Error;
+use super::figures::grouped;
 use super::merge::{like, union_of_page};
 use super::query::open;
-use super::report::grouped;
 use super::sorted::{FileRecords, Sorted};
 use crate::address::escaped;
 use crate::filter::page::{Page, count_set, first_key};

@@ -202,6 +202,7 @@ impl<'a> Feed<'a> {
                 "this is a filter file, not a list; blocklist-compile merge joins filters",
             ));
         }
+        list::check_text(&head)?;
         let name = named.path.file_name().unwrap_or_default().to_string_lossy();
         let format = self.format.unwrap_or_else(|| list::guess(&head, &name));
         let opened = Opened {

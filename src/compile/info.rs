@@ -6,11 +6,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::Error;
+use super::figures::{bits_per_entry, bits_shown, counted, grouped, rate_in_people, size};
 use super::keys::Census;
 use super::query::open;
-use super::report::{
-    KindCount, bits_per_entry, bits_shown, grouped, kind_counts, rate_in_people, size,
-};
+use super::report::{KindCount, kind_counts, kinds_shown};
 use crate::address::{Kind, Kinds, Rules, escaped};
 use crate::filter::{Header, Load, Stats};
 
@@ -189,21 +188,20 @@ impl fmt::Display for Info {
         let about = if self.estimated { "about " } else { "" };
         writeln!(
             f,
-            "{}, generation {}, built {} ({} days ago)",
-            self.name, self.generation, self.built, self.age_days
+            "{}, generation {}, built {} ({})",
+            self.name,
+            self.generation,
+            self.built,
+            match self.age_days {
+                0 => "today".to_owned(),
+                days => format!("{} ago", counted(days, "day", "days")),
+            }
         )?;
         write!(f, "entries   {about}{}", grouped(self.entries))?;
-        for (at, kind) in self.kinds.iter().enumerate() {
-            write!(
-                f,
-                "{} {} {}",
-                if at == 0 { ":" } else { "," },
-                grouped(kind.entries),
-                kind.kind
-            )?;
-        }
-        if self.kinds.is_empty() && self.entries > 0 {
-            write!(f, ": {}", self.kinds_present.join(", "))?;
+        match self.kinds.as_slice() {
+            [] if self.entries == 0 => {}
+            [] => write!(f, ": {}", self.kinds_present.join(", "))?,
+            kinds => write!(f, ": {}", kinds_shown(kinds))?,
         }
         writeln!(
             f,
@@ -244,16 +242,20 @@ impl fmt::Display for Info {
         for source in self.sources.iter().take(SHOWN) {
             write!(
                 f,
-                "\n  {}: {} lines, {} entries",
+                "\n  {}: {}, {}",
                 escaped(source.name.as_bytes()),
-                grouped(source.lines),
-                grouped(source.entries)
+                counted(source.lines, "line", "lines"),
+                counted(source.entries, "entry", "entries")
             )?;
             if let Some(own) = source.own {
                 write!(f, ", {} recorded as its own", grouped(own))?;
             }
             if source.rejected > 0 {
-                write!(f, ", {} lines rejected", grouped(source.rejected))?;
+                write!(
+                    f,
+                    ", {} rejected",
+                    counted(source.rejected, "line", "lines")
+                )?;
             }
             if !source.licence.is_empty() {
                 write!(f, " ({})", source.licence)?;

@@ -2,9 +2,9 @@
 //!
 //! A record names its list by a number, and the same lists must give the same bytes
 //! in whatever order they were typed: so they are numbered by their paths, sorted.
-//! A folder stands for the files in it: not for those in folders below, nor for
-//! hidden files, editors' backups, filter files, and what by its name is no blocklist:
-//! a whitelist lying among the lists must never become one of them.
+//! A folder stands for the files in it: not for hidden files, editors' backups, filter
+//! files, licences and the like; nor for those in folders below, nor for what by its name
+//! is an allowlist, which must never become a blocklist. A person is told of the last two.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -85,7 +85,22 @@ pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
 /// # Errors
 /// When a path is not there or a folder cannot be read.
 pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
-    let mut inputs = Vec::new();
+    Ok(find(paths)?.lists)
+}
+
+/// What paths stand for.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// The lists, each once, in the order of their numbers.
+    pub(crate) lists: Vec<Input>,
+    /// What lies in the folders and might be meant, with the reason why it is not read.
+    pub(crate) passed_over: Vec<String>,
+}
+
+/// As [`inputs`], with what was passed over.
+pub(crate) fn find(paths: &[PathBuf]) -> Result<Found, Error> {
+    let mut found = Found::default();
+    let inputs = &mut found.lists;
     for path in paths {
         let stdin = path.as_os_str() == "-";
         if stdin
@@ -98,14 +113,27 @@ pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
         }
         for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
             let file = entry.map_err(Error::io(path, "read"))?.path();
-            if fs::metadata(&file).is_ok_and(|meta| meta.is_file()) && !passed_over(&file) {
+            if is_no_list(&file) {
+                continue;
+            }
+            // What vanished meanwhile, or leads nowhere, must not be taken for nothing.
+            let meta = fs::metadata(&file).map_err(Error::io(&file, "read"))?;
+            if meta.is_dir() {
+                let why = "a folder in a folder; name it too if its lists are meant";
+                found.passed_over.push(format!("{}: {why}", text(&file)));
+            } else if is_allowlist(&file) {
+                let why = "an allowlist by its name; name it if it is a blocklist";
+                found.passed_over.push(format!("{}: {why}", text(&file)));
+            } else if meta.is_file() {
                 inputs.push(Input { path: file });
             }
         }
     }
     inputs.sort_by_cached_key(|input| text(&input.path));
     inputs.dedup();
-    Ok(inputs)
+    found.passed_over.sort();
+    found.passed_over.dedup();
+    Ok(found)
 }
 
 /// `/lists/spammers.txt.gz` -> `spammers`.
@@ -119,25 +147,29 @@ pub(crate) fn name_of(path: &Path) -> String {
     }
 }
 
-/// Beginnings of the names of files that are no blocklists, in lower case.
-const NOT_LISTS: [&[u8]; 7] = [
-    b"allowlist",
-    b"copying",
-    b"licence",
-    b"license",
-    b"readme",
-    b"welcomelist",
-    b"whitelist",
-];
+/// Beginnings of the names of files that are no lists, in lower case.
+const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
+/// In the names of lists of whom to let pass, in lower case and without signs.
+const ALLOWLISTS: [&[u8]; 4] = [b"allowlist", b"safelist", b"welcomelist", b"whitelist"];
 
 /// Files of a folder that nobody means.
-fn passed_over(file: &Path) -> bool {
+fn is_no_list(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
     let name = name.to_ascii_lowercase();
     name.starts_with(b".")
         || name.ends_with(b"~")
         || name.ends_with(b".blf")
         || NOT_LISTS.iter().any(|start| name.starts_with(start))
+}
+
+/// Whether a file's name says that it lists whom to let pass.
+fn is_allowlist(file: &Path) -> bool {
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    let mut letters = name.to_ascii_lowercase();
+    letters.retain(u8::is_ascii_alphanumeric);
+    ALLOWLISTS
+        .iter()
+        .any(|word| memchr::memmem::find(&letters, word).is_some())
 }
 
 /// A path as text that is safe to print and to keep.
@@ -209,11 +241,26 @@ mod tests {
             "old.blf",
             "README.md",
             "Whitelist.txt",
+            "surbl-white_list.inc",
         ] {
             fs::write(dir.path().join(name), "x@y.example\n").unwrap();
         }
         fs::create_dir(dir.path().join("below")).unwrap();
-        let whole = inputs(&[dir.path().to_path_buf()]).unwrap();
+        let found = find(&[dir.path().to_path_buf()]).unwrap();
+        let whole = found.lists;
+        let passed_over: Vec<_> = found
+            .passed_over
+            .iter()
+            .map(|file| file.rsplit_once('/').unwrap().1)
+            .collect();
+        assert_eq!(
+            passed_over,
+            [
+                "Whitelist.txt: an allowlist by its name; name it if it is a blocklist",
+                "below: a folder in a folder; name it too if its lists are meant",
+                "surbl-white_list.inc: an allowlist by its name; name it if it is a blocklist",
+            ]
+        );
         assert_eq!(
             whole
                 .iter()
@@ -229,5 +276,8 @@ mod tests {
         .unwrap();
         assert_eq!(whole, typed);
         assert!(inputs(&[dir.path().join("none")]).is_err());
+        std::os::unix::fs::symlink("nowhere", dir.path().join("c.txt")).unwrap();
+        let error = inputs(&[dir.path().to_path_buf()]).unwrap_err();
+        assert!(error.to_string().contains("c.txt: cannot read"), "{error}");
     }
 }

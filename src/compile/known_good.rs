@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use super::figures::grouped;
 use super::input::inputs;
 use super::query::{Finding, Query};
-use super::report::grouped;
 use super::{Error, feed};
 use crate::address::{Canonical, escaped};
 use crate::filter::Load;

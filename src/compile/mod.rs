@@ -21,12 +21,13 @@
 //! | `sorted`, `update`, `merge` | filters changed and joined by their records, without text |
 //! | `guard` | entries that would list the world |
 //! | `query`, `info`, `compare`, `known_good` | asking a filter, describing it, holding it against others |
-//! | `progress`, `report`, `error` | what a person sees meanwhile, at the end, and when it fails |
+//! | `progress`, `report`, `summary`, `figures`, `error` | what a person sees meanwhile, at the end, and when it fails |
 
 mod assemble;
 mod compare;
 mod error;
 mod feed;
+mod figures;
 pub mod guard;
 mod info;
 mod input;
@@ -43,6 +44,7 @@ mod report;
 mod sort;
 mod sorted;
 mod stage;
+mod summary;
 mod tally;
 mod update;
 
@@ -64,6 +66,7 @@ use crate::filter::{Aside, Spec, Writer, sizing};
 pub use compare::{Comparison, Overlap, compare, overlap};
 pub use error::Error;
 pub use info::{Info, SourceInfo, info};
+use input::{Found, find};
 pub use input::{Input, inputs};
 pub use known_good::{KnownGood, false_positives};
 pub use memory::{available_bytes, default_bytes};
@@ -85,7 +88,10 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check()?;
     let aside = Aside::claim(&plan.output)?;
-    let inputs = inputs(&plan.inputs)?;
+    let Found {
+        lists: inputs,
+        passed_over,
+    } = find(&plan.inputs)?;
     let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite)?;
     let terms = Terms {
         rules: plan.rules,
@@ -100,6 +106,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         plan,
         progress,
         inputs: &inputs,
+        passed_over,
         lineage,
         terms: &terms,
         started,
@@ -123,6 +130,7 @@ struct Build<'a> {
     plan: &'a Plan,
     progress: &'a Progress,
     inputs: &'a [Input],
+    passed_over: Vec<String>,
     lineage: Lineage,
     terms: &'a Terms,
     started: Instant,
@@ -145,6 +153,7 @@ impl Build<'_> {
         let mut readings = Readings::new(self.inputs, read.opened, read.tally);
         let sources = std::mem::take(&mut readings.sources);
         let mut report = Report::begun(plan, readings, spilled_bytes);
+        report.passed_over.clone_from(&self.passed_over);
         if report.refuse(plan) {
             return Ok(report);
         }

@@ -1,22 +1,18 @@
-//! What came of a compile: for a person on one screen, for a program as JSON.
+//! What came of a compile. As JSON it is this; a person reads the [summary](super::summary).
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::Serialize;
 
 use super::Plan;
 use super::feed::Opened;
+use super::figures::{bits_per_entry, counted, counted_kind};
 use super::input::Input;
 use super::keys::Census;
 use super::tally::Tally;
 use crate::address::Kind;
 use crate::filter::{Header, Source, sizing};
 use crate::list::Skip;
-
-/// Inputs and reasons shown to a person; JSON has them all.
-const SHOWN: usize = 8;
 
 /// What came of a compile.
 #[derive(Clone, Debug, Serialize)]
@@ -39,6 +35,8 @@ pub struct Report {
     pub rejects: Vec<Reject>,
     /// Rejected lines.
     pub rejected: u64,
+    /// Folders and allowlists that lie in a folder of lists; they were not read.
+    pub passed_over: Vec<String>,
     /// Rows that list nobody, and are not meant to, by reason.
     pub skipped: Vec<Skipped>,
     /// Entries left out because their last day is past.
@@ -139,29 +137,6 @@ impl FilterReport {
     }
 }
 
-/// Bits of the pages for each entry; 0 for an empty list.
-#[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
-pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
-    if entries == 0 {
-        0.0
-    } else {
-        page_bytes as f64 * 8.0 / entries as f64
-    }
-}
-
-/// Bits an entry, where they tell something: not in a filter of so few entries that
-/// its one page is almost empty.
-pub(crate) fn bits_shown(bits_per_entry: f64) -> String {
-    if (f64::MIN_POSITIVE..MANY_BITS).contains(&bits_per_entry) {
-        format!(", {bits_per_entry:.2} bits an entry")
-    } else {
-        String::new()
-    }
-}
-
-/// Beyond this, bits an entry only say that a page is the least there is.
-const MANY_BITS: f64 = 200.0;
-
 /// What reading gave, for the sources in the filter and for the report.
 #[derive(Debug, Default)]
 pub(crate) struct Readings {
@@ -248,6 +223,15 @@ impl Readings {
     }
 }
 
+/// "1 mailbox, 20 domains".
+pub(crate) fn kinds_shown(kinds: &[KindCount]) -> String {
+    let shown = kinds.iter().map(|count| {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == count.kind);
+        kind.map_or_else(String::new, |kind| counted_kind(count.entries, kind))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
 /// Counts by kind, those that are there.
 pub(crate) fn kind_counts(census: &Census) -> Vec<KindCount> {
     let kinds = [Kind::Mailbox, Kind::LocalPart, Kind::Domain, Kind::Subtree];
@@ -274,6 +258,7 @@ impl Report {
             kinds: Vec::new(),
             rejects: readings.rejects,
             rejected: readings.rejected,
+            passed_over: Vec::new(),
             skipped: readings.skipped,
             expired: readings.expired,
             entries_before: None,
@@ -299,11 +284,10 @@ impl Report {
             [input, others @ ..] => format!("{} and {} more", input.file, others.len()),
         };
         if let Some(reject) = self.rejects.first() {
-            let lines = if self.rejected == 1 { "line" } else { "lines" };
             let first = reject.first.first().map_or("", String::as_str);
             return format!(
-                "{inputs}: {} {lines} rejected ({first}: {})",
-                grouped(self.rejected),
+                "{inputs}: {} rejected ({first}: {})",
+                counted(self.rejected, "line", "lines"),
                 reject.reason
             );
         }
@@ -318,194 +302,11 @@ impl Report {
     /// Whether more was rejected than the plan allows.
     pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
         if plan.max_rejects.is_some_and(|most| self.rejected > most) {
-            let lines = if self.rejected == 1 { "line" } else { "lines" };
             self.refused = Some(format!(
-                "{} rejected {lines}: more than --strict or --max-rejects allows",
-                grouped(self.rejected)
+                "{}: more than --strict or --max-rejects allows",
+                counted(self.rejected, "rejected line", "rejected lines")
             ));
         }
         self.refused.is_some()
-    }
-}
-
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for input in self.inputs.iter().take(SHOWN) {
-            writeln!(
-                f,
-                "  {}: {}, {} lines, {} entries",
-                input.file,
-                input.format,
-                grouped(input.lines),
-                grouped(input.entries)
-            )?;
-        }
-        if self.inputs.len() > SHOWN {
-            writeln!(
-                f,
-                "  and {} more inputs (--report FILE has them all)",
-                self.inputs.len() - SHOWN
-            )?;
-        }
-        for reject in self.rejects.iter().take(SHOWN) {
-            writeln!(f, "rejected  {}: {}", grouped(reject.count), reject.reason)?;
-            for line in &reject.first {
-                writeln!(f, "          {line}")?;
-            }
-        }
-        if self.rejects.len() > SHOWN {
-            writeln!(
-                f,
-                "          and {} more reasons (--report FILE has them all)",
-                self.rejects.len() - SHOWN
-            )?;
-        }
-        for input in self
-            .inputs
-            .iter()
-            .filter(|input| input.entries == 0)
-            .take(SHOWN)
-        {
-            writeln!(f, "warning   no entry in {}", input.file)?;
-        }
-        for skipped in self.skipped.iter().filter(|skipped| skipped.notable) {
-            writeln!(
-                f,
-                "skipped   {}: {}",
-                grouped(skipped.count),
-                skipped.reason
-            )?;
-        }
-        if self.expired > 0 {
-            writeln!(
-                f,
-                "expired   {} entries whose last day is past were left out",
-                grouped(self.expired)
-            )?;
-        }
-        if let Some(refused) = &self.refused {
-            return write!(
-                f,
-                "refused   {refused}; {} stands as it was",
-                self.output.display()
-            );
-        }
-        let kinds: Vec<_> = self
-            .kinds
-            .iter()
-            .map(|kind| format!("{} {}", grouped(kind.entries), kind.kind))
-            .collect();
-        if let Some(filter) = &self.filter {
-            write!(f, "entries   {}", grouped(filter.entries))?;
-            match kinds.as_slice() {
-                [] if filter.entries == 0 => f.write_str(": the list is empty")?,
-                [] => {}
-                kinds => write!(f, ": {}", kinds.join(", "))?,
-            }
-            match self.entries_before {
-                Some(before) => writeln!(f, "; {} before", grouped(before))?,
-                None => writeln!(f, "; {} doubles dropped", grouped(self.doubles))?,
-            }
-            write!(
-                f,
-                "filter    {}: {}",
-                self.output.display(),
-                size(filter.bytes)
-            )?;
-            writeln!(
-                f,
-                " ({} of pages{}), generation {}",
-                size(filter.page_bytes),
-                bits_shown(filter.bits_per_entry),
-                filter.generation
-            )?;
-            writeln!(
-                f,
-                "rate      {}",
-                rate_in_people(filter.fpr_expected, filter.records)
-            )?;
-        }
-        let seconds = Duration::from_secs_f64(self.seconds.max(1e-3)).as_secs_f64();
-        write!(f, "took      {seconds:.2} s")?;
-        // What takes no time has no speed.
-        if seconds >= 0.1 {
-            #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
-            let per_second = self.rows as f64 / seconds / 1e6;
-            write!(f, ", {per_second:.2} million entries a second")?;
-        }
-        if self.spilled_bytes > 0 {
-            write!(f, ", {} spilled", size(self.spilled_bytes))?;
-        }
-        write!(
-            f,
-            "\nnext      blocklist-compile query {} ADDRESS",
-            self.output.display()
-        )
-    }
-}
-
-/// What a rate of false positives means.
-pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
-    let hits = rate * 100_000.0;
-    let hits = if hits >= 10.0 {
-        format!("{hits:.0}")
-    } else if hits < 0.005 {
-        "next to none".to_owned()
-    } else {
-        format!("{hits:.2}")
-    };
-    let end = if records {
-        "0 rejected: records prove every hit"
-    } else {
-        "each of them rejected: there are no records to prove a hit"
-    };
-    format!("of 100,000 innocent senders {hits} are expected to hit the pages ({rate:.2e}), {end}")
-}
-
-/// 1234567 -> 1,234,567.
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
-}
-
-/// Bytes with a unit a person reads.
-#[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
-pub(crate) fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["bytes", "KiB", "MiB", "GiB"] {
-        if value < 1024.0 {
-            return if unit == "bytes" {
-                format!("{bytes} bytes")
-            } else {
-                format!("{value:.1} {unit}")
-            };
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.2} TiB")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_shown_for_people() {
-        assert_eq!(
-            [0, 999, 1000, 1_234_567].map(grouped),
-            ["0", "999", "1,000", "1,234,567"]
-        );
-        assert_eq!(
-            [12, 4096, 3 << 30].map(size),
-            ["12 bytes", "4.0 KiB", "3.0 GiB"]
-        );
-        assert!(rate_in_people(1e-6, true).contains("0.10 are expected"));
     }
 }

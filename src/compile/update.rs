@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::assemble::assemble;
 use super::feed::Feed;
-use super::input::{Input, inputs, total_bytes};
+use super::input::{Input, find, total_bytes};
 use super::item::{Item, Narrow, Wide};
 use super::keys::{InOrder, sort_all};
 use super::query::rules_of;
@@ -61,7 +61,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         sources: Vec::new(),
         keeps_dates: true,
     };
-    let (adding, removing) = (inputs(&plan.inputs)?, inputs(&changes.remove)?);
+    let (to_add, to_remove) = (find(&plan.inputs)?, find(&changes.remove)?);
+    let (adding, removing) = (to_add.lists, to_remove.lists);
     if adding.iter().any(Input::is_stdin) && removing.iter().any(Input::is_stdin) {
         return Err(Error::Plan(
             "standard input can be read once: for --add or for --remove".to_owned(),
@@ -99,6 +100,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         added.keys.spilled_bytes() + removed.keys.spilled_bytes(),
     );
     report.add_rejects(removed_lists);
+    report.passed_over = [to_add.passed_over, to_remove.passed_over].concat();
     if report.refuse(plan) {
         return Ok(report);
     }

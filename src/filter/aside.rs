@@ -41,7 +41,13 @@ impl Aside {
     pub fn claim(path: &Path) -> Result<Self, Error> {
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // To replace the link would leave the place that it names without a filter.
+                if path.is_symlink() {
+                    return Err(Error::io(path, "follow this symbolic link")(error));
+                }
+                path.to_owned()
+            }
             Err(error) => return Err(Error::io(path, "find the output")(error)),
         };
         let old = fs::metadata(&target).ok();
@@ -161,7 +167,15 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
             .mode(MODE)
             .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
             .open(written)
-            .map_err(Error::io(written, "write"))?;
+            .map_err(|error| match written.parent() {
+                // Nobody knows the hidden file by name.
+                Some(folder) if written.symlink_metadata().is_err() => {
+                    let folder = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
+                    let folder = folder.unwrap_or_else(|| Path::new("."));
+                    Error::io(folder, "make a file in this folder")(error)
+                }
+                _ => Error::io(written, "write")(error),
+            })?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -255,6 +269,11 @@ mod tests {
         Aside::claim(&link).unwrap().commit().unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&real).unwrap(), b"");
+
+        fs::remove_file(&real).unwrap();
+        let nowhere = Aside::claim(&link).unwrap_err().to_string();
+        assert!(nowhere.contains("link.blf: cannot follow"), "{nowhere}");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 
         std::os::unix::fs::symlink(&real, folder.path().join(".b.blf.writing")).unwrap();
         assert!(Aside::claim(&folder.path().join("b.blf")).is_err());

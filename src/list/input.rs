@@ -45,8 +45,14 @@ pub fn unpack(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read 
     let whole = Cursor::new(head).chain(input);
     match packed {
         Packed::Not => text(whole),
-        Packed::Gzip => text(MultiGzDecoder::new(whole)),
-        Packed::Zstd => text(Zstd::new(whole)),
+        Packed::Gzip => text(Unpacked {
+            input: MultiGzDecoder::new(whole),
+            program: "gzip",
+        }),
+        Packed::Zstd => text(Unpacked {
+            input: Zstd::new(whole),
+            program: "zstd",
+        }),
     }
 }
 
@@ -77,6 +83,29 @@ fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send
         None => Box::new(whole),
     })
 }
+
+/// Whether the first bytes of a list, unpacked, can be text. They cannot when many control
+/// characters are among them; a few can be anything, and cost the lines that hold them.
+///
+/// # Errors
+///
+/// Says what they may be instead.
+pub fn check_text(head: &[u8]) -> io::Result<()> {
+    let controls = head
+        .iter()
+        .filter(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127))
+        .count();
+    if controls < MIN_CONTROLS || controls <= head.len() / 20 {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        "this is no text, so no list; is it packed twice, encrypted, or another file?",
+    ))
+}
+
+/// Fewer control characters never make a list a binary file. Of random bytes, 27 in 256 are.
+const MIN_CONTROLS: usize = 32;
 
 /// Bytes that tell what an input is packed with.
 const PACKED_HEAD_BYTES: u64 = 6;
@@ -131,6 +160,29 @@ impl Packed {
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             _ => Self::Not,
         }
+    }
+}
+
+/// What a decoder gives; what is wrong with its input, in words that tell what to do.
+struct Unpacked<R> {
+    input: R,
+    program: &'static str,
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.input.read(buffer).map_err(|error| {
+            let what = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "is cut off, or other data follows it",
+                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                    "is damaged, or other data follows it"
+                }
+                // The file could not be read: not the decoder's words.
+                _ => return error,
+            };
+            let message = format!("its {} data {what} ({error}); fetch it again", self.program);
+            io::Error::new(error.kind(), message)
+        })
     }
 }
 
@@ -259,7 +311,7 @@ mod tests {
     use flate2::write::GzEncoder;
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-    use super::unpack;
+    use super::{check_text, unpack};
 
     fn gzip(text: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -304,13 +356,18 @@ mod tests {
         let text = long();
         for packed in [gzip(&text), zstd(&text)] {
             for length in [5, 10, packed.len() / 2, packed.len() - 1] {
-                assert!(read(packed[..length].to_vec()).is_err(), "cut at {length}");
+                let error = read(packed[..length].to_vec()).unwrap_err().to_string();
+                assert!(error.contains("fetch it again"), "cut at {length}: {error}");
             }
             let mut damaged = packed.clone();
             let middle = packed.len() / 2;
             damaged[middle] ^= 0x10;
             assert!(read(damaged).is_err());
-            assert!(read([packed, b"rubbish".to_vec()].concat()).is_err());
+            let followed = read([packed, b"rubbish".to_vec()].concat()).unwrap_err();
+            assert!(
+                followed.to_string().contains("other data follows"),
+                "{followed}"
+            );
         }
     }
 
@@ -319,6 +376,24 @@ mod tests {
         for (start, program) in super::NOT_READ {
             let error = read([start, &b"\0\0\0\0\0\0\0\0"[..]].concat()).unwrap_err();
             assert!(error.to_string().contains(program), "{error}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused() {
+        let random: Vec<u8> = (0..5_000_u32)
+            .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3])
+            .collect();
+        for bytes in [random, gzip(&long()), vec![0; 100]] {
+            let error = check_text(&bytes).unwrap_err().to_string();
+            assert!(error.contains("no text"), "{error}");
+        }
+        // A few stray bytes cost their lines and no more.
+        for text in [
+            &b"a@b.example\n\0\0\0c@d.example\n"[..],
+            &[b"\0".repeat(31), long()].concat(),
+        ] {
+            assert!(check_text(text).is_ok());
         }
     }
 

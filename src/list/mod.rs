@@ -56,7 +56,7 @@ mod words;
 pub use day::Day;
 pub use format::{Format, UnknownFormat};
 pub use guess::guess;
-pub use input::{open, unpack};
+pub use input::{check_text, open, unpack};
 pub use lines::{Lines, lines};
 
 use access::Access;

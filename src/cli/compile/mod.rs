@@ -222,7 +222,7 @@ fn report_may_be(report: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), 
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
         fs::canonicalize(path).or_else(|_| {
-            let folder = fs::canonicalize(folder.unwrap_or(Path::new(".")))?;
+            let folder = fs::canonicalize(folder.unwrap_or_else(|| Path::new(".")))?;
             Ok::<_, io::Error>(folder.join(path.file_name().unwrap_or_default()))
         })
     };

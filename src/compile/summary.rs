@@ -1,0 +1,136 @@
+//! What came of a compile, for a person: on one screen.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::figures::{bits_shown, counted, grouped, rate_in_people, size};
+use super::report::{Report, kinds_shown};
+
+/// Inputs and reasons shown to a person; JSON has them all.
+const SHOWN: usize = 8;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for input in self.inputs.iter().take(SHOWN) {
+            writeln!(
+                f,
+                "  {}: {}, {}, {}",
+                input.file,
+                input.format,
+                counted(input.lines, "line", "lines"),
+                counted(input.entries, "entry", "entries")
+            )?;
+        }
+        if self.inputs.len() > SHOWN {
+            writeln!(
+                f,
+                "  and {} more inputs (--report FILE has them all)",
+                self.inputs.len() - SHOWN
+            )?;
+        }
+        for file in self.passed_over.iter().take(SHOWN) {
+            writeln!(f, "not read  {file}")?;
+        }
+        if self.passed_over.len() > SHOWN {
+            writeln!(
+                f,
+                "          and {} more (--report FILE has them all)",
+                self.passed_over.len() - SHOWN
+            )?;
+        }
+        for reject in self.rejects.iter().take(SHOWN) {
+            writeln!(f, "rejected  {}: {}", grouped(reject.count), reject.reason)?;
+            for line in &reject.first {
+                writeln!(f, "          {line}")?;
+            }
+        }
+        if self.rejects.len() > SHOWN {
+            writeln!(
+                f,
+                "          and {} more reasons (--report FILE has them all)",
+                self.rejects.len() - SHOWN
+            )?;
+        }
+        for input in self
+            .inputs
+            .iter()
+            .filter(|input| input.entries == 0)
+            .take(SHOWN)
+        {
+            writeln!(f, "warning   no entry in {}", input.file)?;
+        }
+        for skipped in self.skipped.iter().filter(|skipped| skipped.notable) {
+            writeln!(
+                f,
+                "skipped   {}: {}",
+                grouped(skipped.count),
+                skipped.reason
+            )?;
+        }
+        if self.expired > 0 {
+            writeln!(
+                f,
+                "expired   {} left out, as the last day is past",
+                counted(self.expired, "entry", "entries")
+            )?;
+        }
+        if let Some(refused) = &self.refused {
+            return write!(
+                f,
+                "refused   {refused}; {} stands as it was",
+                self.output.display()
+            );
+        }
+        if let Some(filter) = &self.filter {
+            write!(f, "entries   {}", grouped(filter.entries))?;
+            match self.kinds.as_slice() {
+                [] if filter.entries == 0 => f.write_str(": the list is empty")?,
+                [] => {}
+                kinds => write!(f, ": {}", kinds_shown(kinds))?,
+            }
+            match self.entries_before {
+                Some(before) => writeln!(f, "; {} before", grouped(before))?,
+                None if self.doubles == 0 => writeln!(f)?,
+                None => writeln!(
+                    f,
+                    "; {} dropped",
+                    counted(self.doubles, "double", "doubles")
+                )?,
+            }
+            write!(
+                f,
+                "filter    {}: {}",
+                self.output.display(),
+                size(filter.bytes)
+            )?;
+            writeln!(
+                f,
+                " ({} of pages{}), generation {}",
+                size(filter.page_bytes),
+                bits_shown(filter.bits_per_entry),
+                filter.generation
+            )?;
+            writeln!(
+                f,
+                "rate      {}",
+                rate_in_people(filter.fpr_expected, filter.records)
+            )?;
+        }
+        let seconds = Duration::from_secs_f64(self.seconds.max(1e-3)).as_secs_f64();
+        write!(f, "took      {seconds:.2} s")?;
+        // What takes no time has no speed.
+        if seconds >= 0.1 {
+            #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
+            let per_second = self.rows as f64 / seconds / 1e6;
+            write!(f, ", {per_second:.2} million entries a second")?;
+        }
+        if self.spilled_bytes > 0 {
+            write!(f, ", {} spilled", size(self.spilled_bytes))?;
+        }
+        write!(
+            f,
+            "\nnext      blocklist-compile query {} ADDRESS",
+            self.output.display()
+        )
+    }
+}
