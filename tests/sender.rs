@@ -85,6 +85,10 @@ fn addresses_beyond_the_bound_are_told() {
     senders.add_header(Identity::From, b"one@more.example");
     assert_eq!(senders.len(), MAX_ADDRESSES);
     assert!(senders.truncated());
+    // One field takes no room from another.
+    senders.add_header(Identity::ReplyTo, b"spam@bad.example");
+    let last = senders.iter().last().map(|sender| sender.address);
+    assert_eq!(last, Some(&b"spam@bad.example"[..]));
     senders.clear();
     assert!(!senders.truncated());
     // Words of a name do not use the bound up, nor do doubles.

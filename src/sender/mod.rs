@@ -23,10 +23,11 @@
 //! | `Name <a@b>`, `c@d <a@b>`, `(c@d) <a@b>` | `a@b`: an angle address beats all beside it |
 //! | `a@b c@d`, `a@b, c@d`                   | both: each word that looks like an address  |
 //! | `"c@d`, `(c@d`, unclosed                 | nothing up to the next comma but a `<...>`  |
+//! | `a@b (c <d@e>`                          | both: before what is unclosed, and in it    |
 //! | `<a@b`, unclosed                        | `a@b`: up to the next comma or `<`          |
 //! | `c@d: a@b;`                             | `a@b`: the name of a group is a name        |
 //! | `<=?utf-8?Q?a=40b?=>`                   | `a@b`: an encoded word as the address       |
-//! | `"a@b"`, `(a@b)`, `=?utf-8?Q?a=40b?=`   | `a@b`, *weak*: only as nothing else is there |
+//! | `"a@b"`, `(a@b)`, `<x (a@b)>`, `=?utf-8?Q?a=40b?=` | `a@b`, *weak*: only as nothing else is there |
 //!
 //! All work is linear in the bytes given, and what is kept has bounds ([`MAX_ADDRESSES`],
 //! [`MAX_TEXT_BYTES`], [`MAX_ADDRESS_BYTES`]). The bytes of a [`Sender`] are as written,

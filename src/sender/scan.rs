@@ -24,10 +24,6 @@ pub(super) struct Scanner {
     other: Canonical,
 }
 
-/// Behind so many unclosed comments between angle brackets, no other is sought: for each
-/// one, all that is left was read in vain.
-const MAX_OPEN_COMMENTS: u32 = 8;
-
 /// What stands between two commas.
 struct Segment {
     start: (Mark, u64),
@@ -124,6 +120,8 @@ impl Scanner {
                 self.word.at(out);
                 self.literal(tokens, out);
             }
+            // A bracket that closes nothing: `spam)@bad.example`.
+            Kind::Greater | Kind::Other if self.word.is_local() => self.word.comment(),
             _ => self.word.finish(out),
         }
     }
@@ -140,6 +138,9 @@ impl Scanner {
     /// From an unclosed quote or comment to the next comma: text, in which only an
     /// angle address counts.
     fn unclosed(&mut self, tokens: &mut Tokens<'_>, segment: &mut Segment, out: &mut Out<'_>) {
+        // What stands before it stays: `spam@bad.example (Name <ok@good.example>` is the
+        // first's to most readers.
+        segment.start = out.mark();
         loop {
             tokens.skip_unclosed();
             if !tokens.skip_less() {
@@ -193,16 +194,18 @@ impl Scanner {
             self.text = text;
         }
         if out.pushed() == before && has_at(inside) {
-            // `<"spam@bad.example">`: it is the address, whatever is around it.
+            // `<"spam@bad.example">`: it is the address, whatever is around it. A comment
+            // is not: `<root (spam@bad.example)>` is root's.
             let mut peeled = std::mem::take(&mut self.decoded);
             peeled.clear();
             peeled.extend(inside.iter().map(|&byte| match byte {
-                b'"' | b'(' | b')' => b' ',
+                b'"' => b' ',
                 byte => byte,
             }));
             self.words(&peeled, out);
             self.decoded = peeled;
-        } else if inside.iter().any(u8::is_ascii_whitespace) {
+        }
+        if inside.iter().any(u8::is_ascii_whitespace) {
             self.squeezed(inside, out);
         }
         out.pushed() > before
@@ -252,21 +255,15 @@ impl Scanner {
         }
     }
 
-    /// Pushes every word of `text` that looks like an address.
+    /// Pushes every word of `text` that looks like an address. An unclosed comment runs to
+    /// the end, as in [`Canonical`] and every reader that was compared.
     fn words(&mut self, text: &[u8], out: &mut Out<'_>) {
         let mut tokens = Tokens::new(text);
         self.word.drop();
-        let mut open_comments = 0;
         while let Some((kind, bytes)) = tokens.next() {
             match kind {
                 Kind::OpenQuote => {}
-                Kind::OpenComment => {
-                    self.word.finish(out);
-                    open_comments += 1;
-                    if open_comments == MAX_OPEN_COMMENTS {
-                        tokens.ignore_comments();
-                    }
-                }
+                Kind::OpenComment => break,
                 kind => self.part(kind, bytes, &mut tokens, out),
             }
         }
@@ -353,7 +350,11 @@ mod tests {
             ("\"a b\" @c <>", "\"a b\"@c"),
             ("<\"a b\"@c>", "\"a b\"@c"),
             ("<\"a@b\">", "a@b"),
-            ("<[x]@b>", "[x]@b"),
+            ("<[x]@b>", "x@b [x]@b"),
+            ("<x (a@b)>", "~a@b ~xa@b"),
+            ("<a@b (v@w>", "a@b"),
+            ("a@b (x <c@d>", "a@b c@d"),
+            ("a)@b", "a@b"),
             ("<=?utf-8?Q?a?=@b>", "a@b =?utf-8?Q?a?=@b"),
             ("'a@b'", "'a@b' a@b"),
             ("a@[192.0.2.1]", "a@[192.0.2.1]"),

@@ -14,16 +14,17 @@ use std::hash::BuildHasher;
 
 use super::{Identity, Sender};
 
-/// Most addresses kept of one message. Real messages name fewer than ten; a mail with
-/// more than this is decided on what was seen, and says so.
+/// Most addresses kept of one identity. Real messages name fewer than ten; a mail with
+/// more than this is decided on what was seen, and says so. Each identity has a bound of
+/// its own, or a `Reply-To` of ten thousand addresses would hide the `From` behind it.
 pub const MAX_ADDRESSES: usize = 10_240;
 
 /// Most bytes of one address that are kept. An SMTP address has at most 320 (RFC 5321
 /// section 4.5.3.1); a header can hold anything.
 pub const MAX_ADDRESS_BYTES: usize = 128 * 1024;
 
-/// Most bytes of all addresses of one message together.
-pub const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
+/// Most bytes of all addresses of one identity together.
+pub const MAX_TEXT_BYTES: usize = 512 * 1024;
 
 /// Up to this many addresses, comparing with each is faster than hashing.
 const LINEAR: usize = 16;
@@ -38,11 +39,19 @@ struct Found {
     weak: bool,
 }
 
+/// What is kept of one identity.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    addresses: usize,
+    bytes: usize,
+}
+
 /// The senders found so far.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     text: Vec<u8>,
     found: Vec<Found>,
+    kept: [Kept; Identity::ALL.len()],
     /// Index into `found` plus one; 0 is empty. Length 0 or a power of two above
     /// twice the number of entries.
     table: Vec<u32>,
@@ -61,6 +70,7 @@ impl Store {
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.found.clear();
+        self.kept = Default::default();
         self.table.clear();
         self.truncated = false;
     }
@@ -144,13 +154,16 @@ impl Store {
                 Err(slot) => free = Some(slot),
             }
         }
-        if self.found.len() >= MAX_ADDRESSES
+        let kept = &mut self.kept[identity as usize];
+        if kept.addresses >= MAX_ADDRESSES
             || address.len() > MAX_ADDRESS_BYTES
-            || self.text.len() + address.len() > MAX_TEXT_BYTES
+            || kept.bytes + address.len() > MAX_TEXT_BYTES
         {
             self.truncated = true;
             return;
         }
+        kept.addresses += 1;
+        kept.bytes += address.len();
         let start = small(self.text.len());
         self.text.extend_from_slice(address);
         self.found.push(Found {
@@ -177,6 +190,9 @@ impl Store {
     fn rollback(&mut self, mark: Mark) {
         while self.found.len() > mark.found {
             let Some(last) = self.found.pop() else { break };
+            let kept = &mut self.kept[last.identity as usize];
+            kept.addresses -= 1;
+            kept.bytes -= (last.end - last.start) as usize;
             self.text.truncate(last.start as usize);
             if let Some(slot) = self.table.get_mut(last.slot as usize) {
                 *slot = 0;
@@ -186,7 +202,7 @@ impl Store {
     }
 }
 
-/// Indexes and offsets here are below [`MAX_TEXT_BYTES`].
+/// Indexes and offsets here are below [`MAX_TEXT_BYTES`] of every identity.
 fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -81,8 +81,6 @@ pub(super) struct Tokens<'t> {
     quote: Option<Quote>,
     /// Some comment is open to the end.
     open_comment: bool,
-    /// Parentheses open nothing any more.
-    ignore_comments: bool,
     /// How far the `>` of an angle address was sought in vain.
     angle_end: usize,
 }
@@ -102,7 +100,6 @@ impl<'t> Tokens<'t> {
             position: 0,
             quote: None,
             open_comment: false,
-            ignore_comments: false,
             angle_end: 0,
         }
     }
@@ -129,7 +126,6 @@ impl<'t> Tokens<'t> {
                 Some(close) => (Kind::Quoted, close + 1),
                 None => (Kind::OpenQuote, start + 1),
             },
-            Class::Open if self.ignore_comments => (Kind::Other, start + 1),
             Class::Open => match self.closing_parenthesis(start) {
                 Some(close) => (Kind::Comment, close + 1),
                 None => (Kind::OpenComment, start + 1),
@@ -291,11 +287,6 @@ impl<'t> Tokens<'t> {
                 other => return matches!(other, Some(b'@' | b'.')),
             }
         }
-    }
-
-    /// From here on a parenthesis is as any other bracket.
-    pub(super) fn ignore_comments(&mut self) {
-        self.ignore_comments = true;
     }
 
     /// Moves on to the next comma or `<`: behind an unclosed quote or comment nothing

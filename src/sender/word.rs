@@ -129,6 +129,11 @@ impl Word {
         self.finish(out);
     }
 
+    /// Whether no `@` was there yet.
+    pub(super) fn is_local(&self) -> bool {
+        self.at.is_none()
+    }
+
     /// Whether a domain has to follow.
     pub(super) fn wants_domain(&self) -> bool {
         self.bytes.last() == Some(&b'@')
