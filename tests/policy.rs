@@ -329,11 +329,9 @@ fn the_tag_stands_once_and_forged_ones_go() {
             Change::Added(name(), tag)
         ]
     );
-    // From an innocent sender they go too, as long as any list tags.
+    // From an innocent sender they go too.
     let outcome = rig.deliver(&from("<a@ok.example>", &["X-Sender-Blocklist: forged"]));
     assert_eq!(outcome.changes, [Change::Changed(1, name(), String::new())]);
-    let outcome = rejecting("").deliver(&from("<a@ok.example>", &["X-Sender-Blocklist: forged"]));
-    assert_eq!(outcome.changes, []);
 }
 
 #[test]

@@ -5,11 +5,12 @@
 use std::ops::ControlFlow;
 
 use super::{Entries, Policy, Weak};
-use crate::address::{Canonical, Kind, ParseError, key};
+use crate::address::{Canonical, Kind, Kinds, ParseError, Rules, key};
 use crate::filter::{Answer, Record};
 use crate::sender::{Identity, Sender};
 
-/// Most hits remembered of a message; a further one only if it is stronger than all before.
+/// Most hits remembered of a message; a further one only if none before is judged alike, which are
+/// at most a few for each list.
 const HITS_MAX: usize = 100;
 
 /// Memory of a connection for canonical forms, so that a look-up allocates nothing.
@@ -97,6 +98,20 @@ pub struct Hit {
     pub cleared: Option<Box<[u8]>>,
 }
 
+impl Hit {
+    /// Nobody knows whether it is one.
+    pub fn is_undecided(&self) -> bool {
+        matches!(self.cause, Cause::Undecided(_))
+    }
+
+    /// Whether both lead to the same verdict, whoever the recipients are.
+    fn is_judged_as(&self, other: &Self) -> bool {
+        (self.list, self.identity, self.weak) == (other.list, other.identity, other.weak)
+            && self.cleared.is_some() == other.cleared.is_some()
+            && self.is_undecided() == other.is_undecided()
+    }
+}
+
 /// What holds while one sender is examined.
 #[derive(Clone, Copy)]
 pub struct Circumstances<'a> {
@@ -125,6 +140,7 @@ impl Policy {
                 return;
             }
         }
+        let desk_form = &mut desk.whitelist_form;
         for (index, list) in self.lists.iter().enumerate() {
             if !list.terms.check.contains(&sender.identity)
                 || (sender.weak && list.terms.weak == Weak::Ignore)
@@ -175,8 +191,9 @@ impl Policy {
                 }
             });
             if let Some((kind, entry, cause)) = found.break_value().or(failed) {
+                let rules = self.rules.get(list.rules).copied().unwrap_or_default();
                 let cleared = self
-                    .cleared_by(sender, now, &mut desk.whitelist_form, &mut seen)
+                    .cleared_by(sender, (kind, &entry, rules), now, desk_form, &mut seen)
                     .map(Box::from);
                 let hit = Hit {
                     list: index,
@@ -189,43 +206,85 @@ impl Policy {
                     cause,
                     cleared,
                 };
-                self.keep(hit, hits);
+                keep(hit, hits);
             }
         }
     }
 
-    /// The entry of the whitelist that clears this sender, if it counts here.
+    /// The entry of the whitelist that clears this sender of a hit on an entry under a list's rules,
+    /// if it counts here.
     fn cleared_by(
         &self,
         sender: &Sender<'_>,
+        hit: (Kind, &[u8], Rules),
         now: Circumstances<'_>,
         memory: &mut Option<Canonical>,
         seen: &mut impl FnMut(Seen<'_>),
     ) -> Option<&[u8]> {
         let form = memory.get_or_insert_with(Canonical::new);
-        form.read(sender.address, Entries::rules()).ok()?;
-        let entry = self.whitelist.find(form)?;
-        if self.whitelist_wants_dkim
-            && sender.identity != Identity::MailFrom
-            && !(now.aligned)(form.domain())
-        {
-            seen(Seen::Unaligned(entry));
-            return None;
+        let entry = self.whitelisted(sender.address, hit, form)?;
+        if self.whitelist_wants_dkim && sender.identity != Identity::MailFrom {
+            let mut vouched = (now.aligned)(form.domain());
+            if !vouched {
+                // A provider with several domains signs with the one that was written.
+                let rules = Rules {
+                    providers: false,
+                    ..Rules::default()
+                };
+                vouched = form.read(sender.address, rules).is_ok() && (now.aligned)(form.domain());
+            }
+            if !vouched {
+                seen(Seen::Unaligned(entry));
+                return None;
+            }
         }
         seen(Seen::Cleared(entry));
         Some(entry)
     }
 
-    fn keep(&self, hit: Hit, hits: &mut Vec<Hit>) {
-        let strength = |hit: &Hit| {
-            if hit.cleared.is_some() {
-                None
-            } else {
-                self.lists.get(hit.list).map(|list| list.terms.action)
+    /// The entry of the whitelist that names this address; `form` is left as it was found by.
+    ///
+    /// An address is known by the default rules, and by those of the list: where a list takes
+    /// `good+tag@x` for `good@x`, both are the one that is whitelisted. The sender inside an SRS
+    /// address can clear a hit on itself alone, since anyone can write it there.
+    fn whitelisted(
+        &self,
+        address: &[u8],
+        (kind, entry, rules): (Kind, &[u8], Rules),
+        form: &mut Canonical,
+    ) -> Option<&[u8]> {
+        form.read(address, Entries::rules()).ok()?;
+        let mut found = self.whitelist.find(form);
+        if found.is_none() && rules != Entries::rules() {
+            let outer = Rules {
+                srs: false,
+                ..rules
+            };
+            form.read(address, outer).ok()?;
+            found = self.whitelist.find(form);
+            if found.is_none() && rules.srs && !is_found_by(form, kind, entry) {
+                form.read(address, rules).ok()?;
+                found = self.whitelist.find(form);
             }
-        };
-        if hits.len() < HITS_MAX || strength(&hit) > hits.iter().map(strength).max().flatten() {
-            hits.push(hit);
         }
+        found
+    }
+}
+
+/// Whether an address is looked up by this entry.
+fn is_found_by(form: &Canonical, kind: Kind, entry: &[u8]) -> bool {
+    let found = form.lookups(Kinds::from_iter([kind]), |_, looked_up| {
+        if looked_up == entry {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    });
+    found.is_break()
+}
+
+fn keep(hit: Hit, hits: &mut Vec<Hit>) {
+    if hits.len() < HITS_MAX || !hits.iter().any(|known| known.is_judged_as(&hit)) {
+        hits.push(hit);
     }
 }

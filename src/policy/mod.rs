@@ -6,9 +6,10 @@
 //! sender -> canonical form -> entries -> each list that checks this identity     examine()
 //!    hit -> expired?  no longer a hit
 //!        -> is the address on the whitelist?  this hit is cleared, no other
-//!    hits -> for which recipients: exempt ones, recipients of the list           decide()
-//!         -> softened: mixed recipients, mailing list, weak address, dry run, brake
+//!    hits -> which of them affect this recipient?                                decide()
+//!         -> softened: mailing list, weak address, brake, dry run
 //!         -> the strongest action wins
+//!    recipients who want different things -> what none of them would mind
 //! ```
 //!
 //! A hit counts only if a record proves it. A filter compiled without records cannot prove; its
@@ -124,10 +125,10 @@ impl Policy {
         &self.lists
     }
 
-    /// Whether any list's action is `action`, on trial or not.
-    pub fn uses(&self, action: Action) -> bool {
+    /// Whether mail can be tagged: by a list's own action, or in place of one that would go too far.
+    pub fn may_tag(&self) -> bool {
         self.lists
             .iter()
-            .any(|list| list.terms.action == action || list.terms.mailing_list == Some(action))
+            .any(|list| !list.terms.dry_run && list.terms.action > Action::Log)
     }
 }

@@ -1,44 +1,45 @@
 //! Hits, recipients and what softens make one verdict.
 
-use super::examine::{Cause, Desk, Hit};
+use super::examine::{Desk, Hit};
 use super::list::{Action, Terms, Weak};
 use super::{LISTS_MAX, Policy};
 use crate::address::Canonical;
 use crate::sender::Identity;
 
-/// The lists that affect a message's accepted recipients: some of them, and all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Most sets of lists that are told apart among the recipients of a message.
+const SETS_MAX: usize = 64;
+
+/// The sets of lists (their bits) that affect a message's accepted recipients, each set once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
-    /// Lists that affect at least one recipient.
-    pub any: u64,
-    /// Lists that affect every recipient.
-    pub all: u64,
+    sets: Vec<u64>,
 }
 
 impl Reach {
-    /// Before the first recipient.
-    pub const NOBODY: Self = Self {
-        any: 0,
-        all: u64::MAX,
-    };
     /// As if every list affected everybody.
-    pub const EVERYBODY: Self = Self {
-        any: u64::MAX,
-        all: u64::MAX,
-    };
+    pub const EVERYBODY: &[u64] = &[u64::MAX];
 
-    /// Of a single recipient affected by these lists.
-    pub fn of(lists: u64) -> Self {
-        Self {
-            any: lists,
-            all: lists,
+    /// One more accepted recipient, affected by these lists.
+    pub fn add(&mut self, lists: u64) {
+        if self.sets.contains(&lists) {
+            return;
+        }
+        if self.sets.len() < SETS_MAX {
+            self.sets.push(lists);
+        } else if let Some(last) = self.sets.last_mut() {
+            // What both have in common goes too far for neither.
+            *last &= lists;
         }
     }
 
-    /// One more accepted recipient.
-    pub fn add(&mut self, lists: u64) {
-        self.any |= lists;
-        self.all &= lists;
+    /// The sets, none before the first recipient.
+    pub fn sets(&self) -> &[u64] {
+        &self.sets
+    }
+
+    /// Forgets the recipients, keeps the memory.
+    pub fn clear(&mut self) {
+        self.sets.clear();
     }
 }
 
@@ -62,7 +63,7 @@ pub enum Reason {
     Whitelisted,
     /// No recipient is affected.
     ExemptRecipient,
-    /// Some recipients are exempt, and one answer is for all: tagged instead.
+    /// Not all recipients are affected, and one answer is for all: tagged instead.
     MixedRecipients,
     /// Came through a mailing list, and the envelope sender is not listed.
     MailingList,
@@ -107,6 +108,16 @@ pub struct Verdict {
     pub unsoftened: Option<Action>,
 }
 
+impl Verdict {
+    /// Nobody is listed, or nobody was looked up.
+    pub const UNLISTED: Self = Self {
+        action: None,
+        hit: None,
+        reason: Reason::Unlisted,
+        unsoftened: None,
+    };
+}
+
 impl Policy {
     /// The lists that affect mail to this recipient. None at all: it is exempt.
     pub fn reach(&self, recipient: &[u8], desk: &mut Desk) -> u64 {
@@ -135,19 +146,44 @@ impl Policy {
         reach
     }
 
-    /// One verdict from all hits, for recipients within `reach`.
+    /// One verdict from all hits, for recipients that are affected by these sets of lists.
     ///
-    /// At RCPT, `reach` is of that recipient alone; at the end of the headers, of all that were accepted.
-    pub fn decide(&self, hits: &[Hit], reach: Reach, softening: Softening) -> Verdict {
-        let mut verdict = Verdict {
-            action: None,
-            hit: None,
-            reason: Reason::Unlisted,
-            unsoftened: None,
+    /// At RCPT there is the set of that recipient alone; at the end of the headers those of all that
+    /// were accepted. Where they want different things, one answer has to do for all: refused is what
+    /// each of them would have refused, and otherwise nobody gets worse than a tag.
+    pub fn decide(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> Verdict {
+        let each = || {
+            reach
+                .iter()
+                .map(|&lists| self.decide_for(hits, lists, softening))
         };
-        let envelope_listed = hits
-            .iter()
-            .any(|hit| hit.identity == Identity::MailFrom && hit.cleared.is_none());
+        let action = |verdict: &Verdict| verdict.action;
+        let strongest = each().max_by_key(action).and_then(|verdict| verdict.action);
+        let Some(mildest) = each().min_by_key(action) else {
+            return Verdict::UNLISTED;
+        };
+        if mildest.action == strongest || mildest.action.is_some_and(Action::refuses) {
+            return mildest;
+        }
+        each()
+            .map(|verdict| soften_for_others(verdict, hits))
+            .max_by_key(action)
+            .unwrap_or(mildest)
+    }
+
+    /// The verdict for a recipient that these lists affect.
+    fn decide_for(&self, hits: &[Hit], lists: u64, softening: Softening) -> Verdict {
+        let mut verdict = Verdict::UNLISTED;
+        let envelope_listed = hits.iter().any(|hit| {
+            hit.identity == Identity::MailFrom
+                && hit.cleared.is_none()
+                && !hit.is_undecided()
+                && lists & bit(hit) != 0
+                && self.lists.get(hit.list).is_some_and(|list| {
+                    // A list that changes nothing by itself does not by another list either.
+                    !list.terms.dry_run && list.terms.action != Action::Log
+                })
+        });
         let softening = Softening {
             mailing_list: softening.mailing_list && !envelope_listed,
             ..softening
@@ -157,7 +193,7 @@ impl Policy {
                 continue;
             };
             let unsoftened = self.action(hit, &list.terms);
-            let (action, reason) = judge(hit, &list.terms, unsoftened, reach, softening);
+            let (action, reason) = judge(hit, &list.terms, unsoftened, lists, softening);
             // Even without an action the first reason is worth telling: why a listed sender came through.
             if action > verdict.action || verdict.hit.is_none() {
                 verdict = Verdict {
@@ -172,11 +208,17 @@ impl Policy {
     }
 
     fn action(&self, hit: &Hit, terms: &Terms) -> Action {
-        match hit.cause {
-            Cause::Proved { .. } | Cause::Unproved => terms.action,
-            Cause::Undecided(_) => self.undecided.unwrap_or(Action::Tempfail),
+        if hit.is_undecided() && terms.action != Action::Log {
+            self.undecided.unwrap_or(Action::Tempfail)
+        } else {
+            terms.action
         }
     }
+}
+
+/// The list of a hit in a set of lists.
+fn bit(hit: &Hit) -> u64 {
+    1 << (hit.list % LISTS_MAX)
 }
 
 /// What one hit asks for, and why it is that.
@@ -184,49 +226,62 @@ fn judge(
     hit: &Hit,
     terms: &Terms,
     action: Action,
-    reach: Reach,
+    lists: u64,
     softening: Softening,
 ) -> (Option<Action>, Reason) {
-    let bit = 1u64 << (hit.list % LISTS_MAX);
     if hit.cleared.is_some() {
         return (None, Reason::Whitelisted);
     }
-    if reach.any & bit == 0 {
+    if lists & bit(hit) == 0 {
         return (None, Reason::ExemptRecipient);
     }
-    let undecided = matches!(hit.cause, Cause::Undecided(_));
-    let mut judged = (
-        action,
-        if undecided {
-            Reason::Undecided
-        } else {
-            Reason::Listed
-        },
-    );
+    let undecided = hit.is_undecided();
+    let mut judged = if undecided {
+        (action, Reason::Undecided)
+    } else {
+        (action, Reason::Listed)
+    };
     let mut soften = |to: Action, reason: Reason| {
         if judged.0 > to {
             judged = (to, reason);
         }
     };
     // A message of which nothing is known is not tagged as if something were.
-    let mildest = if undecided { Action::Log } else { Action::Tag };
-    if let Some(milder) = terms.mailing_list
-        && softening.mailing_list
-        && hit.identity != Identity::Sender
-    {
-        soften(milder, Reason::MailingList);
-    }
-    if hit.weak && terms.weak == Weak::Tag {
-        soften(Action::Tag, Reason::Weak);
-    }
-    if reach.all & bit == 0 {
-        soften(mildest, Reason::MixedRecipients);
-    }
-    if softening.brake && action.refuses() && !undecided {
-        soften(Action::Tag, Reason::RejectShare);
+    if !undecided {
+        if let Some(milder) = terms.mailing_list
+            && softening.mailing_list
+            && !matches!(hit.identity, Identity::MailFrom | Identity::Sender)
+        {
+            soften(milder, Reason::MailingList);
+        }
+        if hit.weak && terms.weak == Weak::Tag {
+            soften(Action::Tag, Reason::Weak);
+        }
+        if softening.brake && action.refuses() {
+            soften(Action::Tag, Reason::RejectShare);
+        }
     }
     if terms.dry_run {
         soften(Action::Log, Reason::DryRun);
     }
     (Some(judged.0), judged.1)
+}
+
+/// What of a verdict may be done although other recipients do not share it.
+fn soften_for_others(verdict: Verdict, hits: &[Hit]) -> Verdict {
+    let undecided = verdict
+        .hit
+        .and_then(|index| hits.get(index))
+        .is_some_and(Hit::is_undecided);
+    let most = if undecided { Action::Log } else { Action::Tag };
+    // Without the brake it would have come here, too.
+    if verdict.action > Some(most) || verdict.reason == Reason::RejectShare {
+        Verdict {
+            action: Some(most),
+            reason: Reason::MixedRecipients,
+            ..verdict
+        }
+    } else {
+        verdict
+    }
 }

@@ -55,7 +55,7 @@ pub(super) struct Message {
     pub(super) senders: Senders,
     pub(super) envelope_done: bool,
     pub(super) hits: Vec<Hit>,
-    pub(super) reach: Option<Reach>,
+    pub(super) reach: Reach,
     pub(super) refused: u32,
     pub(super) mailing_list: bool,
     pub(super) forged_tags: u32,
@@ -72,6 +72,7 @@ impl Message {
     pub(super) fn clear(&mut self) {
         self.senders.clear();
         self.hits.clear();
+        self.reach.clear();
         self.dkim.clear();
         self.queue_id.clear();
         self.message_id.clear();
@@ -79,6 +80,7 @@ impl Message {
         *self = Self {
             senders: std::mem::take(&mut self.senders),
             hits: std::mem::take(&mut self.hits),
+            reach: std::mem::take(&mut self.reach),
             dkim: std::mem::take(&mut self.dkim),
             queue_id: std::mem::take(&mut self.queue_id),
             message_id: std::mem::take(&mut self.message_id),

@@ -1,0 +1,253 @@
+//! Verdicts on messages with many senders, many recipients, several lists at once - through the daemon.
+
+mod support;
+
+use std::fs::OpenOptions;
+use std::io::{Seek, SeekFrom, Write};
+
+use blocklist_milter::address::Rules;
+use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_milter::demo::peer::{Change, Letter, Peer};
+use support::rig::{Rig, verdict};
+use support::until;
+
+fn list(name: &str, rest: &str) -> String {
+    format!("[[list]]\nname = '{name}'\nfilter = '{name}.blf'\n{rest}\n")
+}
+
+fn from(mail_from: &str, headers: &[&str]) -> Letter {
+    Letter::new(mail_from, &["<bob@our.example>"], headers)
+}
+
+/// A field that names `count` addresses of a domain.
+fn crowd(field: &str, count: usize, domain: &str) -> String {
+    let all: Vec<String> = (0..count).map(|n| format!("s{n}@{domain}")).collect();
+    format!("{field}: {}", all.join(", "))
+}
+
+/// What is judged otherwise than all before is not lost behind them.
+#[test]
+fn a_crowd_of_hits_hides_none() {
+    let rig = Rig::new(
+        &[
+            ("mild.list", "@mild.test\n"),
+            ("spam.list", "@bad.test\n"),
+            ("shop.list", "@shop-spam.test\n"),
+        ],
+        &[
+            list("mild", "action = 'tag'"),
+            list("spam", "weak = 'tag'\nmailing_list = 'tag'"),
+            list("shop", "recipients = ['@shop.example']"),
+        ]
+        .concat(),
+    );
+    let verdict_of = |headers: &[&str]| verdict(&rig.deliver(&from("<a@ok.example>", headers)));
+    // Of a list that is none of this recipient's affairs.
+    let others = crowd("Reply-To", 200, "shop-spam.test");
+    assert_eq!(verdict_of(&[&others]), "accept");
+    assert_eq!(verdict_of(&[&others, "From: x@bad.test"]), "reject");
+    // Weak ones of the same list.
+    let quoted: Vec<String> = (0..200).map(|n| format!("\"w{n}@bad.test\"")).collect();
+    let weak = format!("Reply-To: {}", quoted.join(", "));
+    assert_eq!(verdict_of(&[&weak]), "tag");
+    assert_eq!(verdict_of(&[&weak, "From: x@bad.test"]), "reject");
+    // Softened for a mailing list, which Sender is not.
+    let authors = crowd("From", 200, "bad.test");
+    assert_eq!(verdict_of(&["List-Id: x", &authors]), "tag");
+    assert_eq!(
+        verdict_of(&["List-Id: x", &authors, "Sender: x@bad.test"]),
+        "reject"
+    );
+    let tagged = crowd("From", 200, "mild.test");
+    assert_eq!(verdict_of(&[&tagged, "Sender: x@bad.test"]), "reject");
+}
+
+/// Each recipient has a list that refuses the sender, although not the same one.
+#[test]
+fn what_every_recipient_would_refuse_is_refused() {
+    let rig = Rig::new(
+        &[
+            ("shop.list", "@bad.test\n"),
+            ("corp.list", "@bad.test\n"),
+            ("later.list", "@bad.test\n"),
+            ("held.list", "@held.test\n"),
+            ("hold.list", "@held.test\n"),
+        ],
+        &[
+            list("shop", "recipients = ['@shop.example']"),
+            list("corp", "recipients = ['@corp.example']"),
+            list(
+                "later",
+                "recipients = ['@later.example']\naction = 'tempfail'",
+            ),
+            list(
+                "held",
+                "recipients = ['@shop.example']\naction = 'quarantine'",
+            ),
+            list(
+                "hold",
+                "recipients = ['@corp.example']\naction = 'quarantine'",
+            ),
+        ]
+        .concat(),
+    );
+    let (shop, corp, later) = ("<a@shop.example>", "<b@corp.example>", "<c@later.example>");
+    let (nobody, postmaster) = ("<d@elsewhere.example>", "<postmaster@shop.example>");
+    for (recipients, sender, expected) in [
+        (vec![shop, corp], "x@bad.test", "reject"),
+        (vec![corp, shop, shop], "x@bad.test", "reject"),
+        (vec![shop, later], "x@bad.test", "tempfail"),
+        (vec![later, corp, shop], "x@bad.test", "tempfail"),
+        (vec![shop, nobody], "x@bad.test", "tag"),
+        (vec![nobody, corp, shop], "x@bad.test", "tag"),
+        (vec![shop, corp, postmaster], "x@bad.test", "tag"),
+        (vec![nobody, postmaster], "x@bad.test", "accept"),
+        (vec![shop, corp], "x@held.test", "quarantine"),
+        (vec![shop, later], "x@held.test", "tag"),
+    ] {
+        let header = format!("From: {sender}");
+        let outcome = rig.deliver(&Letter::new("<a@ok.example>", &recipients, &[&header]));
+        assert_eq!(verdict(&outcome), expected, "{recipients:?} {sender}");
+    }
+    // An envelope sender is answered for each by itself.
+    let outcome = rig.deliver(&Letter::new(
+        "<x@bad.test>",
+        &[shop, nobody, later, corp, postmaster],
+        &["From: a@ok.example"],
+    ));
+    assert_eq!(verdict(&outcome), "reject tempfail reject accept");
+    let refused: Vec<bool> = outcome.recipients.iter().map(|one| one.refuses()).collect();
+    assert_eq!(refused, [true, false, true, true, false]);
+}
+
+/// A list on trial, or one that only logs, changes nothing: not by way of another list either.
+#[test]
+fn a_list_that_changes_nothing_does_not_harden_another() {
+    let letter = from(
+        "<l@lists.example>",
+        &["From: x@bad.test", "List-Id: <l.lists.example>"],
+    );
+    for (other, expected) in [
+        ("action = 'reject'\ndry_run = true", "tag"),
+        ("action = 'log'", "tag"),
+        ("recipients = ['@elsewhere.example']", "tag"),
+        ("action = 'tag'", "reject"),
+    ] {
+        let rig = Rig::new(
+            &[
+                ("spam.list", "@bad.test\n"),
+                ("other.list", "@lists.example\n"),
+            ],
+            &[list("spam", "mailing_list = 'tag'"), list("other", other)].concat(),
+        );
+        assert_eq!(verdict(&rig.deliver(&letter)), expected, "{other}");
+    }
+}
+
+/// The whitelist knows an address under every rule by which a list knows it, and no other address.
+#[test]
+fn the_whitelist_follows_the_rules_of_the_list() {
+    let rig = Rig::new(
+        &[("spam.list", "@never.test\n")],
+        &format!(
+            "{}[whitelist]\nentries = ['good@bad.test', '@friend.example']\n",
+            list("spam", "")
+        ),
+    );
+    let list = rig.path("options.list");
+    std::fs::write(&list, "@bad.test\n@relay.example\nrole@any.example\n").unwrap();
+    let plan = Plan {
+        threads: 1,
+        rules: Rules {
+            plus: true,
+            srs: true,
+            ..Rules::default()
+        },
+        ..Plan::new(rig.path("spam.blf"), vec![list])
+    };
+    compile::build(&plan, &Progress::new()).unwrap();
+    let verdict_of = |sender: &str| verdict(&rig.deliver(&from(sender, &["From: a@ok.example"])));
+    until("the new filter", || {
+        (verdict_of("<x@bad.test>") == "reject").then_some(())
+    });
+    for (sender, expected) in [
+        ("<good@bad.test>", "accept"),
+        ("<good+tag@bad.test>", "accept"),
+        ("<goods@bad.test>", "reject"),
+        ("<SRS0=HHH=TT=bad.test=good@forwarder.example>", "accept"),
+        ("<SRS0=HHH=TT=bad.test=evil@forwarder.example>", "reject"),
+        ("<SRS0=HHH=TT=bad.test=evil@friend.example>", "accept"),
+        // Anyone can write a good address into one of their own.
+        ("<SRS0=HHH=TT=bad.test=good@relay.example>", "reject"),
+        ("<SRS0=HHH=TT=friend.example=x@relay.example>", "reject"),
+    ] {
+        assert_eq!(verdict_of(sender), expected, "{sender}");
+    }
+}
+
+/// A list that would do nothing keeps no mail waiting when it cannot be read.
+#[test]
+fn an_unreadable_list_that_only_logs_is_not_waited_for() {
+    for (rest, expected) in [
+        ("action = 'log'", "accept"),
+        ("dry_run = true", "accept"),
+        ("", "tempfail"),
+        // Nothing is known: it is not tagged as if something were.
+        ("mailing_list = 'tag'", "tempfail"),
+    ] {
+        let rig = Rig::new(
+            &[("spam.list", "@bad.test\n")],
+            &list("spam", &format!("load = 'disk'\n{rest}")),
+        );
+        let mut file = OpenOptions::new()
+            .write(true)
+            .open(rig.path("spam.blf"))
+            .unwrap();
+        file.seek(SeekFrom::Start(4096)).unwrap();
+        file.write_all(&[0xff; 64]).unwrap();
+        let letter = from("<>", &["From: a@ok.example", "List-Id: x"]);
+        assert_eq!(verdict(&rig.deliver(&letter)), expected, "{rest}");
+    }
+}
+
+/// A mail server that tells of no recipient does not take an exemption away.
+#[test]
+fn an_exempt_client_is_exempt_without_recipients() {
+    let rig = Rig::new(
+        &[("spam.list", "@bad.test\n")],
+        &format!("{}[exempt]\nnetworks = ['192.0.2.7']\n", list("spam", "")),
+    );
+    for (client, expected) in [("192.0.2.7", "accept"), ("192.0.2.8", "reject")] {
+        let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
+        peer.client(client.parse().unwrap(), 25).unwrap();
+        let letter = Letter::new("<x@bad.test>", &[], &["From: x@bad.test"]);
+        assert_eq!(verdict(&peer.deliver(&letter).unwrap()), expected);
+        peer.quit().unwrap();
+    }
+}
+
+/// Whatever can be tagged cannot be tagged by others; and thousands of forgeries cost the mail
+/// server no more than a few.
+#[test]
+fn forged_tags() {
+    let files = [("spam.list", "@bad.test\n")];
+    let forged = "x-SENDER-blocklist: list=spam; identity=from";
+    let changes = |config: &str, headers: &[&str]| {
+        let rig = Rig::new(&files, config);
+        rig.deliver(&from("<a@ok.example>", headers)).changes
+    };
+    let removed = |index| Change::Changed(index, "X-Sender-Blocklist".into(), String::new());
+    for (rest, expected) in [
+        ("action = 'tag'", vec![removed(1)]),
+        // For mixed recipients it tags.
+        ("", vec![removed(1)]),
+        ("action = 'log'", vec![]),
+        ("action = 'tag'\ndry_run = true", vec![]),
+    ] {
+        assert_eq!(changes(&list("spam", rest), &[forged]), expected, "{rest}");
+    }
+    let many = vec![forged; 5_000];
+    let made = changes(&list("spam", "action = 'tag'"), &many);
+    assert_eq!(made.len(), 100, "{:?}", made.first());
+    assert_eq!(made.last(), Some(&removed(1)));
+}
