@@ -348,19 +348,48 @@ fn is_atext(byte: u8) -> bool {
         | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~')
 }
 
-/// How long the BATV tags are that a local part (lower case) begins with:
-/// `prvs=` and hexadecimal digits (draft-levine-smtp-batv-01).
+/// What BATV puts before a local part (in lower case): the mailbox is the one behind the tag,
+/// which changes from message to message.
+struct Batv {
+    begin: &'static [u8],
+    is_digit: fn(&u8) -> bool,
+    end: &'static [u8],
+}
+
+const BATV: [Batv; 3] = [
+    // `prvs=3815f2ba8f=user`: draft-levine-smtp-batv-01.
+    Batv {
+        begin: b"prvs=",
+        is_digit: u8::is_ascii_hexdigit,
+        end: b"=",
+    },
+    // `btv1==760cdc7c545==user`: Barracuda, as seen in the archives of public lists.
+    Batv {
+        begin: b"btv1==",
+        is_digit: u8::is_ascii_hexdigit,
+        end: b"==",
+    },
+    // `msprvs1=20681k-oj8lal=user`: SparkPost, as seen in public reports of bounces.
+    Batv {
+        begin: b"msprvs1=",
+        is_digit: |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+        end: b"=",
+    },
+];
+
+/// How long the BATV tags are that a local part (lower case) begins with.
 fn batv(local: &[u8]) -> usize {
-    let mut tag = 0;
-    while let Some(rest) = local[tag..].strip_prefix(b"prvs=")
-        && let Some(equals) = rest.iter().position(|&byte| byte == b'=')
-        && equals > 0
-        && equals + 1 < rest.len()
-        && rest[..equals].iter().all(u8::is_ascii_hexdigit)
-    {
-        tag += b"prvs=".len() + equals + 1;
+    let one = |local: &[u8], tag: &Batv| {
+        let rest = local.strip_prefix(tag.begin)?;
+        let digits = rest.iter().take_while(|byte| (tag.is_digit)(byte)).count();
+        let user = rest[digits..].strip_prefix(tag.end)?;
+        (digits > 0 && !user.is_empty()).then(|| local.len() - user.len())
+    };
+    let mut tags = 0;
+    while let Some(length) = BATV.iter().find_map(|tag| one(&local[tags..], tag)) {
+        tags += length;
     }
-    tag
+    tags
 }
 
 /// The sender inside `SRS0=hash=time=domain=local` or `SRS1=hash=relay==hash=time=domain=local`,

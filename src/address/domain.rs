@@ -30,6 +30,8 @@ const SPECIAL: &str = "()<>[]:;@\\,\"*";
 const REFUSED: AsciiDenyList = AsciiDenyList::new(true, SPECIAL);
 
 /// The stops that UTS 46 section 2.3 divides labels at, beside `.`: all of three bytes.
+/// No other code point is mapped to a stop: what looks like one (U+2024, one dot leader) is
+/// disallowed, and stays what it is; a test asks them all.
 const WIDE_STOPS: [char; 3] = ['\u{3002}', '\u{FF0E}', '\u{FF61}'];
 
 /// Appends the one form of a domain, as [`super::parse::domain`] gives it, to `out`.
@@ -64,7 +66,7 @@ pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
         out.push(b'.');
         rest = &rest[label.len() + stop..];
     }
-    // A mapped label may end in a stop of its own (U+2024 is one).
+    // Where the last label was joiners only, the stop before it is the final one.
     let end = out.len() - final_stop(&out[start..]);
     out.truncate(end);
 }
@@ -166,17 +168,24 @@ fn push(byte: u8, out: &mut Vec<u8>) {
 fn write_literal(inside: &[u8], out: &mut Vec<u8>) -> bool {
     let text = std::str::from_utf8(inside).unwrap_or_default();
     let form = match text.split_at_checked(5) {
-        Some((tag, rest)) if tag.eq_ignore_ascii_case("ipv6:") => rest
-            .parse::<Ipv6Addr>()
-            .map(|address| format!("[ipv6:{address}]"))
-            .ok(),
+        Some((tag, rest)) if tag.eq_ignore_ascii_case("ipv6:") => ipv6(rest),
         _ => dotted(text)
             .map(|[a, b, c, d]| format!("[{a}.{b}.{c}.{d}]"))
-            .or_else(|| Some(format!("[ipv6:{}]", text.parse::<Ipv6Addr>().ok()?))),
+            .or_else(|| ipv6(text)),
     };
     let Some(form) = form else { return false };
     out.extend_from_slice(form.as_bytes());
     true
+}
+
+/// A mapped address, `::ffff:192.0.2.1`, stands for an IPv4 node (RFC 4291 section 2.5.5.2)
+/// and is written as one, for the mailbox there is the same.
+fn ipv6(text: &str) -> Option<String> {
+    let address: Ipv6Addr = text.parse().ok()?;
+    Some(match address.to_ipv4_mapped() {
+        Some(mapped) => format!("[{mapped}]"),
+        None => format!("[ipv6:{address}]"),
+    })
 }
 
 /// Four numbers of one to three digits. `Ipv4Addr` refuses leading zeros, which RFC 5321 allows.
