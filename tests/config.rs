@@ -150,6 +150,81 @@ fn syntax_errors_do_not_hide_the_others() {
     assert!(problems.len() <= 5, "{problems:?}");
 }
 
+/// A setting in the wrong section is not taken for another that looks like it.
+#[test]
+fn a_setting_in_the_wrong_place_is_told_where_it_belongs() {
+    let problems = parse(
+        "networks = []\nrequire_dkim = true\n[[list]]\nname='a'\nfilter='x'\non_error='accept'\n[log]\ndrain_s=3\naction='tag'\n",
+    )
+    .unwrap_err();
+    for (place, hint) in [
+        ("1:1:", "setting networks; it belongs in [exempt]"),
+        ("2:1:", "setting require_dkim; it belongs in [whitelist]"),
+        (
+            "6:1:",
+            "setting on_error in [list]; it belongs at the top of the file, before the first [section]",
+        ),
+        ("8:1:", "setting drain_s in [log]; it belongs in [limits]"),
+        ("9:1:", "setting action in [log]; it belongs in [[list]]"),
+    ] {
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.starts_with(place) && problem.ends_with(hint)),
+            "{place} {hint} is missing in {problems:#?}"
+        );
+    }
+    assert_eq!(problems.len(), 5, "{problems:#?}");
+}
+
+#[test]
+fn what_would_never_work_is_a_fault() {
+    for (text, place, message) in [
+        (
+            "[[list]]\nname='a'\nfilter='x'\ncheck=[]\n",
+            "4:7:",
+            "check: lacks",
+        ),
+        ("listen = []\n", "1:10:", "listen: lacks"),
+        (
+            "listen = ['unix:/a', 'inet:1@h', 'local:/a']\n",
+            "1:34:",
+            "unix:/a stands there twice",
+        ),
+        (
+            "[log]\nlevel='info'\nlevel='warn'\n",
+            "3:1:",
+            "duplicate key level",
+        ),
+    ] {
+        let problems = parse(text).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0].starts_with(place) && problems[0].contains(message),
+            "{place} {message} is not {problems:?}"
+        );
+    }
+    assert!(parse("listen = ['inet:0@127.0.0.1', 'inet:0@127.0.0.1']\n").is_ok());
+}
+
+/// What cannot be a configuration is told of as such, and never read whole.
+#[test]
+fn files_that_are_no_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("latin-1.toml");
+    std::fs::write(&path, b"workers = 1\n# caf\xe9\n").unwrap();
+    let told = |path: &Path| Config::load(path).unwrap_err().to_string();
+    assert!(
+        told(&path).contains("latin-1.toml:2:6: not UTF-8"),
+        "{}",
+        told(&path)
+    );
+    assert!(told(Path::new("/dev/zero")).contains("more than any configuration"));
+    assert!(told(folder.path()).contains("Is a directory"));
+    std::fs::write(&path, b"\xef\xbb\xbfworkers = 3\r\n").unwrap();
+    assert_eq!(Config::load(&path).unwrap().workers, 3);
+}
+
 #[test]
 fn names_of_lists_differ() {
     let problems =

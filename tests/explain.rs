@@ -285,9 +285,14 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
         faults.contains("c.toml:7:1: unknown setting acton in [list]; did you mean action?"),
         "{faults}"
     );
-    rig.write("c.toml", "[[list]]\nname = 'a'\nfilter = 'a.blf'\n[[list]]\nname = 'b'\nfilter = 'b.blf'\n[whitelist]\nfiles = ['w.txt']\n");
+    rig.write("c.toml", "[[list]]\nname = 'a'\nfilter = 'a.blf'\n[[list]]\nname = 'b'\nfilter = 'b.blf'\n[whitelist]\nfiles = ['w.txt', 'v.txt']\n");
     let faults = told(&["--check"]);
-    for missing in ["c.toml:5:10: list a: ", "c.toml:8:10: list b: ", "w.txt"] {
+    for missing in [
+        "c.toml:5:10: list a: ",
+        "c.toml:8:10: list b: ",
+        "w.txt",
+        "v.txt",
+    ] {
         assert!(
             faults.contains(missing),
             "{missing} is not told of in\n{faults}"

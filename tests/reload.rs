@@ -104,6 +104,31 @@ fn an_unchanged_filter_is_shared_not_read_again() {
     assert_eq!(rig.live.reload(), Reloaded::Same);
 }
 
+/// Two lists may share a filter and differ in their policies; it is held once for each way of loading.
+#[test]
+fn a_filter_of_several_lists_is_held_once() {
+    let list = |name: &str, load: &str| {
+        format!("[[list]]\nname = '{name}'\nfilter = 'spam.blf'\nload = '{load}'\n")
+    };
+    let config = [
+        ("a", "memory"),
+        ("b", "memory"),
+        ("c", "disk"),
+        ("d", "disk"),
+    ]
+    .map(|(name, load)| list(name, load))
+    .concat();
+    let rig = Rig::new(&[("spam.list", "first@bad.example\n")], &config);
+    let snapshot = rig.live.snapshot();
+    let filters: Vec<_> = snapshot.policy.lists().iter().map(|l| &l.filter).collect();
+    assert!(Arc::ptr_eq(filters[0], filters[1]) && Arc::ptr_eq(filters[2], filters[3]));
+    assert!(!Arc::ptr_eq(filters[0], filters[2]));
+    assert_eq!(rig.live.reload(), Reloaded::Same);
+    rig.write("spam.list", "second@bad.example\n");
+    becomes(&rig, "<second@bad.example>", "reject");
+    assert_eq!(rig.live.reload(), Reloaded::Same);
+}
+
 fn becomes_different(rig: &Rig, before: &Arc<blocklist_milter::snapshot::Snapshot>) {
     until("another snapshot", || {
         (!Arc::ptr_eq(before, &rig.live.snapshot())).then_some(())

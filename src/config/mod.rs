@@ -14,6 +14,8 @@ mod settings;
 mod values;
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 pub use read::Problem;
@@ -114,16 +116,23 @@ impl Config {
             path: path.to_owned(),
             source,
         };
-        let size = std::fs::metadata(path).map_err(unreadable)?.len();
-        if size > FILE_MAX_BYTES {
-            let message = format!("has {size} bytes, more than any configuration");
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes))
+            .map_err(unreadable)?;
+        if bytes.len() as u64 > FILE_MAX_BYTES {
             return Err(unreadable(std::io::Error::new(
                 std::io::ErrorKind::FileTooLarge,
-                message,
+                format!("has more than {FILE_MAX_BYTES} bytes, more than any configuration"),
             )));
         }
-        let text = std::fs::read_to_string(path).map_err(unreadable)?;
-        Self::parse(&text, path)
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::parse(&text, path),
+            Err(error) => Err(Error::Faulty {
+                path: path.to_owned(),
+                problems: vec![Problem::not_utf8(&error)],
+            }),
+        }
     }
 
     /// Checks a text; `path` is for messages and for relative paths.

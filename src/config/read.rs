@@ -10,10 +10,12 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
+use std::string::FromUtf8Error;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::SETTINGS;
 use super::values::{nearest, text, wrong_type};
 
 /// One fault of a configuration file.
@@ -30,6 +32,20 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl Problem {
+    /// A text that is not even one.
+    pub(super) fn not_utf8(error: &FromUtf8Error) -> Self {
+        let bytes = error.as_bytes();
+        let good = error.utf8_error().valid_up_to();
+        let before = String::from_utf8_lossy(&bytes[..good]);
+        let byte = bytes.get(good).copied().unwrap_or_default();
+        Reader::new(&before).place(
+            good,
+            format!("not UTF-8: byte {byte:#04x}; save the file as UTF-8"),
+        )
     }
 }
 
@@ -85,11 +101,6 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Whether nothing is wrong so far.
-    pub(super) fn is_clean(&self) -> bool {
-        self.problems.borrow().is_empty()
-    }
-
     /// All faults, in the order of the file.
     pub(super) fn into_problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
@@ -101,10 +112,14 @@ impl<'t> Reader<'t> {
     pub(super) fn document(&self) -> Spanned<DeTable<'t>> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         for error in errors {
-            let problem = self.place(
-                error.span().map_or(0, |span| span.start),
-                error.message().trim().to_owned(),
-            );
+            let span = error.span().unwrap_or_default();
+            let mut message = error.message().trim().to_owned();
+            if message == "duplicate key"
+                && let Some(key) = self.text.get(span.clone())
+            {
+                message = format!("{message} {key}");
+            }
+            let problem = self.place(span.start, message);
             if self.broken_lines.borrow_mut().insert(problem.line) {
                 self.problems.borrow_mut().push(problem);
             }
@@ -244,6 +259,23 @@ impl<'s, 't> Section<'s, 't> {
         all
     }
 
+    /// As [`each`](Self::each), for a list that would be of no use without `what`.
+    pub(super) fn some<T>(
+        &self,
+        name: &'static str,
+        what: &str,
+        default: Vec<T>,
+        read: impl Fn(&str) -> Result<T, Fault>,
+    ) -> Vec<T> {
+        let value = self.table.and_then(|table| table.get(name));
+        if let Some(value) = value
+            && value.get_ref().as_array().is_some_and(|all| all.is_empty())
+        {
+            self.note(value, name, &format!("lacks {what}").into());
+        }
+        self.each(name, default, read)
+    }
+
     /// The table under `name`; if it is missing, one where everything has its default.
     pub(super) fn table(&self, name: &'static str) -> Self {
         let none = Section {
@@ -302,14 +334,28 @@ impl<'s, 't> Section<'s, 't> {
             } else {
                 format!(" in [{}]", self.path)
             };
-            let hint = match nearest(written, &asked) {
-                Some(name) => format!("; did you mean {name}?"),
-                None => format!("; there are: {}", asked.join(", ")),
+            let hint = match (elsewhere(written), nearest(written, &asked)) {
+                (Some(section), _) => format!("; it belongs {section}"),
+                (None, Some(name)) => format!("; did you mean {name}?"),
+                (None, None) => format!("; there are: {}", asked.join(", ")),
             };
+            let written = written.escape_debug();
             self.reader.problem(
                 key.span().start,
                 format!("unknown setting {written}{place}{hint}"),
             );
         }
     }
+}
+
+/// Where a setting of this name belongs, if there is one.
+fn elsewhere(written: &str) -> Option<String> {
+    let (section, _) = SETTINGS
+        .iter()
+        .find(|(_, names)| names.contains(&written))?;
+    Some(match *section {
+        "" => "at the top of the file, before the first [section]".to_owned(),
+        "list" => "in [[list]]".to_owned(),
+        section => format!("in [{section}]"),
+    })
 }

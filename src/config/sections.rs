@@ -1,5 +1,6 @@
 //! Section by section: which settings there are, and what each is when it is left out.
 
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,14 +23,21 @@ impl Config {
         let document = reader.document();
         let top = reader.section("", document.get_ref(), 0..0);
         let default_socket = Endpoint::Unix("/run/blocklist-milter/milter.sock".into());
-        let listen = top.each("listen", vec![default_socket], |written| {
-            written
+        let seen = RefCell::new(Vec::new());
+        let place = "a place to listen at, such as \"unix:/run/blocklist-milter/milter.sock\"";
+        let listen = top.some("listen", place, vec![default_socket], |written| {
+            let endpoint: Endpoint = written
                 .parse()
-                .map_err(|error: EndpointError| Fault::from(error.to_string()))
+                .map_err(|error: EndpointError| Fault::from(error.to_string()))?;
+            let mut seen = seen.borrow_mut();
+            // Port 0 is another one each time.
+            let again = !matches!(endpoint, Endpoint::Inet { port: 0, .. });
+            if again && seen.contains(&endpoint) {
+                return Err(format!("{endpoint} stands there twice").into());
+            }
+            seen.push(endpoint.clone());
+            Ok(endpoint)
         });
-        if listen.is_empty() && reader.is_clean() {
-            reader.problem(0, "listen: lacks a place to listen at, such as \"unix:/run/blocklist-milter/milter.sock\"");
-        }
         let mut lists: Vec<ListSettings> = Vec::new();
         for section in top.tables("list") {
             let start = section.start();
@@ -100,9 +108,12 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
         Identity::Sender,
         Identity::ReplyTo,
     ];
-    let check = section.each("check", default_check, |written| {
-        choice(written, &identities)
-    });
+    let check = section.some(
+        "check",
+        "the senders to look up",
+        default_check,
+        |written| choice(written, &identities),
+    );
     let action = section.get("action", Action::Reject, |value| {
         choice(text(value)?, &Action::NAMES)
     });

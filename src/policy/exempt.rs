@@ -92,7 +92,14 @@ impl FromStr for Network {
                 network.lowest()
             ));
         }
-        Ok(network)
+        Ok(match address.to_canonical() {
+            // Written as IPv6, as some servers show it; clients are compared as IPv4.
+            short @ IpAddr::V4(_) if address.is_ipv6() && prefix >= 96 => Self {
+                address: short,
+                prefix: prefix - 96,
+            },
+            _ => network,
+        })
     }
 }
 
@@ -208,6 +215,9 @@ mod tests {
         assert!(holds("0.0.0.0/0", "255.255.255.255"));
         assert!(!holds("0.0.0.0/0", "2001:db8::1"));
         assert!(holds("192.0.2.0/24", "::ffff:192.0.2.9"));
+        assert!(holds("::ffff:192.0.2.0/120", "192.0.2.9"));
+        assert!(!holds("::ffff:192.0.2.0/120", "192.0.3.9"));
+        assert!(holds("::ffff:192.0.2.7", "::ffff:192.0.2.7"));
         assert!(holds("2001:db8::/32", "2001:db8:ffff::1"));
         assert!(holds("::/0", "2001:db8::1"));
         assert!(holds("[2001:db8::1]", "2001:db8::1"));

@@ -90,7 +90,8 @@ impl Snapshot {
         let mut loaded = Vec::new();
         let mut errors = Vec::new();
         for settings in config.enabled_lists() {
-            let added = open(settings, old).and_then(|file| {
+            let old = old.map_or(&[][..], |old| &old.loaded);
+            let added = open(settings, old, &loaded).and_then(|file| {
                 let list_error = |source| Error::List {
                     list: settings.terms.name.clone(),
                     path: settings.filter.clone(),
@@ -104,10 +105,7 @@ impl Snapshot {
             });
             errors.extend(added.err());
         }
-        match whitelist(&config) {
-            Ok(entries) => policy.whitelist = entries,
-            Err(error) => errors.push(error),
-        }
+        policy.whitelist = whitelist(&config, &mut errors);
         policy.whitelist_wants_dkim = config.whitelist.require_dkim;
         for recipient in &config.exempt.recipients {
             // Checked when the configuration was read.
@@ -255,30 +253,29 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
     Ok(report)
 }
 
-/// The filter of one list, shared with the old snapshot if its file is the same.
-fn open(settings: &ListSettings, old: Option<&Snapshot>) -> Result<Loaded, Error> {
+/// The filter of one list, shared with the old snapshot, or with another list of this one, if its
+/// file is the same.
+fn open(settings: &ListSettings, old: &[Loaded], new: &[Loaded]) -> Result<Loaded, Error> {
     let path = &settings.filter;
     let list = || settings.terms.name.clone();
     // Taken before opening: if the file is replaced in between, the next look sees a change.
     let mark = Mark::of(path).ok();
-    let before = old.and_then(|old| old.loaded.iter().find(|loaded| loaded.path == *path));
-    if let Some(before) = before
-        && before.mark == mark
-        && mark.is_some()
-        && before.load == settings.load
-    {
+    let same = new.iter().chain(old).find(|known| {
+        known.path == *path && known.load == settings.load && known.mark == mark && mark.is_some()
+    });
+    if let Some(same) = same {
         return Ok(Loaded {
             path: path.clone(),
-            load: before.load,
+            load: same.load,
             mark,
-            filter: before.filter.clone(),
+            filter: same.filter.clone(),
         });
     }
     let filter = Filter::open(path, settings.load).map_err(|source| Error::Filter {
         list: list(),
         source,
     })?;
-    if let Some(before) = before {
+    if let Some(before) = old.iter().find(|known| known.path == *path) {
         let (found, running) = (filter.spec().generation, before.filter.spec().generation);
         if found < running && filter.spec().name == before.filter.spec().name {
             return Err(Error::Older {
@@ -325,7 +322,8 @@ fn rate_bound(declared: f64, probes: u64) -> f64 {
     (expected + 6.0 * expected.sqrt() + 6.0) / probes
 }
 
-fn whitelist(config: &Config) -> Result<Entries, Error> {
+/// The whitelist; what is wrong with it goes to `errors`.
+fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
     let mut entries = Entries::default();
     for entry in &config.whitelist.entries {
         // Checked when the configuration was read.
@@ -333,10 +331,6 @@ fn whitelist(config: &Config) -> Result<Entries, Error> {
     }
     let mut rejected = Vec::new();
     for path in &config.whitelist.files {
-        let unreadable = |source| Error::Unreadable {
-            path: path.clone(),
-            source,
-        };
         let mut refuse = |line: u64, why: &dyn std::fmt::Display, text: &[u8]| {
             rejected.push(format!(
                 "{}:{line}: {why}: {}",
@@ -353,18 +347,20 @@ fn whitelist(config: &Config) -> Result<Entries, Error> {
             Row::Rejected { reason, text } => refuse(line, &reason, text),
             Row::Skipped(_) => {}
         };
-        let file = File::open(path).map_err(unreadable)?;
-        Reader::new(Format::Plain)
-            .read_all(file, &mut sink)
-            .map_err(unreadable)?;
-    }
-    if rejected.is_empty() {
-        return Ok(entries);
+        let read =
+            File::open(path).and_then(|file| Reader::new(Format::Plain).read_all(file, &mut sink));
+        if let Err(source) = read {
+            let path = path.clone();
+            errors.push(Error::Unreadable { path, source });
+        }
     }
     let more = rejected.len().saturating_sub(LINES_SHOWN);
     rejected.truncate(LINES_SHOWN);
     if more > 0 {
         rejected.push(format!("and {more} more lines of whitelists"));
     }
-    Err(Error::Whitelist { lines: rejected })
+    if !rejected.is_empty() {
+        errors.push(Error::Whitelist { lines: rejected });
+    }
+    entries
 }
