@@ -2,6 +2,7 @@
 //! half-written.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -666,6 +667,43 @@ fn nobody_reading_the_report_undoes_nothing() {
     assert_eq!(built.unwrap().code(), Some(0));
     let failed = command(&["info", &list]).stderr(full()).status();
     assert_eq!(failed.unwrap().code(), Some(2));
+}
+
+/// What a walk over the records of many filters counts, against sets.
+#[test]
+fn the_overlap_is_that_of_sets() {
+    let ranges = [0..3_000, 1_000..9_000, 2_500..4_000, 20_000..20_010, 0..0];
+    let lists: Vec<_> = ranges.iter().cloned().map(addresses).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let files: Vec<_> = (0..)
+        .zip(&lists)
+        .map(|(n, list)| {
+            let (text, output) = (format!("{n}.txt"), format!("{n}.blf"));
+            fs::write(folder.path().join(&text), list).unwrap();
+            let mut plan = plan(folder.path(), &output, &[&text]);
+            plan.allow_empty = true;
+            build(&plan);
+            plan.output
+        })
+        .collect();
+    let overlap = compile::overlap(&files).unwrap();
+    let sets: Vec<BTreeSet<u64>> = files
+        .iter()
+        .map(|file| records(file).iter().map(|record| record.key).collect())
+        .collect();
+    for (i, a) in sets.iter().enumerate() {
+        for (j, b) in sets.iter().enumerate() {
+            let both = a.intersection(b).count() as u64;
+            assert_eq!(overlap.shared[i][j], both, "{i} and {j}");
+            if i < j {
+                let compared = compile::compare(&files[i], &files[j]).unwrap();
+                assert_eq!((compared.both, compared.a), (both, a.len() as u64));
+            }
+        }
+        let others = |key: &&u64| (0..).zip(&sets).any(|(j, b)| i != j && b.contains(*key));
+        let alone = a.len() - a.iter().filter(others).count();
+        assert_eq!(overlap.alone.as_ref().unwrap()[i], alone as u64, "{i}");
+    }
 }
 
 /// As with other programs: `query ... | head` ends by SIGPIPE, and says nothing.

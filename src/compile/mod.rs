@@ -20,7 +20,7 @@
 //! | `assemble` | pages and records in file order, on all threads |
 //! | `sorted`, `update`, `merge` | filters changed and joined by their records, without text |
 //! | `guard` | entries that would list the world |
-//! | `query`, `info`, `compare`, `known_good` | asking a filter, describing it, holding it against others |
+//! | `query`, `info`, `compare`, `overlap`, `picture`, `known_good` | asking a filter, describing it, holding it against others |
 //! | `progress`, `report`, `summary`, `figures`, `error` | what a person sees meanwhile, at the end, and when it fails |
 
 mod assemble;
@@ -36,6 +36,8 @@ mod keys;
 mod known_good;
 mod memory;
 mod merge;
+mod overlap;
+mod picture;
 mod plan;
 mod progress;
 mod query;
@@ -63,7 +65,7 @@ use stage::Store;
 use crate::address::RULES_VERSION;
 use crate::filter::{Aside, Spec, Writer, sizing};
 
-pub use compare::{Comparison, Overlap, compare, overlap};
+pub use compare::{Comparison, compare};
 pub use error::Error;
 pub use info::{Info, SourceInfo, info};
 use input::{Found, find};
@@ -71,6 +73,7 @@ pub use input::{Input, inputs};
 pub use known_good::{KnownGood, false_positives};
 pub use memory::{available_bytes, default_bytes};
 pub use merge::merge;
+pub use overlap::{Overlap, overlap};
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now};
 pub use progress::{Phase, Progress, State};
 pub use query::{Finding, Match, Query, open};

@@ -45,6 +45,14 @@ impl<'a> FileRecords<'a> {
             at: 0,
         }
     }
+
+    /// From the page that holds `key` on, with the sources' own numbers.
+    pub(crate) fn starting(filter: &'a Filter, key: u64) -> Self {
+        Self {
+            next_page: page_of(key, filter.shape().pages),
+            ..Self::new(filter, Vec::new())
+        }
+    }
 }
 
 impl Sorted for FileRecords<'_> {
