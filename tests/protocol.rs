@@ -393,6 +393,27 @@ fn transcripts() {
     assert!(played >= 20, "{played} connections were found");
 }
 
+/// Postfix sends a command line as long as `line_length_limit` allows. A connection given up
+/// for it would let the message pass unseen.
+#[test]
+fn long_command_lines_do_not_end_the_connection() {
+    let mut session = Session::new(Scripted::default());
+    let long = [&b"<a@b.test>\0AUTH="[..], &[b'x'; 200_000], b"\0"].concat();
+    let stream = [
+        framed(
+            b'O',
+            &[&offer(6, 0x1ff, 0x001f_ffff)[5..], &[0; 100]].concat(),
+        ),
+        framed(b'C', &[b'x'; 10_000]),
+        framed(b'M', &long),
+        framed(b'R', &long),
+    ];
+    let (_, end) = feed(&mut session, &stream.concat());
+    assert_eq!(end, None);
+    let calls = &session.handler().calls;
+    assert_eq!(calls[1..], ["mail <a@b.test>", "rcpt <a@b.test>"]);
+}
+
 // ------------------------------------------------------------------ properties
 
 /// A command with a payload that may or may not fit.

@@ -78,32 +78,12 @@ impl Life {
             && self.now.load(Relaxed) >= self.last_active.load(Relaxed) + seconds
     }
 
-    fn note(&self, state: State) {
+    /// Lets it live for so long from now on.
+    fn extend(&self, seconds: u32) {
         let now = self.now.load(Relaxed);
-        let seconds = match state {
-            // The clock runs from the accept on, whatever trickles in.
-            State::Opening => return,
-            // And from a packet's first byte.
-            State::InsidePacket { begun: false } => return,
-            State::InsidePacket { begun: true } => PACKET_SECONDS,
-            State::Waiting => IDLE_SECONDS,
-            State::Writing => WRITE_SECONDS,
-        };
         self.deadline.store(now + seconds, Relaxed);
         self.last_active.store(now, Relaxed);
     }
-}
-
-/// What a connection is waiting for.
-#[derive(Clone, Copy)]
-enum State {
-    Opening,
-    /// `begun`: by the bytes that were just read.
-    InsidePacket {
-        begun: bool,
-    },
-    Waiting,
-    Writing,
 }
 
 /// Both directions of a thread's current connection.
@@ -222,9 +202,10 @@ impl<S: Stream, H: Handler> Connection<S, H> {
     /// Gives input to the session; how much it took.
     fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
         let inside_packet = self.session.is_inside_packet();
-        let taken = match self.session.receive(input, output) {
+        match self.session.receive(input, output) {
             Ok(progress) => {
                 self.ending = progress.status == Status::Quit;
+                self.note(!inside_packet || progress.commands > 0);
                 progress.taken
             }
             Err(error) => {
@@ -232,20 +213,22 @@ impl<S: Stream, H: Handler> Connection<S, H> {
                 self.ending = true;
                 input.len()
             }
-        };
-        self.life
-            .inside_message
+        }
+    }
+
+    /// Notes what is waited for now. `begun`: an incomplete packet is not the one that was
+    /// waited for before.
+    fn note(&self, begun: bool) {
+        let life = &self.life;
+        life.inside_message
             .store(self.session.is_inside_message(), Relaxed);
-        self.life.note(if !self.session.is_negotiated() {
-            State::Opening
-        } else if self.session.is_inside_packet() {
-            State::InsidePacket {
-                begun: !inside_packet,
-            }
-        } else {
-            State::Waiting
-        });
-        taken
+        if !self.session.is_negotiated() {
+            // The clock runs from the accept on, whatever trickles in.
+        } else if !self.session.is_inside_packet() {
+            life.extend(IDLE_SECONDS);
+        } else if begun {
+            life.extend(PACKET_SECONDS);
+        }
     }
 
     /// Writes the answers; what the socket does not take at once is put by.
@@ -258,7 +241,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => {
                     self.unsent.extend_from_slice(rest);
-                    self.life.note(State::Writing);
+                    self.life.extend(WRITE_SECONDS);
                     break;
                 }
             }
@@ -277,10 +260,10 @@ impl<S: Stream, H: Handler> Connection<S, H> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.unsent.drain(..written);
-            self.life.note(State::Writing);
+            self.life.extend(WRITE_SECONDS);
         }
         self.unsent = Vec::new();
-        self.life.note(State::Waiting);
+        self.note(true);
         Poll::Ready(Ok(()))
     }
 }

@@ -2,56 +2,28 @@
 //!
 //! A packet that lies whole in the input is handed out in place. Only one that is
 //! incomplete is copied, and only as much of it as its kind may keep: memory is taken
-//! for bytes that came, never for a length that was announced. Bytes beyond the bound,
-//! and the payload of packets nobody wants, are counted off.
+//! for bytes that came, never for a length that was announced. Bytes beyond what is
+//! wanted, and the payload of packets nobody wants, are counted off: to hang up on a mail
+//! server for a long packet would let its message pass unseen.
 //!
 //! ```text
-//!            | 4 bytes: N, big-endian | letter | payload, N - 1 bytes             |
-//!  kept                                         | up to Bound::keep | counted off |
+//!            | 4 bytes: N, big-endian | letter | payload, N - 1 bytes          |
+//!  kept                                         | up to `keep` | counted off   |
 //! ```
 
 /// Most bytes of a header packet that are kept: name, value and their two NULs.
 /// Postfix sends up to `header_size_limit`, 102,400 bytes by default.
 pub const HEADER_BYTES_MAX: usize = 128 << 10;
 
-/// No packet of any kind may be longer; whoever announces more is not a mail server.
+/// No payload of any kind may be longer; whoever announces more is not a mail server.
 /// It leaves room for the largest chunks that a Sendmail can be built for.
-pub(super) const PACKET_BYTES_MAX: usize = 1 << 20;
+const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 /// A packet's length field and its letter.
 const PREFIX_BYTES: usize = 5;
 
 /// An incomplete packet's memory is given back when it was larger than this.
 const HELD_BYTES_KEPT: usize = 4096;
-
-/// How much payload a packet of one kind may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bound {
-    /// A longer payload ends the connection.
-    pub(super) max: usize,
-    /// Of a payload within `max`, this much is handed out; the rest is counted off.
-    pub(super) keep: usize,
-}
-
-impl Bound {
-    /// Up to `max` bytes, all of them wanted.
-    pub(super) const fn whole(max: usize) -> Self {
-        Self { max, keep: max }
-    }
-
-    /// Whatever it holds is counted off.
-    pub(super) const fn unwanted() -> Self {
-        Self::cut(0)
-    }
-
-    /// The first `keep` bytes; the rest is counted off.
-    pub(super) const fn cut(keep: usize) -> Self {
-        Self {
-            max: PACKET_BYTES_MAX,
-            keep,
-        }
-    }
-}
 
 /// One packet: its letter and the part of its payload that is kept.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +32,7 @@ pub(super) struct Packet<'p> {
     pub(super) payload: &'p [u8],
 }
 
-/// A packet whose length its kind does not allow.
+/// A packet whose length none can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BadLength {
     pub(super) letter: u8,
@@ -85,11 +57,12 @@ impl Packets {
     }
 
     /// The next packet, taken from the front of `input`; `None` if it is not complete
-    /// yet, and then all of `input` is taken. `bound` says what a letter allows.
+    /// yet, and then all of `input` is taken. `keep` says how much payload of a letter's
+    /// packets is wanted.
     pub(super) fn next<'p, 'i: 'p>(
         &'p mut self,
         input: &mut &'i [u8],
-        bound: impl Fn(u8) -> Option<Bound>,
+        keep: impl Fn(u8) -> usize,
     ) -> Result<Option<Packet<'p>>, BadLength> {
         if self.handed_out {
             self.handed_out = false;
@@ -105,7 +78,7 @@ impl Packets {
         }
         if self.held.is_empty() {
             if let Some(prefix) = input.first_chunk() {
-                let shape = Shape::read(*prefix, bound)?;
+                let shape = Shape::read(*prefix, keep)?;
                 if let Some(packet) = input.get(..PREFIX_BYTES + shape.keep) {
                     take(input, packet.len());
                     self.excess = shape.excess;
@@ -123,7 +96,7 @@ impl Packets {
         let Some(prefix) = self.held.first_chunk() else {
             return Ok(None);
         };
-        let shape = Shape::read(*prefix, bound)?;
+        let shape = Shape::read(*prefix, keep)?;
         self.top_up(input, PREFIX_BYTES + shape.keep);
         if self.held.len() < PREFIX_BYTES + shape.keep {
             return Ok(None);
@@ -152,17 +125,12 @@ struct Shape {
 }
 
 impl Shape {
-    /// A letter without a bound is left to the caller: nothing of its payload is kept.
-    fn read(
-        prefix: [u8; PREFIX_BYTES],
-        bound: impl Fn(u8) -> Option<Bound>,
-    ) -> Result<Self, BadLength> {
+    fn read(prefix: [u8; PREFIX_BYTES], keep: impl Fn(u8) -> usize) -> Result<Self, BadLength> {
         let [a, b, c, d, letter] = prefix;
         let length = u32::from_be_bytes([a, b, c, d]);
-        let bound = bound(letter).unwrap_or(Bound::unwanted());
         match (length as usize).checked_sub(1) {
-            Some(payload) if payload <= bound.max => {
-                let keep = payload.min(bound.keep);
+            Some(payload) if payload <= PAYLOAD_BYTES_MAX => {
+                let keep = payload.min(keep(letter));
                 Ok(Self {
                     letter,
                     keep,
@@ -185,12 +153,11 @@ fn take<'a>(input: &mut &'a [u8], len: usize) -> &'a [u8] {
 mod tests {
     use super::*;
 
-    fn bound(letter: u8) -> Option<Bound> {
+    fn keep(letter: u8) -> usize {
         match letter {
-            b'M' => Some(Bound::whole(16)),
-            b'L' => Some(Bound::cut(4)),
-            b'B' => Some(Bound::unwanted()),
-            _ => None,
+            b'M' => 16,
+            b'L' => 4,
+            _ => 0,
         }
     }
 
@@ -199,7 +166,7 @@ mod tests {
         let mut packets = Packets::default();
         let mut found = Vec::new();
         for mut piece in stream.chunks(step) {
-            while let Some(packet) = packets.next(&mut piece, bound)? {
+            while let Some(packet) = packets.next(&mut piece, keep)? {
                 found.push((packet.letter, packet.payload.to_vec()));
             }
             assert!(piece.is_empty(), "an incomplete packet takes all there is");
@@ -229,7 +196,7 @@ mod tests {
     fn lengths_out_of_bounds_are_refused_before_any_payload_is_kept() {
         for (prefix, letter, length) in [
             (*b"\0\0\0\0M", b'M', 0),
-            (*b"\0\0\0\x12M", b'M', 18),
+            (*b"\0\x10\0\x02M", b'M', 0x0010_0002),
             (*b"\0\x10\0\x02B", b'B', 0x0010_0002),
             (*b"\xff\xff\xff\xffZ", b'Z', u32::MAX),
         ] {
@@ -243,14 +210,14 @@ mod tests {
     fn an_announced_length_takes_no_memory() {
         let mut packets = Packets::default();
         let mut input: &[u8] = b"\0\x0f\xff\xffL";
-        assert_eq!(packets.next(&mut input, bound), Ok(None));
+        assert_eq!(packets.next(&mut input, keep), Ok(None));
         assert!(packets.is_inside());
         assert!(packets.held.capacity() < 64);
     }
 
     #[test]
     fn the_memory_of_a_large_packet_is_given_back() {
-        let large = |_| Some(Bound::whole(PACKET_BYTES_MAX));
+        let large = |_| PAYLOAD_BYTES_MAX;
         let mut packets = Packets::default();
         let mut stream = 60_001_u32.to_be_bytes().to_vec();
         stream.resize(4 + 60_001, b'L');

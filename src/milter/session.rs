@@ -22,18 +22,19 @@ use super::command::{Client, header, string};
 use super::edit::EditError;
 use super::macros::Macros;
 use super::negotiate::Agreed;
-use super::packet::{BadLength, Bound, Packet, Packets};
+use super::packet::{BadLength, Packet, Packets};
 use super::reply::write_packet;
 use super::{Edit, HEADER_BYTES_MAX, Handler, Reply, Wanted};
 
-/// Most bytes of a negotiation: the three numbers, and room for what a later version
-/// may add.
-const OFFER_BYTES_MAX: usize = 64;
-/// Most bytes of CONNECT: a host name has 255, a unix path 108.
+/// Bytes of a negotiation that are read: the three numbers. A later version may add to
+/// them. Of this packet and of all others the rest is counted off.
+const OFFER_BYTES_MAX: usize = 12;
+/// Of CONNECT: a host name has 255, a unix path 108.
 const CONNECT_BYTES_MAX: usize = 4 << 10;
-/// Most bytes of MAIL and RCPT with all parameters. SMTP allows 512, servers some 2,000.
-const ENVELOPE_BYTES_MAX: usize = 8 << 10;
-/// Most bytes of a macro packet that are read; the rest is counted off.
+/// Of MAIL and RCPT. SMTP allows 512 with all parameters, servers some 2,000, and Postfix
+/// whatever `line_length_limit` says.
+const ENVELOPE_BYTES_MAX: usize = 64 << 10;
+/// Of macros.
 const MACRO_BYTES_MAX: usize = 64 << 10;
 /// Once this much waits to be sent, no further command is read before it has been. A
 /// mail server waits for each answer, so that only a broken one comes here.
@@ -54,6 +55,8 @@ pub struct Progress {
     /// Bytes taken off the front of the input. Less than all of them only after
     /// [`Status::Quit`], or while so much output waits that it must be written first.
     pub taken: usize,
+    /// How many commands were complete with it.
+    pub commands: usize,
     /// Whether the connection stays.
     pub status: Status,
 }
@@ -62,7 +65,7 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A packet whose length its kind does not allow.
+    /// A packet of a length that none can have.
     #[error("a packet {:?} of {length} bytes", char::from(*letter))]
     Length {
         /// Its letter.
@@ -127,16 +130,19 @@ impl<H: Handler> Session<H> {
     /// this session after that, nor after [`Status::Quit`].
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, ProtocolError> {
         let mut rest = input;
+        let mut commands = 0;
         let mut status = Status::Open;
         while status == Status::Open && out.len() < OUTPUT_BYTES_MAX {
             let talk = &mut self.talk;
-            let Some(packet) = self.packets.next(&mut rest, |letter| talk.bound(letter))? else {
+            let Some(packet) = self.packets.next(&mut rest, |letter| talk.keep(letter))? else {
                 break;
             };
             status = self.talk.command(&packet, out)?;
+            commands += 1;
         }
         Ok(Progress {
             taken: input.len() - rest.len(),
+            commands,
             status,
         })
     }
@@ -187,24 +193,21 @@ struct Talk<H> {
 }
 
 impl<H: Handler> Talk<H> {
-    /// How much of a packet is kept, now. `None` for letters of no command.
-    fn bound(&self, letter: u8) -> Option<Bound> {
-        Some(match letter {
-            b'O' => Bound::whole(OFFER_BYTES_MAX),
-            b'C' => Bound::whole(CONNECT_BYTES_MAX),
-            b'M' | b'R' => Bound::whole(ENVELOPE_BYTES_MAX),
-            b'D' => Bound::cut(MACRO_BYTES_MAX),
+    /// How much of a packet's payload is wanted, now.
+    fn keep(&self, letter: u8) -> usize {
+        match letter {
+            b'O' => OFFER_BYTES_MAX,
+            b'C' => CONNECT_BYTES_MAX,
+            b'M' | b'R' => ENVELOPE_BYTES_MAX,
+            b'D' => MACRO_BYTES_MAX,
             b'L' if self.wanted.headers => match self.phase {
                 Phase::Message {
                     headers_ended: false,
-                } => Bound::cut(HEADER_BYTES_MAX),
-                _ => Bound::unwanted(),
+                } => HEADER_BYTES_MAX,
+                _ => 0,
             },
-            b'A' | b'B' | b'E' | b'H' | b'K' | b'L' | b'N' | b'Q' | b'T' | b'U' => {
-                Bound::unwanted()
-            }
-            _ => return None,
-        })
+            _ => 0,
+        }
     }
 
     /// Acts on one command.
