@@ -9,9 +9,9 @@
 //! | trace | the protocol, command by command |
 //!
 //! Lines go to standard error, where journald or a container takes them. If their reader
-//! is stuck, a write there blocks; so a thread of its own writes, out of a bounded queue,
-//! and what the queue does not hold is lost and counted: a line says how many as soon as
-//! lines go through again.
+//! is stuck, a write there blocks; so a thread of its own writes, out of a bounded queue.
+//! What the queue does not hold is lost and counted, and so is what cannot be written (a
+//! full disk): a line says how many as soon as lines go through again.
 
 use std::io::{self, Write};
 use std::panic;
@@ -27,7 +27,7 @@ use tracing_subscriber::fmt::MakeWriter;
 /// Lines that may wait to be written.
 const QUEUE_LINES: usize = 8192;
 /// Longer lines are cut.
-const LINE_BYTES_MAX: usize = 16 << 10;
+const LINE_BYTES_MAX: usize = 32 << 10;
 /// Written at once at most, when several lines wait.
 const BATCH_BYTES: usize = 64 << 10;
 
@@ -68,7 +68,7 @@ impl Logging {
     /// # Errors
     /// When there is a log already, or no thread can be had.
     pub fn start(level: LevelFilter, format: Format) -> io::Result<Self> {
-        let (logging, queue) = Self::write_to(io::stderr())?;
+        let (logging, queue) = Self::write_to(io::stderr(), format)?;
         let lines = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(queue);
@@ -84,6 +84,8 @@ impl Logging {
         }
         .map_err(io::Error::other)?;
         panic::set_hook(Box::new(|failed| {
+            // One line, whatever the message holds.
+            let failed = failed.to_string().replace(char::is_control, " ");
             tracing::error!(
                 thread = thread::current().name().unwrap_or("unnamed"),
                 "a fault of this program: {failed}"
@@ -92,13 +94,14 @@ impl Logging {
         Ok(logging)
     }
 
-    /// Lines that were lost since the start, because nobody took them.
+    /// Lines that were lost since the start, because nobody took them or they could not be
+    /// written.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Relaxed)
     }
 
-    fn write_to(out: impl Write + Send + 'static) -> io::Result<(Self, Queue)> {
+    fn write_to(out: impl Write + Send + 'static, format: Format) -> io::Result<(Self, Queue)> {
         let (sender, receiver) = sync_channel(QUEUE_LINES);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
@@ -106,7 +109,7 @@ impl Logging {
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                write_lines(out, &receiver, &counted);
+                write_lines(out, format, &receiver, &counted);
                 drop(writing);
             })?;
         let queue = Queue {
@@ -134,16 +137,25 @@ impl Drop for Logging {
 }
 
 /// Takes lines from the queue for as long as there are any.
-fn write_lines(mut out: impl Write, lines: &Receiver<Line>, lost: &AtomicU64) {
+fn write_lines(mut out: impl Write, format: Format, lines: &Receiver<Line>, lost: &AtomicU64) {
     let mut told = 0;
     let mut batch = Vec::new();
+    let mut torn = false;
     let mut open = true;
     while open && let Ok(first) = lines.recv() {
         batch.clear();
+        if torn {
+            // Of the line before a part may stand there.
+            batch.push(b'\n');
+        }
+        let mut count = 0;
         let mut next = Some(first);
         while let Some(line) = next.take() {
             match line {
-                Line::Text(text) => batch.extend_from_slice(&text),
+                Line::Text(text) => {
+                    batch.extend_from_slice(&text);
+                    count += 1;
+                }
                 Line::End => open = false,
             }
             if batch.len() < BATCH_BYTES {
@@ -152,16 +164,30 @@ fn write_lines(mut out: impl Write, lines: &Receiver<Line>, lost: &AtomicU64) {
         }
         let now_lost = lost.load(Relaxed);
         if now_lost > told {
-            let lines = now_lost - told;
             // Not by way of the log itself, whose queue is just full.
-            let _ = writeln!(
-                batch,
-                "{lines} lines of the log were lost: nobody read them"
-            );
+            format.tell_loss(now_lost - told, &mut batch);
+        }
+        // Where the log itself fails there is nobody to tell, until it works again.
+        torn = out.write_all(&batch).and_then(|()| out.flush()).is_err();
+        if torn {
+            lost.fetch_add(count, Relaxed);
+        } else {
             told = now_lost;
         }
-        // Where the log itself fails there is nobody left to tell.
-        let _ = out.write_all(&batch).and_then(|()| out.flush());
+    }
+}
+
+impl Format {
+    /// Appends a line that tells of lost ones.
+    fn tell_loss(self, lines: u64, out: &mut Vec<u8>) {
+        const LOSS: &str = "lines of the log were lost: they could not be written";
+        let line = match self {
+            Self::Text => format!("{lines} {LOSS}\n"),
+            Self::Json => {
+                format!("{{\"level\":\"WARN\",\"message\":\"{LOSS}\",\"lines\":{lines}}}\n")
+            }
+        };
+        out.extend_from_slice(line.as_bytes());
     }
 }
 
@@ -254,7 +280,7 @@ mod tests {
             open: Arc::clone(&open),
             written,
         };
-        let (logging, queue) = Logging::write_to(gate).expect("a thread");
+        let (logging, queue) = Logging::write_to(gate, Format::Text).expect("a thread");
         // More than the queue, a batch under way, and the batch after that can hold.
         let total = 4 * QUEUE_LINES as u64;
         for n in 0..total {
@@ -282,11 +308,59 @@ mod tests {
         assert!(text.starts_with("line 0\n"));
     }
 
+    /// A disk that is full for the first two writes, and then has room again.
+    struct FullAtFirst {
+        refusals: u32,
+        written: Sender<Vec<u8>>,
+    }
+
+    impl Write for FullAtFirst {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let refused = self.refusals > 0;
+            self.refusals = self.refusals.saturating_sub(1);
+            let part = if refused { &bytes[..0] } else { bytes };
+            let _ = self.written.send(part.to_vec());
+            if refused {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_told_of() {
+        let (written, lines) = channel();
+        let out = FullAtFirst {
+            refusals: 2,
+            written,
+        };
+        let (logging, queue) = Logging::write_to(out, Format::Json).expect("a thread");
+        let mut text = Vec::new();
+        for n in 0..4 {
+            writeln!(queue.make_writer(), "{{\"n\":{n}}}").expect("never fails");
+            // A batch for each.
+            text.extend(lines.recv().expect("written or refused"));
+        }
+        assert_eq!(logging.lost(), 2);
+        let expected = concat!(
+            "\n{\"n\":2}\n",
+            "{\"level\":\"WARN\",\"message\":\"lines of the log were lost: ",
+            "they could not be written\",\"lines\":2}\n",
+            "{\"n\":3}\n"
+        );
+        assert_eq!(String::from_utf8_lossy(&text), expected);
+    }
+
     #[test]
     fn long_lines_are_cut_and_stay_lines() {
         let (written, lines) = channel();
         let open = Arc::new((Mutex::new(true), Condvar::new()));
-        let (logging, queue) = Logging::write_to(Gate { open, written }).expect("a thread");
+        let (logging, queue) =
+            Logging::write_to(Gate { open, written }, Format::Text).expect("a thread");
         let mut line = queue.make_writer();
         line.write_all(&[b'x'; LINE_BYTES_MAX + 7])
             .expect("never fails");
