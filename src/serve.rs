@@ -75,11 +75,13 @@ pub fn options(config: &Config) -> Options {
 /// # Errors
 /// It cannot start: the configuration, a filter, a whitelist or a socket.
 pub fn run(config_path: &Path) -> Result<(), Error> {
+    daemon::outlive_hangup()?;
     let config = Config::load(config_path).map_err(crate::snapshot::Error::from)?;
     let _logging = Logging::start(level(config.log.level), format(config.log.format))?;
     let options = options(&config);
-    let snapshot = Snapshot::build(config, None)?;
+    // Said before the filters are read, which may take its time.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
+    let snapshot = Snapshot::build(config, None)?;
     for list in snapshot.policy.lists() {
         let (spec, terms) = (list.filter.spec(), &list.terms);
         info!(

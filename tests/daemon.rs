@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -41,10 +41,12 @@ impl Handler for Fragile {
     fn abort(&mut self) {}
 }
 
-/// Watches files, and tells of each reload.
+/// Watches files, and tells of each reload; fails where a file says `fault`.
 struct Site {
     files: Mutex<Vec<PathBuf>>,
     reloads: Mutex<Sender<Cause>>,
+    /// No reload ends while somebody has it.
+    hold: Mutex<()>,
 }
 
 impl Site {
@@ -53,6 +55,7 @@ impl Site {
         let site = Self {
             files: Mutex::new(files),
             reloads: Mutex::new(reloads),
+            hold: Mutex::new(()),
         };
         (Arc::new(site), told)
     }
@@ -72,6 +75,11 @@ impl Service for Site {
     fn reload(&self, cause: Cause) -> bool {
         // The test may be over.
         let _ = self.reloads.lock().expect("not poisoned").send(cause);
+        drop(self.hold.lock().expect("not poisoned"));
+        for file in self.watched() {
+            let text = fs::read_to_string(file).unwrap_or_default();
+            assert_ne!(text, "fault", "a fault, for the test");
+        }
         true
     }
 }
@@ -202,6 +210,64 @@ fn changed_files_are_loaded_again() {
     assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
     fs::remove_file(&late).expect("removed");
     assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+}
+
+#[test]
+fn a_fault_while_loading_is_not_the_last_load() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("list.blf");
+    replace(&file, "one");
+    let (site, told) = Site::new(vec![file.clone()]);
+    let socket = folder.path().join("m.sock");
+    let daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    for text in ["fault", "good again"] {
+        replace(&file, text);
+        assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed), "{text}");
+    }
+    daemon.stop().expect("an end in order");
+}
+
+#[test]
+fn a_copy_with_the_times_of_the_old_file_is_noticed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("list.blf");
+    fs::write(&file, "one").expect("written");
+    let written = fs::metadata(&file).expect("just written");
+    // The clock of the file system goes by steps.
+    let probe = folder.path().join("probe");
+    while fs::write(&probe, "x")
+        .and_then(|()| fs::metadata(&probe))
+        .expect("written")
+        .ctime_nsec()
+        == written.ctime_nsec()
+    {}
+    let (site, told) = Site::new(vec![file.clone()]);
+    let socket = folder.path().join("m.sock");
+    let _daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    // In place, as long as before, and as old.
+    fs::write(&file, "two").expect("written");
+    fs::File::options()
+        .write(true)
+        .open(&file)
+        .and_then(|opened| opened.set_modified(written.modified()?))
+        .expect("our own file");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+}
+
+#[test]
+fn the_end_does_not_wait_for_a_load_under_way() {
+    let (site, told) = Site::new(Vec::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("m.sock");
+    let held = site.hold.lock().expect("not poisoned");
+    let daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
+    assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
+    let (ended, end) = channel();
+    std::thread::spawn(move || ended.send(daemon.stop().is_ok()));
+    assert_eq!(end.recv_timeout(PATIENCE), Ok(true));
+    drop(held);
 }
 
 #[test]

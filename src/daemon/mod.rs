@@ -21,6 +21,7 @@ mod signals;
 mod watch;
 mod worker;
 
+use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -30,9 +31,10 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
-use tokio::sync::{Semaphore, mpsc, watch as latest};
+use tokio::sync::{mpsc, watch as latest};
 
 pub use listen::Access;
+pub use signals::outlive_hangup;
 pub use watch::Cause;
 
 use crate::endpoint::Endpoint;
@@ -40,7 +42,7 @@ use crate::milter::Handler;
 use listen::Listeners;
 use signals::{Request, Signals};
 use watch::{Watch, tell};
-use worker::Shared;
+use worker::{Room, Shared};
 
 /// What a daemon serves.
 pub trait Service: Send + Sync + 'static {
@@ -55,7 +57,7 @@ pub trait Service: Send + Sync + 'static {
     fn watched(&self) -> Vec<PathBuf>;
 
     /// Loads the files again; `false` if what runs is not what they say, and it is to be
-    /// tried again at the next look. Called on a thread of its own, which may take its
+    /// tried again after a while. Called on a thread of its own, which may take its
     /// time; never twice at once. The first call comes at the start, for what may have
     /// changed since the files were loaded.
     fn reload(&self, cause: Cause) -> bool;
@@ -85,6 +87,14 @@ impl Default for Options {
             connections_max: 10_000,
             drain: Duration::from_secs(30),
         }
+    }
+}
+
+impl Options {
+    fn worker_count(&self) -> usize {
+        self.workers
+            .or_else(|| thread::available_parallelism().ok())
+            .map_or(1, NonZeroUsize::get)
     }
 }
 
@@ -160,15 +170,12 @@ impl Daemon {
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
         let (stop, stopped) = latest::channel(false);
         let (ending, ended) = mpsc::unbounded_channel();
-        let connections = Arc::new(Semaphore::new(options.connections_max));
-        let count = options
-            .workers
-            .or_else(|| thread::available_parallelism().ok());
+        let room = Arc::new(Room::new(options.connections_max));
         let mut workers = Vec::new();
-        for n in 1..=count.map_or(1, NonZeroUsize::get) {
+        for n in 1..=options.worker_count() {
             let shared = Shared {
                 service: Arc::clone(service),
-                connections: Arc::clone(&connections),
+                room: Arc::clone(&room),
                 stop: stopped.clone(),
                 drain: options.drain,
             };
@@ -219,7 +226,6 @@ impl Daemon {
     pub fn stop(mut self) -> Result<(), Error> {
         self.drain();
         let ended: Vec<_> = self.workers.drain(..).map(JoinHandle::join).collect();
-        self.watch.stop();
         match ended.into_iter().all(|worker| matches!(worker, Ok(Ok(())))) {
             true => Ok(()),
             false => Err(Error::Worker),
@@ -251,8 +257,11 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         let _inside = runtime.enter();
         Signals::listen().map_err(Error::Start)?
     };
-    raise_descriptor_limit(options.connections_max);
-    let mut daemon = Daemon::start(options, service)?;
+    let options = Options {
+        connections_max: connections_max(options),
+        ..options.clone()
+    };
+    let mut daemon = Daemon::start(&options, service)?;
     for endpoint in daemon.endpoints() {
         tracing::info!(%endpoint, "listening");
     }
@@ -292,25 +301,44 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     daemon.stop()
 }
 
-/// Descriptors for all but the connections: sockets, files, threads' own.
-const DESCRIPTORS_BESIDE: u64 = 100;
+/// Descriptors that a worker takes for itself: its runtime, its copies of the sockets.
+const DESCRIPTORS_A_WORKER: u64 = 8;
+/// For what comes and goes beside the connections.
+const DESCRIPTORS_SPARE: u64 = 32;
 
-/// Allows as many descriptors as the system lets us have: what a process starts with,
-/// 1,024 as a rule, is kept so low for the sake of `select`, which is not used here.
-fn raise_descriptor_limit(connections_max: usize) {
+/// As many connections as are wanted, if there are descriptors for them and all else: a
+/// daemon whose connections take the last one could not open a new list.
+fn connections_max(options: &Options) -> usize {
+    let Some(limit) = raise_descriptor_limit() else {
+        return options.connections_max;
+    };
+    let open = fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
+    // Twice, since a reload opens the new lists beside the old.
+    let beside = 2 * open + DESCRIPTORS_A_WORKER * options.worker_count() as u64;
+    let left = limit
+        .saturating_sub(beside + DESCRIPTORS_SPARE)
+        .max(limit / 4);
+    let possible = usize::try_from(left).unwrap_or(usize::MAX);
+    if possible >= options.connections_max {
+        return options.connections_max;
+    }
+    tracing::warn!(
+        descriptors = limit,
+        wanted = options.connections_max,
+        connections = possible,
+        "too few descriptors for the connections that are allowed: raise LimitNOFILE"
+    );
+    possible.max(1)
+}
+
+/// Allows as many descriptors as the system lets us have, and says how many that are;
+/// `None`: without limit. What a process starts with, 1,024 as a rule, is kept so low for
+/// the sake of `select`, which is not used here.
+fn raise_descriptor_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::debug!(%error, "the limit of descriptors stays");
     }
-    let needed = DESCRIPTORS_BESIDE.saturating_add(connections_max as u64);
-    if let Some(limit) = getrlimit(Resource::Nofile).current
-        && limit < needed
-    {
-        tracing::warn!(
-            limit,
-            needed,
-            "fewer descriptors than connections are allowed: raise LimitNOFILE, or lower the limit"
-        );
-    }
+    getrlimit(Resource::Nofile).current
 }

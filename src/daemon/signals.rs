@@ -4,7 +4,9 @@
 //! lists and whitelist again. (libmilter ends on SIGHUP; this daemon does not.)
 
 use std::io;
+use std::sync::Arc;
 
+use signal_hook::consts::SIGHUP;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What was asked for.
@@ -12,6 +14,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) enum Request {
     Stop,
     Reload,
+}
+
+/// From here on SIGHUP does not end the process. For the time before the daemon listens to
+/// it, in which large filters are read: what has changed meanwhile is seen at the start.
+///
+/// # Errors
+/// When no handler can be had.
+pub fn outlive_hangup() -> io::Result<()> {
+    signal_hook::flag::register(SIGHUP, Arc::default()).map(drop)
 }
 
 /// The signals that the daemon listens to.

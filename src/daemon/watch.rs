@@ -9,8 +9,11 @@
 //! ```text
 //!  folder event --> wait until it is quiet --+
 //!  30 s passed -----------------------------+--> a file differs? --> Service::reload
-//!  SIGHUP ---------------------------------------------------------> Service::reload
+//!  SIGHUP -------> wait until it is quiet --------------------------> Service::reload
 //! ```
+//!
+//! A reload that failed is tried again after 30 s, not at the next event: others may write
+//! in the same folders all the time, and each try may read gigabytes.
 //!
 //! All of it runs on a thread of its own: loading takes as long as it takes, and no mail
 //! waits.
@@ -18,11 +21,12 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use notify::event::{AccessKind, AccessMode, EventKind};
@@ -54,39 +58,27 @@ enum Message {
     Stop,
 }
 
-/// The thread that watches. It ends when this is dropped, after a reload under way.
+/// The thread that watches. It ends when this is dropped, after a reload under way; nobody
+/// waits for that, since it only reads.
 #[derive(Debug)]
 pub(super) struct Watch {
     messages: Sender<Message>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
     pub(super) fn start<S: Service>(service: Arc<S>) -> std::io::Result<Self> {
         let (messages, received) = mpsc::channel();
-        let hints = messages.clone();
-        let thread = thread::Builder::new()
+        let hints = Hints::new(messages.clone());
+        thread::Builder::new()
             .name("watch".to_owned())
             .spawn(move || watch(&*service, &hints, &received))?;
-        Ok(Self {
-            messages,
-            thread: Some(thread),
-        })
+        Ok(Self { messages })
     }
 
     /// Has everything loaded again, changed or not.
     pub(super) fn reload(&self) {
         // Without the thread there is nothing left to load for.
         let _ = self.messages.send(Message::Reload);
-    }
-
-    /// Ends the thread and waits for it.
-    pub(super) fn stop(mut self) {
-        let thread = self.thread.take();
-        drop(self);
-        if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the thread that watches the files has failed");
-        }
     }
 }
 
@@ -96,55 +88,52 @@ impl Drop for Watch {
     }
 }
 
-fn watch<S: Service>(service: &S, hints: &Sender<Message>, received: &Receiver<Message>) {
+fn watch<S: Service>(service: &S, hints: &Hints, received: &Receiver<Message>) {
     let mut folders = Folders::new(hints.clone());
-    folders.watch(&Files::look(&service.watched()));
-    let mut loaded = Files::look(&service.watched());
+    let mut loaded = folders.look(service);
     // Files may have changed since they were loaded, before anybody looked.
-    let mut retry = !service.reload(Cause::Changed);
-    loop {
-        let cause = match received.recv_timeout(POLL) {
-            Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
-            Ok(Message::Reload) => Cause::Asked,
-            Err(RecvTimeoutError::Timeout) => Cause::Changed,
-            Ok(Message::Hint) => match settle(received) {
-                Some(cause) => cause,
-                None => return,
-            },
-        };
-        folders.heard();
-        let found = Files::look(&service.watched());
-        // Folders come and go; watching one twice is nothing.
-        folders.watch(&found);
+    let mut unsure = (!reload(service, Cause::Changed)).then(Instant::now);
+    while let Some(cause) = reason_to_look(received, hints) {
+        let mut found = folders.look(service);
+        let retry = unsure.is_some_and(|since| since.elapsed() >= POLL);
         if cause == Cause::Changed && found == loaded && !retry {
             continue;
         }
         tell(&[NotifyState::Reloading, monotonic_now()]);
-        retry = !service.reload(cause);
-        tell(&[NotifyState::Ready]);
-        // As the files were before the reload: a change during it is not missed. Nobody
-        // has looked at files that it names only now, so it is asked once more.
-        loaded = found;
-        let named = service.watched();
-        if !loaded.are(&named) {
-            loaded = Files::look(&named);
-            folders.watch(&loaded);
-            retry = true;
+        loop {
+            unsure = (!reload(service, cause)).then(Instant::now);
+            // As the files were before the reload: a change during it is not missed.
+            loaded = found;
+            if loaded.are(&service.watched()) {
+                break;
+            }
+            // Nobody has looked yet at files that it names only now.
+            found = folders.look(service);
         }
+        tell(&[NotifyState::Ready]);
     }
 }
 
-/// Waits until no more hints come. `None`: stop.
-fn settle(received: &Receiver<Message>) -> Option<Cause> {
-    let begun = Instant::now();
+/// Loads the files again. A fault of the program there, which the log tells of, must not
+/// end the only thread that ever loads any.
+fn reload<S: Service>(service: &S, cause: Cause) -> bool {
+    panic::catch_unwind(AssertUnwindSafe(|| service.reload(cause))).unwrap_or(false)
+}
+
+/// Waits for an event and the end of those that come with it, or until it is time for a
+/// look without any. `None`: stop.
+fn reason_to_look(received: &Receiver<Message>, hints: &Hints) -> Option<Cause> {
     let mut cause = Cause::Changed;
-    while begun.elapsed() < QUIET_MAX {
-        match received.recv_timeout(QUIET) {
-            Ok(Message::Hint) => {}
+    let mut begun = None;
+    while begun.is_none_or(|begun: Instant| begun.elapsed() < QUIET_MAX) {
+        let patience = if begun.is_none() { POLL } else { QUIET };
+        match received.recv_timeout(patience) {
+            Ok(Message::Hint) => hints.heard(),
             Ok(Message::Reload) => cause = Cause::Asked,
             Err(RecvTimeoutError::Timeout) => break,
             Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return None,
         }
+        begun.get_or_insert_with(Instant::now);
     }
     Some(cause)
 }
@@ -178,7 +167,8 @@ impl Files {
     }
 }
 
-/// Device, inode, size and time of change, of the file that a path leads to.
+/// Device, inode, size and time of change, of the file that a path leads to. Not the time of
+/// its content, which a copy can take over from the file it was made from.
 fn state(path: &Path) -> Option<[i64; 5]> {
     let found = fs::metadata(path).ok()?;
     let bits = |number: u64| i64::from_ne_bytes(number.to_ne_bytes());
@@ -186,26 +176,50 @@ fn state(path: &Path) -> Option<[i64; 5]> {
         bits(found.dev()),
         bits(found.ino()),
         bits(found.size()),
-        found.mtime(),
-        found.mtime_nsec(),
+        found.ctime(),
+        found.ctime_nsec(),
     ])
+}
+
+/// Sends hints, one at a time: one that was not heard yet is enough.
+#[derive(Clone)]
+struct Hints {
+    messages: Sender<Message>,
+    unheard: Arc<AtomicBool>,
+}
+
+impl Hints {
+    fn new(messages: Sender<Message>) -> Self {
+        Self {
+            messages,
+            unheard: Arc::default(),
+        }
+    }
+
+    fn send(&self) {
+        if !self.unheard.swap(true, AcqRel) {
+            // The thread may have ended.
+            let _ = self.messages.send(Message::Hint);
+        }
+    }
+
+    /// The next event is news again.
+    fn heard(&self) {
+        self.unheard.store(false, Release);
+    }
 }
 
 /// The folders that the kernel reports on.
 struct Folders {
     watcher: Option<RecommendedWatcher>,
     watched: BTreeSet<PathBuf>,
-    /// A hint has been sent that was not heard yet: one is enough.
-    hinted: Arc<AtomicBool>,
 }
 
 impl Folders {
-    fn new(hints: Sender<Message>) -> Self {
-        let hinted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&hinted);
+    fn new(hints: Hints) -> Self {
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| is_change(event.kind)) && !flag.swap(true, AcqRel) {
-                let _ = hints.send(Message::Hint);
+            if event.is_ok_and(|event| is_change(event.kind)) {
+                hints.send();
             }
         });
         let watcher = watcher
@@ -216,17 +230,24 @@ impl Folders {
         Self {
             watcher,
             watched: BTreeSet::new(),
-            hinted,
         }
     }
 
+    /// The files as they are now; a change from here on is reported.
+    fn look<S: Service>(&mut self, service: &S) -> Files {
+        let paths = service.watched();
+        // Folders come and go; watching one twice is nothing.
+        self.watch(&paths);
+        Files::look(&paths)
+    }
+
     /// Watches the folders in which the files are named, and those in which they are.
-    fn watch(&mut self, files: &Files) {
+    fn watch(&mut self, paths: &[PathBuf]) {
         let Some(watcher) = &mut self.watcher else {
             return;
         };
         let mut wanted = BTreeSet::new();
-        for File { path, .. } in &files.0 {
+        for path in paths {
             wanted.extend(path.parent().map(Path::to_owned));
             if let Ok(real) = path.canonicalize() {
                 wanted.extend(real.parent().map(Path::to_owned));
@@ -245,11 +266,6 @@ impl Folders {
             }
         }
         self.watched = wanted;
-    }
-
-    /// The next event is news again.
-    fn heard(&self) {
-        self.hinted.store(false, Release);
     }
 }
 
@@ -276,4 +292,36 @@ pub(super) fn tell(states: &[NotifyState<'_>]) {
 /// The time stamp that systemd wants with "reloading".
 fn monotonic_now() -> NotifyState<'static> {
     NotifyState::monotonic_usec_now().unwrap_or(NotifyState::Status("reloading"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Acquire;
+
+    /// Each event puts off the look, not only the first: a file that is written in place
+    /// would be loaded before it is whole.
+    #[test]
+    fn every_event_is_heard_until_it_is_quiet() {
+        const EVENTS: u32 = 50;
+        let (messages, received) = mpsc::channel();
+        let hints = Hints::new(messages.clone());
+        let heard = hints.clone();
+        let looks = thread::spawn(move || {
+            let mut looks = 0;
+            while reason_to_look(&received, &heard).is_some() {
+                looks += 1;
+            }
+            looks
+        });
+        for _ in 0..EVENTS {
+            hints.send();
+            while hints.unheard.load(Acquire) {
+                thread::yield_now();
+            }
+        }
+        messages.send(Message::Stop).expect("it listens");
+        // None, unless this thread was kept waiting.
+        assert!(looks.join().expect("no panic") < EVENTS / 2);
+    }
 }

@@ -20,8 +20,8 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -43,11 +43,14 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// word: an SMTP session that is just about to send one would lose its filter.
 const DRAIN_IDLE_SECONDS: u32 = 2;
 
+/// What goes on and on is said again after this long.
+const SAID_AGAIN: Duration = Duration::from_secs(60);
+
 /// What a worker shares with the others.
 pub(super) struct Shared<S> {
     pub(super) service: Arc<S>,
-    /// One permit for each connection there may be, in all workers.
-    pub(super) connections: Arc<Semaphore>,
+    /// The connections there may be, in all workers.
+    pub(super) room: Arc<Room>,
     /// Becomes true when the daemon is to stop.
     pub(super) stop: watch::Receiver<bool>,
     /// How long messages under way may take then.
@@ -69,11 +72,10 @@ pub(super) async fn run<S: Service>(
         lives: HashMap::new(),
     };
     let mut sweep = interval(SWEEP);
-    let mut full = false;
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            (stream, permit) = accept(&sockets, &shared.connections, &mut full) => {
+            (stream, permit) = accept(&sockets, &shared.room) => {
                 worker.spawn(stream, permit, shared.service.handler());
             }
             Some(ended) = worker.tasks.join_next_with_id() => worker.reap(ended),
@@ -198,25 +200,56 @@ impl Socket {
     }
 }
 
-/// The next connection, as soon as there may be one more. Never fails: what goes wrong
-/// is waited out. `full`: whether the limit was reached when last seen.
-async fn accept(
-    sockets: &[Socket],
-    connections: &Arc<Semaphore>,
-    full: &mut bool,
-) -> (Stream, OwnedSemaphorePermit) {
-    let permit = match Arc::clone(connections).try_acquire_owned() {
-        Ok(permit) => permit,
-        Err(_) => {
-            if !std::mem::replace(full, true) {
-                tracing::warn!("the limit of connections is reached, mail servers must wait");
-            }
-            let permit = Arc::clone(connections).acquire_owned().await;
-            permit.expect("this semaphore is never closed")
+/// Room for connections, and what hinders them, said once in a while and not for each.
+pub(super) struct Room {
+    /// One permit for each connection there may be.
+    permits: Arc<Semaphore>,
+    full: Notice,
+    failing: Notice,
+}
+
+impl Room {
+    pub(super) fn new(connections_max: usize) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(connections_max)),
+            full: Notice::default(),
+            failing: Notice::default(),
         }
-    };
-    *full = false;
-    let mut failing = false;
+    }
+
+    /// As soon as there may be one more.
+    async fn permit(&self) -> OwnedSemaphorePermit {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return permit;
+        }
+        if self.full.is_due() {
+            tracing::warn!("the limit of connections is reached, mail servers must wait");
+        }
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        permit.expect("this semaphore is never closed")
+    }
+}
+
+/// When a thing was last said that any worker may find at every turn.
+#[derive(Default)]
+struct Notice(Mutex<Option<Instant>>);
+
+impl Notice {
+    /// Is it to be said now?
+    fn is_due(&self) -> bool {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = said.is_none_or(|at| at.elapsed() >= SAID_AGAIN);
+        if due {
+            *said = Some(Instant::now());
+        }
+        due
+    }
+}
+
+/// The next connection, as soon as there may be one more. Never fails: what goes wrong
+/// is waited out.
+async fn accept(sockets: &[Socket], room: &Room) -> (Stream, OwnedSemaphorePermit) {
+    let permit = room.permit().await;
     loop {
         let accepted = poll_fn(|cx| {
             let mut ready = sockets.iter().map(|socket| socket.poll_accept(cx));
@@ -227,7 +260,7 @@ async fn accept(
             // The mail server was gone before we came: its own affair.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                if !std::mem::replace(&mut failing, true) {
+                if room.failing.is_due() {
                     tracing::error!(%error, "no connection can be accepted, retrying");
                 }
                 sleep(ACCEPT_PAUSE).await;
@@ -292,7 +325,7 @@ mod tests {
     struct Site {
         worker: JoinHandle<io::Result<()>>,
         stop: watch::Sender<bool>,
-        connections: Arc<Semaphore>,
+        room: Arc<Room>,
         folder: TempDir,
     }
 
@@ -302,13 +335,13 @@ mod tests {
             let listener = StdUnixListener::bind(folder.path().join("m")).expect("a socket");
             listener.set_nonblocking(true).expect("a socket");
             let (stop, stopped) = watch::channel(false);
-            let connections = Arc::new(Semaphore::new(connections_max));
+            let room = Arc::new(Room::new(connections_max));
             let line = "x".repeat(400);
             let lines = vec![line.as_str(); 32];
             let text = ReplyText::new(550, "5.7.1", &lines).expect("a good text");
             let shared = Shared {
                 service: Arc::new(Verbose(text)),
-                connections: Arc::clone(&connections),
+                room: Arc::clone(&room),
                 stop: stopped,
                 drain: Duration::from_secs(20),
             };
@@ -316,7 +349,7 @@ mod tests {
             Self {
                 worker,
                 stop,
-                connections,
+                room,
                 folder,
             }
         }
@@ -365,6 +398,34 @@ mod tests {
         assert!((59..=62).contains(&begun.elapsed().as_secs()));
     }
 
+    /// Each piece ends inside a packet, but each packet is soon complete.
+    #[tokio::test(start_paused = true)]
+    async fn a_packet_has_its_time_from_its_own_first_byte() {
+        let site = Site::new(10);
+        let mut steady = site.negotiated().await;
+        let stream = MAIL.repeat(10);
+        for piece in stream.chunks(MAIL.len() - 1) {
+            steady.write_all(piece).await.expect("still served");
+            sleep(Duration::from_secs(20)).await;
+        }
+        steady.write_all(RCPT).await.expect("still served");
+        steady.readable().await.expect("an answer");
+        let mut answer = [0; 5];
+        steady.read_exact(&mut answer).await.expect("an answer");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_goes_on_is_said_once_a_minute() {
+        let notice = Notice::default();
+        assert!(notice.is_due());
+        assert!(!notice.is_due());
+        sleep(SAID_AGAIN - Duration::from_secs(1)).await;
+        assert!(!notice.is_due());
+        sleep(Duration::from_secs(1)).await;
+        assert!(notice.is_due());
+        assert!(!notice.is_due());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn who_takes_no_answers_is_not_read_from_and_then_cut() {
         let site = Site::new(10);
@@ -392,7 +453,7 @@ mod tests {
         drop(first);
         let mut answer = [0; 17];
         third.read_exact(&mut answer).await.expect("an answer");
-        assert_eq!(site.connections.available_permits(), 0);
+        assert_eq!(site.room.permits.available_permits(), 0);
     }
 
     #[tokio::test(start_paused = true)]

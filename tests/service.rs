@@ -1,0 +1,109 @@
+//! The daemon as a service manager runs it: limits of the process, signals at the wrong moment.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use support::site::{Daemon, Site, Socket, Transport};
+use support::{run, until};
+
+const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
+
+fn site() -> (Site, std::path::PathBuf) {
+    let mut site = Site::new(Transport::Unix);
+    site.list("spam", &["spammer@listed.test"]);
+    site.configure(LIST);
+    let Socket::Unix(path) = site.socket.clone() else {
+        unreachable!("asked for a unix socket")
+    };
+    (site, path)
+}
+
+/// Connections never take the descriptor that a new list needs.
+#[test]
+fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {
+    let (site, path) = site();
+    let limited = "ulimit -n 64; exec \"$0\" \"$@\"";
+    let command = site.program_under("sh", &["-c", limited]);
+    let daemon = Daemon::spawn(command, &site.socket, site.path().join("daemon.log"));
+    let connected: Vec<_> = (0..200)
+        .map(|_| UnixStream::connect(&path).expect("the queue of the socket is long"))
+        .collect();
+    daemon.logged(&["the limit of connections is reached"]);
+    site.list("spam", &["spammer@listed.test", "other@listed.test"]);
+    daemon.logged(&["filter in force", "generation=2"]);
+    let log = daemon.log();
+    assert!(!log.contains("Too many open files"));
+    // Said once, and not for each that comes.
+    assert_eq!(
+        log.matches("the limit of connections is reached").count(),
+        1
+    );
+    drop(connected);
+    assert!(daemon.terminate().success());
+}
+
+/// Reading large filters takes a while; a SIGHUP that comes meanwhile must not be the end.
+#[test]
+fn a_hangup_at_the_start_is_not_the_end() {
+    let (site, _) = site();
+    // Reading this configuration takes until somebody writes it.
+    let config = site.path().join("pipe.toml");
+    run(Command::new("mkfifo").arg(&config));
+    let log = site.path().join("daemon.log");
+    let child = site
+        .program("blocklist-milter")
+        .arg("--config")
+        .arg(&config)
+        .stdin(Stdio::null())
+        .stderr(File::create(&log).expect("our own folder"))
+        .spawn();
+    let mut child = Killed(child.expect("the program starts"));
+    let pid = Pid::from_raw(child.0.id().cast_signed()).expect("a child has a number");
+    until("the program is ready for signals", || {
+        catches_hangup(pid).then_some(())
+    });
+    kill_process(pid, Signal::HUP).expect("our own child");
+    let text = fs::read(site.path().join("milter.toml")).expect("just written");
+    // For both directions, so that it does not wait for a reader that has ended.
+    File::options()
+        .read(true)
+        .write(true)
+        .open(&config)
+        .and_then(|mut pipe| pipe.write_all(&text))
+        .expect("our own pipe");
+    until("the daemon listens", || {
+        let ended = child.0.try_wait().expect("our own child");
+        assert!(ended.is_none(), "{ended:?}");
+        site.socket.listens().then_some(())
+    });
+    kill_process(pid, Signal::TERM).expect("our own child");
+    let status = child.0.wait().expect("our own child");
+    assert!(status.success(), "{status}");
+}
+
+/// A child that a failing test leaves behind is killed.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // An error means that it has ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Whether a process has a handler for SIGHUP, the first bit of the kernel's mask.
+fn catches_hangup(pid: Pid) -> bool {
+    let status = format!("/proc/{}/status", pid.as_raw_nonzero());
+    let status = fs::read_to_string(status).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    caught.is_some_and(|mask| {
+        u64::from_str_radix(mask.trim(), 16).expect("a mask in hexadecimal") & 1 == 1
+    })
+}
