@@ -55,6 +55,7 @@ fn explain_message(
     }
     mail.recipients = what.rcpt.iter().map(|to| to.clone().into_bytes()).collect();
     mail.client = what.client;
+    mail.authenticated = what.authenticated;
     let explanation = Explainer::open(&arguments.config)?.explain(&mail);
     if what.json {
         writeln!(out, "{}", serde_json::to_string(&explanation)?)?;
@@ -75,9 +76,9 @@ fn replay_mailbox(
     what: &Replay,
     out: &mut dyn Write,
 ) -> Result<(), Box<dyn Error>> {
-    let mut explainer = Explainer::open(&arguments.config)?;
-    let mut other = what.against.as_deref().map(Explainer::open).transpose()?;
-    let replay = explain::replay(&what.mailbox, &mut explainer, other.as_mut())?;
+    let explainer = Explainer::open(&arguments.config)?;
+    let other = what.against.as_deref().map(Explainer::open).transpose()?;
+    let replay = explain::replay(&what.mailbox, &explainer, other.as_ref())?;
     if what.json {
         writeln!(out, "{}", serde_json::to_string(&replay)?)?;
     } else {

@@ -221,6 +221,75 @@ fn recipients_are_told_apart() {
     );
 }
 
+/// Clients that are exempt, with and without a recipient: the senders are shown all the same.
+#[test]
+fn an_exempt_client_can_be_played() {
+    let rig = rig();
+    rig.write(
+        "c.toml",
+        &format!("{CONFIG}[exempt]\nnetworks = ['192.0.2.0/24']\n"),
+    );
+    rig.write("m.eml", "From: x@bad.test\n\n");
+    let login = &["--authenticated"][..];
+    let network = &["--client", "192.0.2.7"][..];
+    let stranger = &["--client", "198.51.100.7"][..];
+    let to_bob = &["--rcpt", "bob@our.example"][..];
+    for (options, verdict, reason) in [
+        ([login, &[]], "accept", "authenticated"),
+        ([login, to_bob], "accept", "authenticated"),
+        ([network, &[]], "accept", "network"),
+        ([network, to_bob], "accept", "network"),
+        ([stranger, &[]], "reject", "listed"),
+        ([stranger, to_bob], "reject", "listed"),
+    ] {
+        let arguments = [&["explain", "--json"], options[0], options[1], &["m.eml"]].concat();
+        let explained = json(&program(&rig, &arguments));
+        assert_eq!(explained["verdict"], verdict, "{options:?}");
+        assert_eq!(explained["reason"], reason, "{options:?}");
+        assert_eq!(explained["identities"][0]["list"], "spam", "{options:?}");
+    }
+    rig.write(
+        "c.toml",
+        &format!("{CONFIG}[exempt]\nauthenticated = false\n"),
+    );
+    let arguments = ["explain", "--json", "--authenticated", "m.eml"];
+    assert_eq!(json(&program(&rig, &arguments))["verdict"], "reject");
+}
+
+/// More messages than are judged at once, by all processors; the brake has no say in it.
+#[test]
+fn a_large_mailbox_is_replayed_in_its_order() {
+    let rig = rig();
+    let config = format!("{CONFIG}[safety]\nmax_reject_share = 0.1\n");
+    rig.write("c.toml", &config);
+    rig.write(
+        "other.toml",
+        &config.replace("filter", "action = 'tag'\nfilter"),
+    );
+    let mbox: String = (0..2_500)
+        .map(|n| {
+            let domain = if n % 2 == 0 { "bad.test" } else { "ok.example" };
+            format!("From s{n}@{domain} Mon Jan  1 00:00:00 2026\nSubject: {n}\n\nbody\n\n")
+        })
+        .collect();
+    rig.write("mbox", &mbox);
+    let replayed = json(&program(
+        &rig,
+        &["replay", "--json", "--against", "other.toml", "mbox"],
+    ));
+    assert_eq!(replayed["messages"], 2_500);
+    assert_eq!(
+        replayed["verdicts"],
+        serde_json::json!([["accept", 1_250], ["reject", 1_250]])
+    );
+    assert_eq!(replayed["changed"], 1_250);
+    let examples = replayed["examples"].as_array().unwrap();
+    let expected: Vec<Value> = (0..20)
+        .map(|n| serde_json::json!([format!("mbox:{}", 2 * n + 1), "reject", "tag"]))
+        .collect();
+    assert_eq!(examples, &expected);
+}
+
 #[test]
 fn a_mailbox_is_replayed_and_compared() {
     let rig = rig();
@@ -235,6 +304,7 @@ fn a_mailbox_is_replayed_and_compared() {
         "md/cur/2",
         "Return-Path: <a@ok.example>\nFrom: y@bad.test\n\n",
     );
+    rig.write("md/dovecot-uidlist", "3 V1700000000 N4\n1 :1\n");
     rig.write("md/new/3", "Return-Path: <>\nFrom: a@ok.example\n\n");
     rig.write(
         "other.toml",

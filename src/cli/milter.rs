@@ -38,7 +38,8 @@ pub enum Command {
     Explain(Explain),
     /// Say what would have happened to a whole mailbox.
     ///
-    /// Try a new list on last week's mail before it goes live.
+    /// Try a new list on last week's mail before it goes live. All processors take part. The brake
+    /// (max_reject_share) is left out, since that mail did not come in five minutes.
     Replay(Replay),
     /// Show it at work: compile ./blocklists, serve on a private socket, play messages as a mail server would.
     Demo,
@@ -56,6 +57,9 @@ pub struct Explain {
     /// Address of the SMTP client.
     #[arg(long, value_name = "IP")]
     pub client: Option<IpAddr>,
+    /// The client has logged in, as the mail server tells by {auth_authen}.
+    #[arg(long)]
+    pub authenticated: bool,
     /// Explain this sender instead of a message.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["mail_from", "message"], allow_hyphen_values = true)]
     pub address: Option<String>,

@@ -35,17 +35,16 @@ impl Headers {
     ///
     /// # Errors
     /// Of the reader.
-    pub fn read(mut input: impl BufRead) -> io::Result<Self> {
+    pub fn read(input: impl BufRead) -> io::Result<Self> {
+        let mut input = input.take(HEADERS_MAX_BYTES as u64);
         let mut headers = Self::default();
         let mut line = Vec::new();
-        let mut total = 0;
         let mut first = true;
         loop {
             line.clear();
             let read = input.read_until(b'\n', &mut line)?;
-            total += read;
             let text = trim_line_end(&line);
-            if read == 0 || text.is_empty() || total > HEADERS_MAX_BYTES {
+            if read == 0 || text.is_empty() {
                 break;
             }
             if first && let Some(rest) = mbox_from(text) {
@@ -92,6 +91,12 @@ impl Headers {
         true
     }
 
+    /// What they take in memory, about.
+    pub fn len_bytes(&self) -> usize {
+        let len = |field: &Field| field.name.len() + field.value.len() + size_of::<Field>();
+        self.fields.iter().map(len).sum()
+    }
+
     /// The first field of this name.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let field = self
@@ -121,11 +126,12 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
 }
 
 /// Calls `each` for every message below `path`: the files of a folder (a maildir's `cur` and `new`,
-/// or any), or the messages of an mbox file. The name says where the message lies.
+/// or any), or the messages of an mbox file. The name says where the message lies. A file without
+/// any header is none, such as the indexes that a mail server keeps in its maildirs.
 ///
 /// # Errors
 /// The first file that cannot be read.
-pub fn each_message(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Result<()> {
+pub fn each_message(path: &Path, each: &mut dyn FnMut(String, Headers)) -> io::Result<()> {
     if !path.is_dir() {
         return each_of_file(path, each);
     }
@@ -148,11 +154,14 @@ pub fn each_message(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Re
 }
 
 /// One message, or all messages of an mbox.
-fn each_of_file(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Result<()> {
+fn each_of_file(path: &Path, each: &mut dyn FnMut(String, Headers)) -> io::Result<()> {
     let name = path.display().to_string();
     let mut input = BufReader::new(File::open(path)?);
     if mbox_from(input.fill_buf()?).is_none() {
-        each(&name, &Headers::read(input)?);
+        let headers = Headers::read(input)?;
+        if !headers.fields.is_empty() {
+            each(name, headers);
+        }
         return Ok(());
     }
     // In an mbox a message begins with "From " behind an empty line.
@@ -169,10 +178,7 @@ fn each_of_file(path: &Path, each: &mut dyn FnMut(&str, &Headers)) -> io::Result
         let starts = after_empty && mbox_from(&line).is_some();
         if read == 0 || starts {
             if number > 0 {
-                each(
-                    &format!("{name}:{number}"),
-                    &Headers::read(block.as_slice())?,
-                );
+                each(format!("{name}:{number}"), Headers::read(block.as_slice())?);
             }
             if read == 0 {
                 return Ok(());

@@ -60,6 +60,8 @@ pub struct Mail {
     pub recipients: Vec<Vec<u8>>,
     /// The SMTP client.
     pub client: Option<IpAddr>,
+    /// Whether the client has logged in: the mail server tells so by the macro `{auth_authen}`.
+    pub authenticated: bool,
     /// The header block.
     pub headers: Headers,
 }
@@ -200,10 +202,21 @@ impl Explainer {
     /// # Errors
     /// As for the daemon.
     pub fn open(config_path: &Path) -> Result<Self, Error> {
-        let snapshot = Snapshot::build(Config::load(config_path)?, None)?;
-        let live = Arc::new(Live::new(snapshot, None));
+        let mut config = Config::load(config_path)?;
+        // It looks at the messages of five minutes; what is explained here did not come in them.
+        config.safety.max_reject_share = 1.0;
+        let snapshot = Snapshot::build(config, None)?;
+        Ok(Self::with(Arc::new(Live::new(snapshot, None))))
+    }
+
+    /// Another one for the same configuration, for another thread.
+    pub fn another(&self) -> Self {
+        Self::with(Arc::clone(&self.live))
+    }
+
+    fn with(live: Arc<Live>) -> Self {
         let screen = Screen::with_observer(Arc::clone(&live), Recorder::default());
-        Ok(Self { live, screen })
+        Self { live, screen }
     }
 
     /// Plays the message, and says what came of it.
@@ -212,7 +225,7 @@ impl Explainer {
         // The evidence: nobody is exempt, no recipient is refused before the headers come.
         self.screen.observer().clear();
         self.connect(None);
-        self.begin(mail);
+        self.begin(mail, &Macros::default());
         self.headers(mail);
         let mut explanation = Explanation {
             identities: self.identities(&snapshot),
@@ -222,7 +235,8 @@ impl Explainer {
         // The verdict.
         self.screen.observer().clear();
         self.connect(mail.client);
-        self.begin(mail);
+        let login = mail.authenticated.then(|| Macros::of("auth_authen", b"-"));
+        self.begin(mail, &login.unwrap_or_default());
         self.verdict(mail, &mut explanation);
         self.screen.abort();
         explanation
@@ -243,11 +257,9 @@ impl Explainer {
         self.screen.connect(&client, &Macros::default());
     }
 
-    fn begin(&mut self, mail: &Mail) {
-        self.screen.mail(
-            mail.mail_from.as_deref().unwrap_or(b"<>"),
-            &Macros::default(),
-        );
+    fn begin(&mut self, mail: &Mail, macros: &Macros) {
+        self.screen
+            .mail(mail.mail_from.as_deref().unwrap_or(b"<>"), macros);
     }
 
     fn headers(&mut self, mail: &Mail) -> Reply {
@@ -379,10 +391,11 @@ impl Recorder {
 impl Observer for Recorder {
     fn seen(&mut self, policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
         let (identity, weak) = (sender.identity, sender.weak);
+        // Usually the last: one sender is looked up after the other.
         let at = self
             .named
             .iter()
-            .position(|n| (n.0, n.1) == (identity, weak) && n.2 == sender.address);
+            .rposition(|n| (n.0, n.1) == (identity, weak) && n.2 == sender.address);
         let at = at.unwrap_or_else(|| {
             self.named
                 .push((identity, weak, sender.address.to_vec(), Named::default()));

@@ -1,12 +1,15 @@
 //! A whole mailbox under one configuration, or under two: what a list would have done.
+//!
+//! One thread reads, all processors judge, and what is counted is in the order of the mailbox.
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::Serialize;
 
-use super::{Error, Explainer, Explanation, Mail, Paint, each_message};
+use super::{Error, Explainer, Explanation, Headers, Mail, Paint, each_message};
 
 /// Rows of each table.
 const ROWS_MAX: usize = 20;
@@ -30,22 +33,54 @@ pub struct Replay {
     pub examples: Vec<(String, String, String)>,
 }
 
+/// Messages that are read before all processors judge them, and bytes of them.
+const BATCH_MESSAGES: usize = 1024;
+const BATCH_BYTES: usize = 32 << 20;
+
 /// Plays every message of a maildir, a folder or an mbox. Recipients are taken from `Delivered-To`.
 ///
 /// # Errors
 /// A message cannot be read.
 pub fn replay(
     mailbox: &Path,
-    explainer: &mut Explainer,
-    mut other: Option<&mut Explainer>,
+    explainer: &Explainer,
+    other: Option<&Explainer>,
 ) -> Result<Replay, Error> {
-    let mut sums = [HashMap::new(), HashMap::new(), HashMap::new()];
-    let mut changes: HashMap<(String, String), u64> = HashMap::new();
-    let mut replay = Replay {
-        changed: other.is_some().then_some(0),
-        ..Replay::default()
-    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let mut judges: Vec<Judge> = (0..threads)
+        .map(|_| Judge {
+            explainer: explainer.another(),
+            other: other.map(Explainer::another),
+        })
+        .collect();
+    let mut sums = Sums::default();
+    let mut batch = Vec::new();
+    let mut bytes = 0;
     let read = each_message(mailbox, &mut |name, headers| {
+        bytes += headers.len_bytes();
+        batch.push((name, headers));
+        if batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES {
+            sums.add_all(&mut judges, std::mem::take(&mut batch));
+            bytes = 0;
+        }
+    });
+    sums.add_all(&mut judges, batch);
+    read.map_err(|source| Error::Unreadable {
+        path: mailbox.to_owned(),
+        source,
+    })?;
+    Ok(sums.into_replay(other.is_some()))
+}
+
+/// What one thread needs to judge messages.
+struct Judge {
+    explainer: Explainer,
+    other: Option<Explainer>,
+}
+
+impl Judge {
+    /// By the configuration, and the verdict by the other one.
+    fn judge(&mut self, headers: Headers) -> (Explanation, Option<String>) {
         let recipients = headers
             .get("Delivered-To")
             .or_else(|| headers.get("X-Original-To"));
@@ -55,53 +90,94 @@ pub fn replay(
                 .map(|recipient| recipient.trim_ascii().to_vec())
                 .into_iter()
                 .collect(),
-            client: None,
-            headers: headers.clone(),
+            headers,
+            ..Mail::default()
         };
-        let explanation = explainer.explain(&mail);
-        replay.messages += 1;
-        let [verdicts, lists, senders] = &mut sums;
-        *verdicts.entry(explanation.verdict.clone()).or_insert(0) += 1;
-        if explanation.verdict != "accept" {
-            *lists
-                .entry(explanation.list.clone().unwrap_or_default())
-                .or_insert(0) += 1;
-            if let Some(entry) = deciding_entry(&explanation) {
-                *senders.entry(entry).or_insert(0) += 1;
-            }
-        }
-        if let Some(other) = other.as_deref_mut() {
-            let after = other.explain(&mail).verdict;
-            if after != explanation.verdict {
-                replay.changed = replay.changed.map(|changed| changed + 1);
-                *changes
-                    .entry((explanation.verdict.clone(), after.clone()))
-                    .or_insert(0) += 1;
-                if replay.examples.len() < ROWS_MAX {
-                    replay
-                        .examples
-                        .push((name.to_owned(), explanation.verdict, after));
+        let explanation = self.explainer.explain(&mail);
+        let other = self.other.as_mut();
+        (explanation, other.map(|other| other.explain(&mail).verdict))
+    }
+}
+
+/// What was counted so far.
+#[derive(Default)]
+struct Sums {
+    messages: u64,
+    verdicts: HashMap<String, u64>,
+    lists: HashMap<String, u64>,
+    senders: HashMap<String, u64>,
+    changes: HashMap<(String, String), u64>,
+    examples: Vec<(String, String, String)>,
+}
+
+impl Sums {
+    /// Has the messages judged, each processor a run of them, and counts them in their order.
+    fn add_all(&mut self, judges: &mut [Judge], batch: Vec<(String, Headers)>) {
+        let run = batch.len().div_ceil(judges.len().max(1)).max(1);
+        let mut batch = batch.into_iter();
+        std::thread::scope(|scope| {
+            let runs: Vec<_> = judges
+                .iter_mut()
+                .map(|judge| {
+                    let run: Vec<_> = batch.by_ref().take(run).collect();
+                    scope.spawn(move || {
+                        run.into_iter()
+                            .map(|(name, headers)| (name, judge.judge(headers)))
+                            .collect::<Vec<_>>()
+                    })
+                })
+                .collect();
+            for run in runs {
+                match run.join() {
+                    Ok(judged) => judged.into_iter().for_each(|(name, (explanation, other))| {
+                        self.add(name, explanation, other);
+                    }),
+                    Err(fault) => std::panic::resume_unwind(fault),
                 }
             }
+        });
+    }
+
+    fn add(&mut self, name: String, explanation: Explanation, other: Option<String>) {
+        self.messages += 1;
+        let before = explanation.verdict.clone();
+        *self.verdicts.entry(before.clone()).or_insert(0) += 1;
+        if before != "accept" {
+            if let Some(entry) = deciding_entry(&explanation) {
+                *self.senders.entry(entry).or_insert(0) += 1;
+            }
+            let list = explanation.list.unwrap_or_default();
+            *self.lists.entry(list).or_insert(0) += 1;
         }
-    });
-    read.map_err(|source| Error::Unreadable {
-        path: mailbox.to_owned(),
-        source,
-    })?;
-    let [verdicts, lists, senders] = sums;
-    replay.verdicts = sorted(verdicts);
-    replay.lists = sorted(lists);
-    replay.senders = sorted(senders);
-    replay.senders.truncate(ROWS_MAX);
-    replay.changes = changes
-        .into_iter()
-        .map(|((before, after), count)| (before, after, count))
-        .collect();
-    replay
-        .changes
-        .sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.cmp(b)));
-    Ok(replay)
+        let Some(after) = other.filter(|after| *after != before) else {
+            return;
+        };
+        let change = (before.clone(), after.clone());
+        *self.changes.entry(change).or_insert(0) += 1;
+        if self.examples.len() < ROWS_MAX {
+            self.examples.push((name, before, after));
+        }
+    }
+
+    fn into_replay(self, compared: bool) -> Replay {
+        let mut senders = sorted(self.senders);
+        senders.truncate(ROWS_MAX);
+        let mut changes: Vec<_> = self
+            .changes
+            .into_iter()
+            .map(|((before, after), count)| (before, after, count))
+            .collect();
+        changes.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.cmp(b)));
+        Replay {
+            messages: self.messages,
+            verdicts: sorted(self.verdicts),
+            lists: sorted(self.lists),
+            senders,
+            changed: compared.then(|| changes.iter().map(|change| change.2).sum()),
+            changes,
+            examples: self.examples,
+        }
+    }
 }
 
 fn deciding_entry(explanation: &Explanation) -> Option<String> {

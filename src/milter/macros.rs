@@ -49,6 +49,14 @@ pub struct Macros {
 }
 
 impl Macros {
+    /// One macro alone, for whoever plays a mail server.
+    #[must_use]
+    pub fn of(name: &'static str, value: &[u8]) -> Self {
+        let mut macros = Self::default();
+        macros.message.set(name, value);
+        macros
+    }
+
     /// The value of a macro, if the mail server gave one: `i`, `auth_authen`. The name
     /// is written without braces.
     #[must_use]

@@ -305,7 +305,8 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
         } else {
             let end = rest.find(['{', '}']).unwrap_or(rest.len());
             text.push_str(&rest[..end]);
-            longest += end;
+            // Each `%` is sent twice.
+            longest += end + rest[..end].matches('%').count();
             at += end;
         }
     }
@@ -339,7 +340,7 @@ fn fill_line(line: &[Part], fields: &Fields<'_>) -> String {
         };
         clean_into(value, longest, &mut filled);
     }
-    // Each `%` is sent twice; only an address full of them can be that long.
+    // Only an address full of them can be that long.
     let mut sent = 0;
     let end = filled.find(|c| {
         sent += if c == '%' { 2 } else { 1 };
@@ -458,6 +459,8 @@ mod tests {
                 .message
                 .contains("can grow")
         );
+        let percents = format!("550 5.7.1 {}", "%".repeat(LINE_MAX_BYTES / 2 + 1));
+        assert!(Template::parse(&percents).is_err(), "each is sent twice");
         assert!(
             Template::parse(&format!("550 a{}", "\nb".repeat(LINES_MAX)))
                 .unwrap_err()

@@ -13,6 +13,10 @@ use crate::snapshot::Snapshot;
 
 /// Hits beside the deciding one that a line names.
 const ALSO_MAX: usize = 10;
+/// Bytes shown of each address, SMTP's own limit (RFC 5321 section 4.5.3.1.3), and of those hits. With
+/// every byte escaped twice, a line is still shorter than what the log cuts.
+const SHOWN_BYTES: usize = 256;
+const ALSO_BYTES: usize = 80;
 
 impl<O: Observer> Screen<O> {
     /// The line of a decision. What cannot hold a blank stands bare, so that it can be searched
@@ -20,7 +24,7 @@ impl<O: Observer> Screen<O> {
     pub(super) fn log(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
         let message = &self.message;
         let hit = verdict.hit.and_then(|index| message.hits.get(index));
-        let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| escaped(bytes).to_string());
+        let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| shortened(bytes, SHOWN_BYTES));
         let id = if message.queue_id.is_empty() {
             b"NOQUEUE"
         } else {
@@ -127,8 +131,19 @@ fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Optio
             text,
             "{comma}{list}:{}:{}{cleared}",
             hit.identity.name(),
-            escaped(&hit.address)
+            shortened(&hit.address, ALSO_BYTES)
         );
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// Outside bytes for the log, what is too long without its middle: a domain stands at the end.
+fn shortened(bytes: &[u8], most: usize) -> String {
+    let half = most / 2;
+    match (bytes.split_at_checked(half), bytes.len().checked_sub(half)) {
+        (Some((head, _)), Some(at)) if bytes.len() > most => {
+            format!("{}[...]{}", escaped(head), escaped(&bytes[at..]))
+        }
+        _ => escaped(bytes).to_string(),
+    }
 }
