@@ -1,78 +1,23 @@
-//! Text lists to filter files: the same bytes from the same lists, nothing missed, nothing
-//! half-written.
+//! Text lists to filter files: the same bytes from the same lists, nothing missed.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
+
+#[path = "support/compile.rs"]
+mod support;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 use blocklist_milter::compile::{
-    self, Changes, Error, MIN_MEMORY_BYTES, Plan, Progress, Query, Report, Seed,
+    self, Changes, Error, MIN_MEMORY_BYTES, Plan, Progress, Query, Seed,
 };
-use blocklist_milter::filter::{Answer, Filter, Load, Record};
+use blocklist_milter::filter::{Answer, Filter, Load};
 use blocklist_milter::list::Day;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
-use tempfile::TempDir;
-
-/// A day on which all is built.
-const TODAY: Day = Day(20_400);
-
-fn plan(folder: &Path, output: &str, inputs: &[&str]) -> Plan {
-    let mut plan = Plan::new(
-        folder.join(output),
-        inputs.iter().map(|input| folder.join(input)).collect(),
-    );
-    plan.name = "test".to_owned();
-    plan.seed = Seed::Fixed(0x5EED);
-    plan.built = u64::from(TODAY.0) * 86_400;
-    plan.memory_bytes = 1 << 30;
-    plan.threads = 2;
-    plan
-}
-
-fn build(plan: &Plan) -> Report {
-    compile::build(plan, &Progress::new()).unwrap()
-}
-
-fn folder(lists: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, content) in lists {
-        fs::write(folder.path().join(name), content).unwrap();
-    }
-    folder
-}
-
-fn records(path: &Path) -> Vec<Record> {
-    let filter = Filter::open(path, Load::Disk).unwrap();
-    filter.records().unwrap().collect::<Result<_, _>>().unwrap()
-}
-
-/// Names of what is in a folder, sorted.
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    names
-}
-
-/// Addresses that are all different, some written in another way than they are kept.
-fn addresses(range: std::ops::Range<u32>) -> String {
-    let written = |n: u32| match n % 5 {
-        0 => format!("User.{n}@Example-{}.test", n % 13),
-        1 => format!("<user{n}@host.example>"),
-        2 => format!("Somebody <\"user{n}\"@host.example>"),
-        3 => format!("@domain{n}.example"),
-        _ => format!("user{n}@b\u{fc}cher.example"),
-    };
-    range.map(|n| written(n) + "\n").collect()
-}
+use support::{TODAY, addresses, build, command, folder, names, plan, records};
 
 #[test]
 fn threads_order_and_memory_do_not_show() {
@@ -403,182 +348,6 @@ fn filters_that_do_not_fit_together_are_refused() {
 }
 
 #[test]
-fn whatever_fails_the_old_file_stands() {
-    let folder = folder(&[
-        ("list.txt", "a@b.example\nbad line here\n"),
-        ("precious.txt", "not a filter"),
-    ]);
-    let dir = folder.path();
-    build(&plan(dir, "list.blf", &["list.txt"]));
-    let old = fs::read(dir.join("list.blf")).unwrap();
-    let before = names(dir);
-
-    let mut strict = plan(dir, "list.blf", &["list.txt"]);
-    strict.max_rejects = Some(0);
-    assert!(build(&strict).refused.is_some());
-    assert!(compile::build(&plan(dir, "list.blf", &["none.txt"]), &Progress::new()).is_err());
-    let interrupted = Progress::new();
-    interrupted
-        .stop_flag()
-        .store(true, std::sync::atomic::Ordering::Relaxed);
-    assert!(matches!(
-        compile::build(&plan(dir, "list.blf", &["list.txt"]), &interrupted),
-        Err(Error::Interrupted)
-    ));
-    // A typing error must not cost a file that is no filter.
-    let mistyped = compile::build(&plan(dir, "precious.txt", &["list.txt"]), &Progress::new());
-    assert!(
-        matches!(mistyped, Err(Error::NotAFilter { .. })),
-        "{mistyped:?}"
-    );
-
-    assert_eq!(fs::read(dir.join("list.blf")).unwrap(), old);
-    assert_eq!(names(dir), before);
-}
-
-#[test]
-fn an_output_folder_that_cannot_be_written_is_an_error() {
-    let folder = folder(&[("list.txt", "a@b.example\n")]);
-    let closed = folder.path().join("closed");
-    fs::create_dir(&closed).unwrap();
-    fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).unwrap();
-    let denied = fs::write(closed.join("try"), "").is_err();
-    let built = compile::build(
-        &plan(folder.path(), "closed/list.blf", &["list.txt"]),
-        &Progress::new(),
-    );
-    // Root writes where it likes.
-    assert_eq!(built.is_err(), denied);
-}
-
-/// `blocklist-compile` with these words.
-fn command(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"));
-    command
-        .args(words)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    command
-}
-
-/// Waits until a compile holds its output in `folder`: the system shows the locks of open
-/// files. Those elsewhere are of other tests, which a child just born has still open.
-fn wait_for_lock(child: &mut Child, folder: &Path) {
-    let process = PathBuf::from(format!("/proc/{}", child.id()));
-    let folder = folder.canonicalize().unwrap();
-    let holds = || {
-        let files = fs::read_dir(process.join("fd")).unwrap().flatten();
-        let mut ours = files.filter(|file| {
-            fs::read_link(file.path()).is_ok_and(|target| target.starts_with(&folder))
-        });
-        ours.any(|file| {
-            let info = fs::read_to_string(process.join("fdinfo").join(file.file_name()));
-            info.is_ok_and(|info| info.contains("lock:"))
-        })
-    };
-    while !holds() {
-        let ended = child.try_wait().unwrap();
-        assert!(
-            ended.is_none(),
-            "ended before it held the output: {ended:?}"
-        );
-        std::thread::yield_now();
-    }
-}
-
-#[test]
-fn two_compiles_of_one_output_exclude_each_other_and_a_kill_leaves_the_old() {
-    let folder = folder(&[("list.txt", "a@b.example\n")]);
-    let dir = folder.path();
-    let output = dir.join("list.blf");
-    build(&plan(dir, "list.blf", &["list.txt"]));
-    let old = fs::read(&output).unwrap();
-
-    // One that waits for standard input holds the output.
-    let mut waiting = command(&["build", "-q", "-o", output.to_str().unwrap(), "-"]);
-    let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
-    wait_for_lock(&mut waiting, folder.path());
-    let busy = compile::build(&plan(dir, "list.blf", &["list.txt"]), &Progress::new());
-    let busy = busy.unwrap_err().to_string();
-    assert!(busy.contains("list.blf"), "{busy}");
-    waiting.kill().unwrap();
-    waiting.wait().unwrap();
-    assert_eq!(fs::read(&output).unwrap(), old);
-
-    // What the kill left is in nobody's way, and is gone after the next.
-    build(&plan(dir, "list.blf", &["list.txt"]));
-    assert_eq!(names(dir), ["list.blf", "list.txt"]);
-}
-
-#[test]
-fn an_interrupt_leaves_nothing() {
-    let folder = folder(&[("list.txt", "a@b.example\n")]);
-    let output = folder.path().join("list.blf");
-    let mut waiting = command(&["build", "-o", output.to_str().unwrap(), "-"]);
-    let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
-    wait_for_lock(&mut waiting, folder.path());
-    let pid = rustix::process::Pid::from_raw(waiting.id().try_into().unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    // Its standard input stays open: nothing but the signal ends it.
-    let input = waiting.stdin.take();
-    let done = waiting.wait_with_output().unwrap();
-    drop(input);
-    assert_eq!(done.status.code(), Some(2), "{done:?}");
-    assert!(String::from_utf8_lossy(&done.stderr).contains("interrupted"));
-    assert_eq!(names(folder.path()), ["list.txt"]);
-}
-
-/// A small file system of its own, where the tests may mount one.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(path: &Path) -> Option<Self> {
-        fs::create_dir(path).unwrap();
-        let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
-            .arg(path)
-            .stderr(Stdio::null());
-        mount
-            .status()
-            .is_ok_and(|status| status.success())
-            .then(|| Self(path.to_path_buf()))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
-    }
-}
-
-#[test]
-fn a_full_disk_is_said_and_the_old_file_stands() {
-    let folder = folder(&[
-        ("few.txt", "a@b.example\n"),
-        ("many.txt", &addresses(0..200_000)),
-    ]);
-    let Some(disk) = SmallDisk::mount(&folder.path().join("disk")) else {
-        eprintln!("no file system can be mounted here: not tested");
-        return;
-    };
-    build(&plan(folder.path(), "disk/list.blf", &["few.txt"]));
-    let old = fs::read(disk.0.join("list.blf")).unwrap();
-    let full = compile::build(
-        &plan(folder.path(), "disk/list.blf", &["many.txt"]),
-        &Progress::new(),
-    );
-    let said = full.unwrap_err().to_string();
-    assert!(
-        said.contains("list.blf") && said.contains("os error 28"),
-        "{said}"
-    );
-    assert_eq!(fs::read(disk.0.join("list.blf")).unwrap(), old);
-    assert_eq!(names(&disk.0), ["list.blf"]);
-}
-
-#[test]
 fn answers_of_look_ups_name_source_and_day() {
     let folder = folder(&[("feed.csv", "email,added\na@b.example,2025-03-01\n")]);
     let plan = plan(folder.path(), "feed.blf", &["feed.csv"]);
@@ -655,20 +424,6 @@ fn a_filter_is_no_list() {
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
 }
 
-#[test]
-fn nobody_reading_the_report_undoes_nothing() {
-    let folder = folder(&[("good.txt", "a@b.example\n")]);
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
-    let (list, output) = (path("good.txt"), path("out.blf"));
-    let built = command(&["build", "-o", &output, &list])
-        .stderr(full())
-        .status();
-    assert_eq!(built.unwrap().code(), Some(0));
-    let failed = command(&["info", &list]).stderr(full()).status();
-    assert_eq!(failed.unwrap().code(), Some(2));
-}
-
 /// What a walk over the records of many filters counts, against sets.
 #[test]
 fn the_overlap_is_that_of_sets() {
@@ -703,29 +458,6 @@ fn the_overlap_is_that_of_sets() {
         let others = |key: &&u64| (0..).zip(&sets).any(|(j, b)| i != j && b.contains(*key));
         let alone = a.len() - a.iter().filter(others).count();
         assert_eq!(overlap.alone.as_ref().unwrap()[i], alone as u64, "{i}");
-    }
-}
-
-/// As with other programs: `query ... | head` ends by SIGPIPE, and says nothing.
-#[test]
-fn whoever_stops_reading_ends_the_program_quietly() {
-    use std::os::unix::process::ExitStatusExt;
-    let folder = folder(&[("good.txt", "a@b.example\n")]);
-    let plan = plan(folder.path(), "out.blf", &["good.txt"]);
-    build(&plan);
-    let output = plan.output.to_str().unwrap();
-    for words in [&["info", output][..], &["query", output, "-"]] {
-        let (nobody, stdout) = std::io::pipe().unwrap();
-        drop(nobody);
-        let mut child = command(words);
-        let mut child = child.stdin(Stdio::piped()).stdout(stdout).spawn().unwrap();
-        let mut input = child.stdin.take().unwrap();
-        // More than pipes hold; it may end before it has read all.
-        let _ = input.write_all("a@b.example\n".repeat(100_000).as_bytes());
-        drop(input);
-        let done = child.wait_with_output().unwrap();
-        assert_eq!(done.status.signal(), Some(13), "{words:?}: {done:?}");
-        assert!(done.stderr.is_empty(), "{done:?}");
     }
 }
 

@@ -284,8 +284,8 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
         // Not `io::stdin()`, whose buffer may hold what poll then waits for.
         let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         return list::unpack(Counted {
+            state: FileState::of(&input)?,
             input,
-            state: None,
             bytes,
             stop,
         });
@@ -321,8 +321,8 @@ impl FileState {
 /// a whole list what somebody was still writing.
 struct Counted {
     input: File,
-    /// The file as it was opened; none for a pipe or a terminal, where reading may wait
-    /// for ever.
+    /// The file as it was opened, standard input too (`- <list`); none for a pipe or a
+    /// terminal, where reading may wait for ever.
     state: Option<FileState>,
     bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,

@@ -1,0 +1,78 @@
+//! Compiles for tests: plans, lists of addresses, the command itself.
+#![allow(dead_code, reason = "each test program takes what it needs")]
+#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use blocklist_milter::compile::{self, Plan, Progress, Report, Seed};
+use blocklist_milter::filter::{Filter, Load, Record};
+use blocklist_milter::list::Day;
+use tempfile::TempDir;
+
+/// A day on which all is built.
+pub(crate) const TODAY: Day = Day(20_400);
+
+pub(crate) fn plan(folder: &Path, output: &str, inputs: &[&str]) -> Plan {
+    let mut plan = Plan::new(
+        folder.join(output),
+        inputs.iter().map(|input| folder.join(input)).collect(),
+    );
+    plan.name = "test".to_owned();
+    plan.seed = Seed::Fixed(0x5EED);
+    plan.built = u64::from(TODAY.0) * 86_400;
+    plan.memory_bytes = 1 << 30;
+    plan.threads = 2;
+    plan
+}
+
+pub(crate) fn build(plan: &Plan) -> Report {
+    compile::build(plan, &Progress::new()).unwrap()
+}
+
+pub(crate) fn folder(lists: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in lists {
+        fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
+
+pub(crate) fn records(path: &Path) -> Vec<Record> {
+    let filter = Filter::open(path, Load::Disk).unwrap();
+    filter.records().unwrap().collect::<Result<_, _>>().unwrap()
+}
+
+/// Names of what is in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Addresses that are all different, some written in another way than they are kept.
+pub(crate) fn addresses(range: std::ops::Range<u32>) -> String {
+    let written = |n: u32| match n % 5 {
+        0 => format!("User.{n}@Example-{}.test", n % 13),
+        1 => format!("<user{n}@host.example>"),
+        2 => format!("Somebody <\"user{n}\"@host.example>"),
+        3 => format!("@domain{n}.example"),
+        _ => format!("user{n}@b\u{fc}cher.example"),
+    };
+    range.map(|n| written(n) + "\n").collect()
+}
+
+/// `blocklist-compile` with these words.
+pub(crate) fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"));
+    command
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
