@@ -34,6 +34,10 @@ use crate::milter::{Handler, Session, Status};
 /// Read at once. Postfix writes 4 KiB at a time, so this takes all it has sent.
 const READ_BYTES: usize = 32 << 10;
 
+/// Reads in a row before the others of the thread have their turn. A mail server waits
+/// after each of its own, so that only one gone wild comes here.
+const READS_A_TURN: u32 = 4;
+
 /// From accept to the end of the negotiation.
 const NEGOTIATION_SECONDS: u32 = 30;
 /// From the first byte of a packet to its last.
@@ -168,7 +172,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<()>> {
-        loop {
+        for _ in 0..READS_A_TURN {
             ready!(self.poll_unsent(cx))?;
             if self.ending {
                 return Poll::Ready(Ok(()));
@@ -197,6 +201,8 @@ impl<S: Stream, H: Handler> Connection<S, H> {
                 self.write(cx, &buffers.output)?;
             }
         }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     /// Gives input to the session; how much it took.
@@ -265,5 +271,93 @@ impl<S: Stream, H: Handler> Connection<S, H> {
         self.unsent = Vec::new();
         self.note(true);
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::milter::{Client, Edit, Macros, Reply, Wanted};
+    use std::task::Waker;
+    use tokio::sync::Semaphore;
+
+    /// Takes every message.
+    struct Open;
+
+    impl Handler for Open {
+        fn wanted(&self) -> Wanted {
+            Wanted::default()
+        }
+        fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
+        fn mail(&mut self, _: &[u8], _: &Macros) {}
+        fn rcpt(&mut self, _: &[u8], _: &Macros) -> Reply {
+            Reply::Continue
+        }
+        fn header(&mut self, _: &[u8], _: &[u8]) {}
+        fn end_of_headers(&mut self, _: &Macros) -> Reply {
+            Reply::Accept
+        }
+        fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
+            Reply::Accept
+        }
+        fn abort(&mut self) {}
+    }
+
+    /// A mail server that negotiates and then sends ABORT without end.
+    struct Wild {
+        reads: Arc<AtomicU32>,
+    }
+
+    impl Stream for Wild {}
+
+    impl AsyncRead for Wild {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let reads = self.reads.fetch_add(1, Relaxed);
+            if reads == 0 {
+                into.put_slice(b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff");
+            } else if reads < 1000 {
+                into.put_slice(&b"\0\0\0\x01A".repeat(1000));
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Wild {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn one_that_never_stops_does_not_keep_the_others_waiting() {
+        let reads = Arc::default();
+        let stream = Wild {
+            reads: Arc::clone(&reads),
+        };
+        let permits = Arc::new(Semaphore::new(1));
+        let permit = permits.try_acquire_owned().expect("one is free");
+        let life = Arc::new(Life::new(Arc::default()));
+        let serving = Connection::new(stream, Session::new(Open), life, permit).serve();
+        let mut serving = std::pin::pin!(serving);
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert!(serving.as_mut().poll(cx).is_pending());
+        assert_eq!(reads.load(Relaxed), READS_A_TURN);
+        // It goes on where it was, and ends with the stream.
+        while serving.as_mut().poll(cx).is_pending() {}
+        assert_eq!(reads.load(Relaxed), 1001);
     }
 }
