@@ -9,6 +9,8 @@ use std::sync::Arc;
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::demo::peer::Letter;
 use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer};
+use blocklist_milter::milter::{Client, Handler, Macros, Reply};
+use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::Reloaded;
 use support::rig::{Rig, verdict};
 use support::until;
@@ -88,6 +90,50 @@ fn a_snapshot_is_kept_as_long_as_somebody_uses_it() {
     becomes(&rig, "<second@bad.example>", "reject");
     assert_eq!(before.policy.lists()[0].filter.entries(), 1);
     assert!(!Arc::ptr_eq(&before, &rig.live.snapshot()));
+}
+
+/// A message that a reload overtakes, at whatever step, is judged by the rules it began with.
+#[test]
+fn a_reload_in_the_middle_of_a_message_changes_nothing_for_it() {
+    let two = format!("[[list]]\nname = 'other'\nfilter = 'other.blf'\n{CONFIG}");
+    for step in 0..4 {
+        let rig = Rig::new(
+            &[
+                ("spam.list", "first@bad.example\n"),
+                ("other.list", "else@bad.example\n"),
+                ("white.txt", ""),
+            ],
+            &two,
+        );
+        let mut screen = Screen::new(Arc::clone(&rig.live));
+        let macros = Macros::default();
+        let overtake = |now| {
+            if step == now {
+                rig.write("white.txt", "@bad.example\n");
+                // One list instead of two: the index of the hit means another one now.
+                rig.write("c.toml", CONFIG);
+                until("the new configuration", || {
+                    rig.live.reload();
+                    (rig.live.snapshot().policy.lists().len() == 1).then_some(())
+                });
+            }
+        };
+        screen.connect(&Client::default(), &macros);
+        screen.mail(b"<a@ok.example>", &macros);
+        overtake(0);
+        assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
+        overtake(1);
+        screen.header(b"From", b"first@bad.example");
+        overtake(2);
+        let Reply::Text(text) = screen.end_of_headers(&macros) else {
+            panic!("not refused, step {step}")
+        };
+        assert!(text.to_string().contains("blocklist spam"), "{text}");
+        overtake(3);
+        // The next one is judged by the new rules.
+        screen.mail(b"<first@bad.example>", &macros);
+        assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
+    }
 }
 
 #[test]
