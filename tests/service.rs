@@ -5,6 +5,7 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
@@ -85,6 +86,49 @@ fn a_hangup_at_the_start_is_not_the_end() {
     kill_process(pid, Signal::TERM).expect("our own child");
     let status = child.0.wait().expect("our own child");
     assert!(status.success(), "{status}");
+}
+
+/// The unit's command, run as systemd would: a list that changes while it is compiled, when the
+/// path unit does not look, is compiled once more.
+#[test]
+fn a_list_that_changes_while_it_is_compiled_is_compiled_again() {
+    let scratch = support::Scratch::new();
+    let folder = scratch.path().to_str().expect("a plain path");
+    // In place of the compiler: the first time somebody writes a list meanwhile.
+    let compiler = scratch.write(
+        "blocklist-compile",
+        &format!(
+            "#!/bin/sh
+            echo run >>{folder}/runs
+            [ ! -e {folder}/lists/late ] || exit 0
+            until touch {folder}/lists/late; [ {folder}/lists/late -nt {folder}/compiling ]; do :; done
+            "
+        ),
+    );
+    fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).expect("our own file");
+    scratch.write("lists/early", "a@b.test");
+
+    let unit = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/contrib/systemd/blocklist-compile.service"
+    );
+    let unit = fs::read_to_string(unit)
+        .expect("the unit")
+        .replace("\\\n", "");
+    let command = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="));
+    let command = command
+        .expect("a command")
+        .replace("$$", "$")
+        .replace("/usr/local/bin", folder)
+        .replace("/etc/blocklist-milter", folder)
+        .replace("/var/lib/blocklist-milter", folder);
+    run(Command::new("sh")
+        .args(["-c", &command])
+        .env("STATE_DIRECTORY", folder));
+    let runs = fs::read_to_string(scratch.join("runs")).expect("it ran");
+    assert_eq!(runs.lines().count(), 2);
 }
 
 /// A child that a failing test leaves behind is killed.
