@@ -95,10 +95,16 @@ impl<'t> Encoded<'t> {
     }
 }
 
-/// Whether an encoded word may be in `text`: it has a `=?`. (A substring searcher takes
-/// longer to build than most of these texts to read.)
+/// Whether an encoded word may be in `text`: it has a `=?`, and behind it a `?=`. (A substring
+/// searcher takes longer to build than most of these texts to read.)
 pub(super) fn may_encode(text: &[u8]) -> bool {
-    memchr::memchr_iter(b'=', text).any(|index| text.get(index + 1) == Some(&b'?'))
+    let mut opener = memchr::memchr_iter(b'=', text);
+    opener
+        .find(|index| text.get(index + 1) == Some(&b'?'))
+        .is_some_and(|index| {
+            let rest = &text[index + 2..];
+            memchr::memchr_iter(b'?', rest).any(|index| rest.get(index + 1) == Some(&b'='))
+        })
 }
 
 fn hex(byte: u8) -> Option<u8> {

@@ -12,7 +12,7 @@ use super::encoded::{self, Encoded, may_encode};
 use super::plain;
 use super::store::{Mark, Out};
 use super::token::{Kind, Tokens};
-use super::word::{Word, has_at};
+use super::word::{Word, has_address};
 
 /// Reads header values; keeps its memory between them.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ impl Scanner {
             return true;
         }
         let encoded = may_encode(value);
-        if encoded || has_at(value) {
+        if encoded || has_address(value) {
             let mut text = std::mem::take(&mut self.text);
             text.clear();
             encoded::decode_all(
@@ -152,7 +152,7 @@ impl Scanner {
 
     /// The inside of an angle address: if it is one, the words beside it do not count.
     fn angle(&mut self, inside: &[u8], segment: &mut Segment, out: &mut Out<'_>) {
-        if !has_at(inside) && !may_encode(inside) {
+        if !has_address(inside) && !may_encode(inside) {
             return;
         }
         let before = out.mark();
@@ -193,7 +193,7 @@ impl Scanner {
             text.truncate(start);
             self.text = text;
         }
-        if out.pushed() == before && has_at(inside) {
+        if out.pushed() == before && has_address(inside) {
             // `<"spam@bad.example">`: it is the address, whatever is around it. A comment
             // is not: `<root (spam@bad.example)>` is root's.
             let mut peeled = std::mem::take(&mut self.decoded);
@@ -222,7 +222,7 @@ impl Scanner {
         let plain = self.content(path, out) && plain::is_address(path);
         // Brackets within, or an `@` that only a comment follows: more than one address.
         let broken = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'<' | b'>');
-        if !plain && !path.iter().any(broken) && !path.ends_with(b"@") {
+        if !plain && path.contains(&b'@') && !path.iter().any(broken) && !path.ends_with(b"@") {
             self.whole(path, mark, out);
         }
         out.pushed() > before

@@ -142,7 +142,9 @@ impl<'t> Tokens<'t> {
             match self.class(end) {
                 Some(Class::Atom) => end += 1,
                 Some(Class::Equals) => {
-                    if let Some(encoded) = Encoded::at_start(&self.text[end..]) {
+                    if self.text.get(end + 1) == Some(&b'?')
+                        && let Some(encoded) = Encoded::at_start(&self.text[end..])
+                    {
                         return if end == start {
                             (Kind::Encoded, end + encoded.len)
                         } else {

@@ -185,15 +185,21 @@ impl Word {
     /// The word ends here: if it is an address it is pushed, in each of its readings.
     #[inline]
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+        if self.wants_domain() {
+            // `a@b@`: the last one divides nothing.
+            self.bytes.pop();
+            self.at = memrchr(b'@', &self.bytes);
+        }
         if let Some(at) = self.at {
             if self.too_long {
                 out.overflow();
             } else {
                 let to = self.to.unwrap_or(self.bytes.len());
-                readings(&self.bytes, &mut self.peeled, out);
+                readings(&self.bytes, at, &mut self.peeled, out);
                 if self.from > 0 || to < self.bytes.len() {
                     let from = self.from.min(at);
-                    readings(&self.bytes[from..to.max(at)], &mut self.peeled, out);
+                    let narrow = &self.bytes[from..to.max(at)];
+                    readings(narrow, at - from, &mut self.peeled, out);
                 }
             }
         }
@@ -201,33 +207,34 @@ impl Word {
     }
 }
 
-/// Pushes the address that `word` is, and what is left of it when peeled.
-fn readings(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
-    let end = word.iter().rposition(|&byte| byte != b'@');
-    let word = &word[..end.map_or(0, |end| end + 1)];
-    if !is_address(word) {
+/// Pushes the address that `word` is, and what is left of it when peeled; its last `@` is
+/// at `at`.
+fn readings(word: &[u8], at: usize, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
+    if !is_address(word, at) {
         return;
     }
     out.push(word);
-    if is_odd(word) {
-        peel(word, peeled);
+    if is_odd(word, at) {
+        let at = peel(word, at, peeled);
         // Without its quotes a local part may read as something else altogether.
-        let at = memrchr(b'@', peeled).unwrap_or(0);
-        let plain = is_quoted(&peeled[..at]) || !peeled[..at].iter().copied().any(is_special);
-        if plain && peeled.as_slice() != word && is_address(peeled) {
+        let local = &peeled[..at];
+        let plain = is_quoted(local) || !local.iter().copied().any(is_special);
+        if plain && peeled.as_slice() != word && is_address(peeled, at) {
             out.push(peeled);
         }
     }
 }
 
-/// Something on both sides of the last `@`, and a letter or digit in the domain.
-fn is_address(word: &[u8]) -> bool {
-    memrchr(b'@', word).is_some_and(|at| {
-        at > 0
-            && word[at + 1..]
-                .iter()
-                .any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
-    })
+/// Something on both sides of the `@`, and a letter or digit in the domain.
+fn is_address(word: &[u8], at: usize) -> bool {
+    at > 0 && word.get(at + 1..).is_some_and(names_domain)
+}
+
+/// Whether a letter or digit is there, as every domain has one.
+fn names_domain(bytes: &[u8]) -> bool {
+    bytes
+        .iter()
+        .any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
 }
 
 /// Has a meaning in a header field unless it is quoted (RFC 5322 section 3.2.3).
@@ -243,14 +250,12 @@ fn in_domain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
 }
 
-fn is_odd(word: &[u8]) -> bool {
-    let at = memrchr(b'@', word).unwrap_or(0);
-    let (local, domain) = (&word[..at], &word[at + 1..]);
+fn is_odd(word: &[u8], at: usize) -> bool {
+    let domain = &word[at + 1..];
     let literal = domain.first() == Some(&b'[');
     (!literal && !domain.iter().copied().all(in_domain))
-        || local
+        || word
             .iter()
-            .chain(domain)
             .any(|&byte| matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~'))
 }
 
@@ -272,10 +277,9 @@ fn is_quoted(local: &[u8]) -> bool {
 }
 
 /// What is left between the nearest bytes on both sides of the `@` that no one would
-/// take for a part of the address.
-fn peel(word: &[u8], peeled: &mut Vec<u8>) {
+/// take for a part of the address; says where the `@` is then.
+fn peel(word: &[u8], at: usize, peeled: &mut Vec<u8>) -> usize {
     peeled.clear();
-    let at = memrchr(b'@', word).unwrap_or(0);
     let quoted = is_quoted(&word[..at]);
     if quoted {
         peeled.extend_from_slice(&word[..at]);
@@ -293,7 +297,7 @@ fn peel(word: &[u8], peeled: &mut Vec<u8>) {
     let domain = &word[at + 1..];
     if domain.first() == Some(&b'[') {
         peeled.extend_from_slice(domain);
-        return;
+        return local;
     }
     let domain: &[u8] = &domain[..first_break(domain)];
     peeled.extend(domain.iter().copied().filter(|&byte| byte != b'\\'));
@@ -306,8 +310,10 @@ fn peel(word: &[u8], peeled: &mut Vec<u8>) {
         };
         if first == partner && local > 1 {
             peeled.remove(0);
+            return local - 1;
         }
     }
+    local
 }
 
 /// Where the domain ends that `text` begins with.
@@ -355,7 +361,8 @@ fn is_break(character: char) -> bool {
             | '＂' | '＇' | '（' | '）' | '，' | '：' | '；' | '＜' | '＞' | '［' | '］')
 }
 
-/// Whether `@` stands in these bytes at all.
-pub(super) fn has_at(bytes: &[u8]) -> bool {
-    memchr(b'@', bytes).is_some()
+/// Whether an address may be in these bytes as they are: there is an `@`, and behind it what
+/// a domain has.
+pub(super) fn has_address(bytes: &[u8]) -> bool {
+    memchr(b'@', bytes).is_some_and(|at| names_domain(&bytes[at + 1..]))
 }
