@@ -11,7 +11,7 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -198,7 +198,11 @@ fn open_unix(path: &Path, access: &Access) -> Result<(UnixListener, MadeSocket),
         endpoint: Endpoint::Unix(path.to_owned()),
         cause,
     };
-    let group = access.group.as_deref().map(group_number).transpose()?;
+    let group = access
+        .group
+        .as_deref()
+        .map(|name| Ok((name, group_number(name)?)))
+        .transpose()?;
     remove_stale(path)?;
     // The mode of an unbound socket becomes that of its file. So it is made for its
     // owner alone, without touching the mask of the whole process.
@@ -220,8 +224,12 @@ fn open_unix(path: &Path, access: &Access) -> Result<(UnixListener, MadeSocket),
         device: file.dev(),
         inode: file.ino(),
     };
-    if group.is_some() {
-        chown(path, None, group).map_err(failed)?;
+    if let Some((name, number)) = group {
+        lchown(path, None, Some(number)).map_err(|cause| Error::Group {
+            path: path.to_owned(),
+            group: name.to_owned(),
+            cause,
+        })?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(access.mode)).map_err(failed)?;
     Ok((listener, made))
@@ -249,6 +257,10 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
             fs::remove_file(path).map_err(failed)
         }
         Err(Errno::NOENT) => Ok(()),
+        Err(Errno::ACCESS) => Err(failed(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "another user's socket is there, which may be in use or left over: see who listens, or remove it",
+        ))),
         // With a full queue the answer is "again": somebody is there all the same.
         Ok(()) | Err(Errno::AGAIN) => Err(Error::InUse {
             path: path.to_owned(),
@@ -308,9 +320,13 @@ mod tests {
             mode: 0o600,
             group: Some("0".to_owned()),
         };
+        let opened = Listeners::open(&endpoints, &access);
         if rustix::process::geteuid().is_root() {
-            let _listeners = Listeners::open(&endpoints, &access).expect("a socket");
+            let _listeners = opened.expect("a socket");
             assert_eq!(mode(&path), 0o600);
+        } else {
+            assert!(matches!(opened, Err(Error::Group { .. })));
+            assert!(!path.exists(), "a socket that nobody can use");
         }
     }
 

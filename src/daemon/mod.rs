@@ -141,6 +141,17 @@ pub enum Error {
         /// As it was configured.
         group: String,
     },
+    /// The group is known, but the socket cannot be given to it.
+    #[error("{} cannot be given to group {group:?}: only to one that the user of this process is in", path.display())]
+    Group {
+        /// The socket.
+        path: PathBuf,
+        /// As it was configured.
+        group: String,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
     /// A thread, a runtime or a signal handler cannot be had.
     #[error("cannot start")]
     Start(#[source] io::Error),
