@@ -135,6 +135,16 @@ fn an_endless_string_is_rejected_and_not_kept() {
 }
 
 #[test]
+fn an_object_without_end_is_rejected_and_not_kept() {
+    let fields = "\"email\": \"\",".repeat(1_000_000);
+    let list = format!("[{{{fields}}}, \"a@b.example\"]");
+    let (rows, _) = rows(list.as_bytes(), Format::Json, 1 << 16);
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert!(rows[0].starts_with("1 rejected TooLong"), "{rows:?}");
+    assert!(rows[1].contains("a@b.example"), "{rows:?}");
+}
+
+#[test]
 fn quotes_that_nothing_closes_are_not_searched_again_and_again() {
     // Quadratic reading of 4 MB would take hours.
     let list = b"a@bad.example,\"\nb@bad.example,\n".repeat(150_000);

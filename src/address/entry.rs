@@ -127,8 +127,20 @@ impl Entry {
             self.kind = Kind::Mailbox;
             return Ok(());
         }
-        let Parts { local, domain } = parse::split(written)?;
         self.other.clear();
+        if is_plain_domain(written) {
+            self.kind = Kind::Domain;
+            self.other.push(b'@');
+            let lower = written.iter().map(u8::to_ascii_lowercase);
+            self.other.extend(lower);
+            return Ok(());
+        }
+        self.read_full(written, rules)
+    }
+
+    /// The full path, for what is neither a plain mailbox nor a plain domain.
+    fn read_full(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
+        let Parts { local, domain } = parse::split(written)?;
         let Some(domain) = domain else {
             return self.read_domain(local, true);
         };
@@ -213,6 +225,17 @@ impl Entry {
     }
 }
 
+/// Whether `written` is a domain that only wants lower case: several labels of ASCII letters,
+/// digits, `-` and `_`. A property test holds it equal to the full path.
+fn is_plain_domain(written: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    written.len() <= MAX_DOMAIN_BYTES
+        && written.iter().all(plain)
+        && written.contains(&b'.')
+        && !written.starts_with(b".")
+        && !written.ends_with(b".")
+}
+
 /// What one side of the `@` names, in an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
@@ -231,6 +254,49 @@ impl Half {
             None if parse::is_blank(raw) => Self::All,
             Some(_) => Self::Pattern,
             None => Self::Name,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_plain_domain_is_read_as_by_the_full_path(
+            written in r"[A-Za-z0-9._-]{1,16}|(xn--BCHER-kva|GoogleMail|gmail|user.fastmail)\.(com|\.com)|[!-~]{1,8}|[a-z.]{250,260}",
+            bits in 0_u8..16,
+        ) {
+            let rules = Rules::from_bits(bits).unwrap();
+            let (mut fast, mut full) = (Entry::new(), Entry::new());
+            if is_plain_domain(written.as_bytes()) {
+                fast.read(written.as_bytes(), rules).unwrap();
+                full.read_full(written.as_bytes(), rules).unwrap();
+                prop_assert_eq!(fast.kind(), full.kind());
+                prop_assert_eq!(fast.as_bytes(), full.as_bytes());
+            }
+        }
+    }
+
+    #[test]
+    fn most_domains_are_plain() {
+        for plain in ["bad.example", "A-1.b_c.Example", "xn--bcher-kva.example"] {
+            assert!(is_plain_domain(plain.as_bytes()), "{plain}");
+        }
+        for other in [
+            "example",
+            ".b.example",
+            "b.example.",
+            "*.b",
+            "b\u{fc}cher.example",
+            "[::1]",
+            "",
+        ] {
+            assert!(!is_plain_domain(other.as_bytes()), "{other}");
         }
     }
 }

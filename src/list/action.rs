@@ -19,6 +19,10 @@ pub(super) enum Action {
 impl Action {
     /// What `word` says, in any case; nothing when it is no word for an action.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
+        // Most of what is asked are addresses and numbers.
+        if word.len() > LONGEST || !word.first().is_some_and(u8::is_ascii_alphabetic) {
+            return None;
+        }
         let is = |words: &[&str]| {
             words
                 .iter()
@@ -107,6 +111,9 @@ impl Flag {
         (answer == self.answer).then_some(self.means)
     }
 }
+
+/// No word below is longer.
+const LONGEST: usize = 15;
 
 const BLOCK: &[&str] = &[
     "ban",

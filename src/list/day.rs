@@ -77,10 +77,13 @@ impl Day {
 }
 
 fn number(digits: &[u8]) -> Option<i16> {
-    if !digits.iter().all(u8::is_ascii_digit) {
+    if digits.is_empty() {
         return None;
     }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    digits.iter().try_fold(0_i16, |number, &byte| {
+        let digit = byte.is_ascii_digit().then(|| i16::from(byte - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    })
 }
 
 impl fmt::Display for Day {

@@ -20,6 +20,7 @@ pub(super) enum Heading {
 impl Heading {
     /// What `name` is for; nothing when it is not known.
     pub(super) fn of(name: &[u8]) -> Option<Self> {
+        let name = without_remark(name);
         let rank = |names: &[&str]| names.iter().position(|known| is_called(name, known));
         if let Some(rank) = rank(ENTRY) {
             Some(Self::Entry(rank))
@@ -35,10 +36,14 @@ impl Heading {
     }
 }
 
-/// Whether `name` is `known` but for case, signs between words, and a remark.
+/// `Policy (block, exempt)` -> `Policy`.
+fn without_remark(name: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'(', name).unwrap_or(name.len());
+    name.get(..end).unwrap_or(name).trim_ascii()
+}
+
+/// Whether `name` is `known` but for case and signs between words.
 fn is_called(name: &[u8], known: &str) -> bool {
-    let name = name.split(|&b| b == b'(').next().unwrap_or_default();
-    let name = name.trim_ascii();
     name.len() == known.len()
         && name.iter().zip(known.bytes()).all(|(&written, known)| {
             written.eq_ignore_ascii_case(&known)
