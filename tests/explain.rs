@@ -170,6 +170,21 @@ fn every_look_up_is_shown() {
     );
 }
 
+/// A hint that is copied into a shell runs nothing that the sender wrote.
+#[test]
+fn the_hint_is_quoted_for_a_shell() {
+    let rig = rig();
+    rig.write(
+        "m.eml",
+        "Return-Path: <a'$(date)'@ok.example>\nFrom: a@ok.example\n\n",
+    );
+    let text = stdout(&program(&rig, &["explain", "m.eml"]));
+    assert!(
+        text.contains(r"--mail-from '<a'\''$(date)'\''@ok.example>'"),
+        "{text}"
+    );
+}
+
 #[test]
 fn recipients_are_told_apart() {
     let rig = rig();
@@ -368,6 +383,15 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
             "{missing} is not told of in\n{faults}"
         );
     }
+    rig.write(
+        "c.toml",
+        &format!("socket_group = 'no-such-group'\n{CONFIG}"),
+    );
+    let report = stdout(&program(&rig, &["--check"]));
+    assert!(
+        report.contains("warning: socket_group: there is no group \"no-such-group\""),
+        "{report}"
+    );
     rig.write("c.toml", CONFIG);
     let printed = stdout(&program(&rig, &["--print-config"]));
     assert!(

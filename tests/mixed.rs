@@ -251,3 +251,43 @@ fn forged_tags() {
     assert_eq!(made.len(), 100, "{:?}", made.first());
     assert_eq!(made.last(), Some(&removed(1)));
 }
+
+/// Thousands of addresses do not hide the one behind them.
+#[test]
+fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
+    let files = [("spam.list", "@bad.test\n")];
+    let crowds: Vec<String> = (0..4)
+        .map(|n| crowd("From", 3_000, &format!("c{n}.ok.example")))
+        .collect();
+    let mut headers: Vec<&str> = crowds.iter().map(String::as_str).collect();
+    headers.push("From: x@bad.test");
+    let hidden = |recipients: &[&str]| Letter::new("<a@ok.example>", recipients, &headers);
+    for (rest, recipients, expected) in [
+        ("", &["<bob@our.example>"][..], "tempfail"),
+        ("", &["<abuse@our.example>"], "accept"),
+        ("", &["<bob@our.example>", "<abuse@our.example>"], "accept"),
+        ("dry_run = true", &["<bob@our.example>"], "accept"),
+        ("action = 'log'", &["<bob@our.example>"], "accept"),
+    ] {
+        let rig = Rig::new(&files, &list("spam", rest));
+        let outcome = rig.deliver(&hidden(recipients));
+        assert_eq!(verdict(&outcome), expected, "{rest} {recipients:?}");
+    }
+    let rig = Rig::new(
+        &files,
+        &format!("on_error = 'accept'\n{}", list("spam", "")),
+    );
+    assert_eq!(
+        verdict(&rig.deliver(&hidden(&["<bob@our.example>"]))),
+        "accept"
+    );
+    // Whoever is seen to be listed is refused for good.
+    let mut first = headers.clone();
+    first.rotate_right(1);
+    let outcome = rig.deliver(&Letter::new(
+        "<a@ok.example>",
+        &["<bob@our.example>"],
+        &first,
+    ));
+    assert_eq!(verdict(&outcome), "reject");
+}

@@ -278,7 +278,10 @@ fn knock(path: &Path) -> Result<(), Errno> {
 
 /// The number of a group given by name, from the local file, or by number. Asking
 /// further (LDAP) would take a C library; a number serves there.
-fn group_number(group: &str) -> Result<u32, Error> {
+///
+/// # Errors
+/// There is none of this name.
+pub fn group_number(group: &str) -> Result<u32, Error> {
     if let Ok(number) = group.parse() {
         return Ok(number);
     }

@@ -33,7 +33,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::sync::{mpsc, watch as latest};
 
-pub use listen::Access;
+pub use listen::{Access, group_number};
 pub use signals::outlive_hangup;
 pub use watch::Cause;
 

@@ -101,15 +101,14 @@ impl Display for Report<'_> {
             )?;
         }
         if of.truncated {
-            writeln!(
-                f,
-                "\nthe message names more senders than are kept; it was judged by these"
-            )?;
+            writeln!(f, "\nthe message names more senders than are kept")?;
         }
         if mail.mail_from.is_none() {
             let hint = match mail.headers.envelope_sender() {
                 Some(written) => {
-                    format!("; its Return-Path says --mail-from '{}'", escaped(written))
+                    // To be copied into a shell, and written by nobody knows whom.
+                    let quoted = escaped(written).to_string().replace('\'', r"'\''");
+                    format!("; its Return-Path says --mail-from '{quoted}'")
                 }
                 None => String::new(),
             };
@@ -151,6 +150,9 @@ fn reason(of: &Explanation) -> String {
         "log-only" => format!("a sender is on the list {list}, which only logs"),
         "max-reject-share" => {
             format!("a sender is on the list {list} ({wanted}), softened since too much is refused")
+        }
+        "undecided" if of.list.is_none() => {
+            "it names more senders than are looked at, and any of them may be listed".to_owned()
         }
         "undecided" => format!("the filter of list {list} cannot be read"),
         "authenticated" => "the client has logged in".to_owned(),

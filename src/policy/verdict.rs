@@ -73,7 +73,7 @@ pub enum Reason {
     DryRun,
     /// `max_reject_share` is passed.
     RejectShare,
-    /// A filter could not be read.
+    /// A filter could not be read, or there are more senders than are kept.
     Undecided,
 }
 
@@ -169,6 +169,27 @@ impl Policy {
             .map(|verdict| soften_for_others(verdict, hits))
             .max_by_key(action)
             .unwrap_or(mildest)
+    }
+
+    /// The verdict on a message that names more senders than are kept, given the one on those that are:
+    /// nobody knows whether the others are listed.
+    pub fn decide_truncated(&self, verdict: Verdict, reach: &[u64]) -> Verdict {
+        let undecided = self.undecided.unwrap_or(Action::Tempfail);
+        let acting = |lists: u64| {
+            self.lists.iter().enumerate().any(|(index, list)| {
+                lists & (1 << index) != 0 && !list.terms.dry_run && list.terms.action > Action::Log
+            })
+        };
+        let refused = verdict.action.is_some_and(Action::refuses);
+        if refused || !undecided.refuses() || !reach.iter().all(|&lists| acting(lists)) {
+            return verdict;
+        }
+        Verdict {
+            action: Some(undecided),
+            hit: None,
+            reason: Reason::Undecided,
+            unsoftened: None,
+        }
     }
 
     /// The verdict for a recipient that these lists affect.

@@ -33,7 +33,7 @@ impl<O: Observer> Screen<O> {
         let queue_id = display(escaped(id));
         let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
         let message_id = tells_id.then(|| display(escaped(&message.message_id)));
-        // Judged by the senders that were kept; see `Senders::truncated`.
+        // See `Senders::truncated`.
         let truncated = message.senders.truncated().then_some(true);
         let client = display(&self.origin.text);
         let action = display(verdict.action.map_or("accept", Action::name));
@@ -43,7 +43,7 @@ impl<O: Observer> Screen<O> {
         let reason = display(reason);
         let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
         let Some(hit) = hit else {
-            if snapshot.config.log.accepted {
+            if snapshot.config.log.accepted || verdict.action.is_some() {
                 info!(
                     queue_id,
                     client, message_id, action, reason, truncated, us, "message"

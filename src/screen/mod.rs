@@ -281,7 +281,10 @@ impl<O: Observer> Handler for Screen<O> {
             mailing_list: self.message.mailing_list,
             brake: self.message.brake,
         };
-        let verdict = snapshot.policy.decide(&self.message.hits, reach, softening);
+        let mut verdict = snapshot.policy.decide(&self.message.hits, reach, softening);
+        if self.message.senders.truncated() {
+            verdict = snapshot.policy.decide_truncated(verdict, reach);
+        }
         let forged = self.message.forged_tags > 0 && snapshot.policy.may_tag();
         let reply = match verdict.action {
             Some(Action::Reject | Action::Tempfail) => self.refusal(&snapshot, verdict),

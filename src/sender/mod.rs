@@ -218,8 +218,8 @@ impl Senders {
         self.len() == 0
     }
 
-    /// Whether a bound was reached, so that addresses are missing here. The message
-    /// is then judged by those that were seen; the log should say so.
+    /// Whether a bound was reached, so that addresses are missing here. Unless those that
+    /// were seen refuse it, nobody knows what to do with the message; the log should say so.
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.store.truncated()

@@ -15,7 +15,7 @@ use std::hash::BuildHasher;
 use super::{Identity, Sender};
 
 /// Most addresses kept of one identity. Real messages name fewer than ten; a mail with
-/// more than this is decided on what was seen, and says so. Each identity has a bound of
+/// more than this cannot be decided by what was seen, and says so. Each identity has a bound of
 /// its own, or a `Reply-To` of ten thousand addresses would hide the `From` behind it.
 pub const MAX_ADDRESSES: usize = 10_240;
 

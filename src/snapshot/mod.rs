@@ -27,6 +27,7 @@ pub use live::{Counters, Live, Reloaded};
 
 use crate::address::escaped;
 use crate::config::{Config, ListSettings, OnError};
+use crate::daemon::group_number;
 use crate::filter::{Filter, Load};
 use crate::list::{Format, Reader, Row};
 use crate::policy::{Action, Circumstances, Desk, Entries, Outcome, Policy, Seen};
@@ -247,6 +248,12 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
         "whitelist: {} entries",
         snapshot.policy.whitelist.len()
     );
+    let group = &snapshot.config.socket_group;
+    if !group.is_empty()
+        && let Err(missing) = group_number(group)
+    {
+        let _ = writeln!(report, "warning: socket_group: {missing}");
+    }
     for warning in snapshot.warnings() {
         let _ = writeln!(report, "warning: {warning}");
     }

@@ -405,6 +405,33 @@ pub(crate) fn tag_is_added_once<M: Mta>() {
         &Mail::innocent("not marked").header(&format!("{forged}From: innocent@elsewhere.test\r\n")),
     );
     assert!(!arrived.contains("forged"), "{arrived}");
+
+    // However it is written, and between others that stay.
+    let mut odd = String::new();
+    for form in [
+        "X-Sender-Blocklist : forged",
+        "X-SENDER-BLOCKLIST\t:forged",
+        "x-sender-blocklist:\r\n\tforged and folded",
+        "X-Sender-Blocklist:",
+        "X-sender-Blocklist:   forged  ",
+        "X-Sender-Blocklist: \u{fc} forged",
+    ] {
+        odd.push_str(&format!("{form}\r\nX-Sender-Blocklist-Note: kept\r\n"));
+    }
+    for (subject, sender, count) in [
+        ("odd and marked", "marked@listed.test", 1),
+        ("odd", "innocent@elsewhere.test", 0),
+    ] {
+        let header = format!("{odd}From: {sender}\r\n{odd}");
+        let arrived = scene.deliver(&Mail::innocent(subject).header(&header));
+        assert!(!arrived.contains("forged"), "{arrived}");
+        assert_eq!(self::tags(&arrived).len(), count, "{arrived}");
+        assert_eq!(
+            arrived.matches("X-Sender-Blocklist-Note: kept").count(),
+            12,
+            "{arrived}"
+        );
+    }
 }
 
 /// The tag headers of a delivered message, unfolded.
