@@ -62,6 +62,24 @@ fn utf8_sender() {
     assert_eq!(sent.last().code, 550, "{sent:?}");
 }
 
+/// However long the parameters that Postfix lets through, the sender before them is seen.
+#[test]
+fn long_parameters_hide_no_sender() {
+    let Some(scene) = scene_with(&["line_length_limit = 30000"]) else {
+        return;
+    };
+    let mut session = scene.session();
+    let parameter = "x".repeat(20_000);
+    let mail = session.say(&format!("MAIL FROM:<spammer@listed.test> AUTH={parameter}"));
+    assert_eq!(mail.code, 250, "{mail}");
+    assert_refused(
+        &session.say("RCPT TO:<reader@local.test>"),
+        "spammer@listed.test",
+        "spammers",
+    );
+    session.quit();
+}
+
 /// A client in an exempt network may send as whoever it likes, and the next client may not.
 #[test]
 fn exempt_network() {

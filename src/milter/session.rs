@@ -181,6 +181,17 @@ enum Phase {
     Decided(Reply),
 }
 
+impl Phase {
+    fn is_inside_headers(&self) -> bool {
+        matches!(
+            self,
+            Self::Message {
+                headers_ended: false
+            }
+        )
+    }
+}
+
 /// All of a session but the cutting of packets.
 #[derive(Debug)]
 struct Talk<H> {
@@ -200,12 +211,7 @@ impl<H: Handler> Talk<H> {
             b'C' => CONNECT_BYTES_MAX,
             b'M' | b'R' => ENVELOPE_BYTES_MAX,
             b'D' => MACRO_BYTES_MAX,
-            b'L' if self.wanted.headers => match self.phase {
-                Phase::Message {
-                    headers_ended: false,
-                } => HEADER_BYTES_MAX,
-                _ => 0,
-            },
+            b'L' if self.wanted.headers && self.phase.is_inside_headers() => HEADER_BYTES_MAX,
             _ => 0,
         }
     }
