@@ -17,7 +17,10 @@ pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
     } else {
         "each of them rejected: there are no records to prove a hit"
     };
-    format!("of 100,000 innocent senders {hits} are expected to hit the pages ({rate:.2e}), {end}")
+    // Two lines: one would be longer than a terminal is wide.
+    format!(
+        "of 100,000 innocent senders {hits} are expected to hit the pages\n          ({rate:.2e}), {end}"
+    )
 }
 
 /// 1234567 -> 1,234,567.

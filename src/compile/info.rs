@@ -219,15 +219,15 @@ impl fmt::Display for Info {
         )?;
         writeln!(
             f,
-            "fill      {:.1} % of the bits, which is {:.0} entries (give or take {:.0})",
+            "fill      {:.1} % of the bits, which is {} entries (give or take {})",
             self.fill * 100.0,
-            self.entries_estimated,
-            2.0 * self.entries_deviation
+            rounded(self.entries_estimated),
+            rounded(2.0 * self.entries_deviation)
         )?;
         self.histogram(f)?;
         writeln!(
             f,
-            "rate      designed {:.2e}; {}",
+            "rate      designed {:.2e}\n          {}",
             self.fpr_target,
             rate_in_people(self.fpr_expected, self.records)
         )?;
@@ -270,6 +270,16 @@ impl fmt::Display for Info {
         }
         Ok(())
     }
+}
+
+/// An estimate as a person reads it.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "estimates are not below 0, and far below 2^64"
+)]
+fn rounded(estimate: f64) -> String {
+    grouped(estimate.round() as u64)
 }
 
 impl Info {

@@ -7,7 +7,7 @@
 //! ours. One who only *hits the pages* is refused by a filter without records, and costs
 //! a read with them; the whitelist spares both.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ pub struct KnownGood {
 pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<KnownGood, Error> {
     let mut query = Query::open(filter, Load::Memory, today)?;
     let mut found = KnownGood::default();
-    let mut seen = BTreeSet::new();
+    let mut seen = HashSet::new();
     let mut canonical = Canonical::new();
     for input in inputs(known)? {
         let content =
@@ -58,11 +58,13 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
             > 0
         {
             for written in addresses(&line) {
+                // A log names most senders many times.
                 if canonical.read(written, query.rules()).is_err()
-                    || !seen.insert(canonical.as_bytes().to_vec())
+                    || seen.contains(canonical.as_bytes())
                 {
                     continue;
                 }
+                seen.insert(canonical.as_bytes().to_vec());
                 found.asked += 1;
                 let finding = query.ask(written)?;
                 if finding.listed && finding.matches.iter().any(|found| found.proved) {
@@ -99,11 +101,31 @@ impl fmt::Display for KnownGood {
     }
 }
 
+/// What no address in a log or an address book goes beyond.
+const SEPARATORS: [bool; 256] = {
+    let mut separators = [false; 256];
+    let mut signs: &[u8] = b" \t\n\x0c\r<>()[]{},;:\"'|\0";
+    while let [sign, rest @ ..] = signs {
+        separators[*sign as usize] = true;
+        signs = rest;
+    }
+    separators
+};
+
 /// Whatever looks like an address: what stands around an `@` up to white space, quotes,
 /// brackets and the like.
 fn addresses(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let words =
-        line.split(|byte| byte.is_ascii_whitespace() || b"<>()[]{},;:\"'|\0".contains(byte));
+    let is_end = |byte: &u8| SEPARATORS[usize::from(*byte)];
+    let mut from = 0;
+    // Most of a log is no address: from one `@` to the next.
+    let words = std::iter::from_fn(move || {
+        let at = from + memchr::memchr(b'@', &line[from..])?;
+        let before = line[from..at].iter().rposition(is_end);
+        let start = before.map_or(from, |before| from + before + 1);
+        let behind = line[at..].iter().position(is_end);
+        from = behind.map_or(line.len(), |behind| at + behind);
+        Some(&line[start..from])
+    });
     words.filter_map(|word| {
         // `from=a@b` in logs; an `=` may also stand inside a local part (VERP, SRS).
         let word = [&b"from="[..], b"to=", b"sender=", b"mailto="]
@@ -139,6 +161,10 @@ mod tests {
         assert_eq!(
             found(b"bounce+a=b.example@list.example"),
             ["bounce+a=b.example@list.example"]
+        );
+        assert_eq!(
+            found(b"a@b@c.example,<d@e.example"),
+            ["a@b@c.example", "d@e.example"]
         );
         assert!(found(b"@ a@ @b nothing").is_empty());
     }
