@@ -6,133 +6,127 @@
 //! the full path reads it. A property test holds the two paths equal.
 //!
 //! Whole lists are read a block at a time by [`block`](super::block), which shares what is
-//! said here of bytes. The loop over a chunk has no branch, so that the compiler makes vector
-//! instructions of it; each byte's class then stands in a lane of one 128-bit number.
+//! said here of bytes.
+
+use wide::u8x16;
 
 /// No plain address is longer (RFC 5321 section 4.5.3.1: 64 and 255 bytes, and the `@`).
 pub(super) const MAX_BYTES: usize = 320;
 
 /// Bytes looked at together.
-const WIDTH: usize = 16;
+pub(super) const LANES: usize = 16;
 
-/// A byte that is in no plain address.
-const STRAY: u8 = 1;
-/// A separator, behind and before which a word must stand: `@`, `.`.
-const SEPARATOR: u8 = 2;
-/// The `@`.
-const AT: u8 = 4;
+/// What sixteen bytes are to a plain address: vectors that are all ones in the lanes of the
+/// bytes of a class, which is in none of the others.
+pub(super) struct Classes {
+    /// The bytes, ASCII letters in lower case.
+    pub(super) lowered: u8x16,
+    /// A byte of a word: a letter, a digit, `+`, `-`, `_`.
+    pub(super) word: u8x16,
+    /// A `.`, with a word on each side.
+    pub(super) dot: u8x16,
+    /// The `@`, with a word on each side.
+    pub(super) at: u8x16,
+}
+
+impl Classes {
+    #[inline]
+    pub(super) fn of(bytes: u8x16) -> Self {
+        let is = |byte| bytes.simd_eq(u8x16::splat(byte));
+        let case = u8x16::splat(0x20);
+        let letter = within(bytes | case, b'a', b'z');
+        // What lies from `-` to `9` beside digits is `.` and `/`.
+        let digit = within(bytes, b'-', b'9') & !(is(b'.') | is(b'/'));
+        Self {
+            lowered: bytes | (letter & case),
+            word: letter | digit | is(b'+') | is(b'_'),
+            dot: is(b'.'),
+            at: is(b'@'),
+        }
+    }
+}
+
+/// The lanes of the bytes from `first` to `last`.
+#[inline]
+fn within(bytes: u8x16, first: u8, last: u8) -> u8x16 {
+    let offset = bytes - u8x16::splat(first);
+    offset.simd_eq(offset.min(u8x16::splat(last - first)))
+}
+
+/// Does this stand between two words of a plain address?
+pub(super) const fn is_separator(byte: u8) -> bool {
+    matches!(byte, b'@' | b'.')
+}
 
 /// Puts a plain address into `out`, in lower case, and says where its `@` is; `None` if it is
 /// not plain, `out` then holding nothing of use.
 #[inline]
 pub(super) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.clear();
-    out.reserve(address.len() + WIDTH);
+    out.reserve(address.len() + LANES);
     let mut seen = Seen {
-        stray: 0,
+        is_stray: false,
         // A separator at the start would stand beside the edge.
-        beside: u128::from(SEPARATOR),
+        beside: 1,
         at: None,
     };
-    let (chunks, rest) = address.as_chunks::<WIDTH>();
+    let (chunks, rest) = address.as_chunks();
     for chunk in chunks {
-        let mut chunk = *chunk;
-        seen.add(out.len(), classify(&mut chunk));
-        out.extend_from_slice(&chunk);
+        let classes = Classes::of(u8x16::new(*chunk));
+        seen.add(out.len(), &classes, 0);
+        out.extend_from_slice(&classes.lowered.to_array());
     }
     if !rest.is_empty() {
         let start = out.len();
         // The last chunk reaches back over what was seen already; these lanes go. The
         // bytes themselves never leave the vector register.
-        let overlap = WIDTH - rest.len();
-        let (mut chunk, seen_lanes) = match address.last_chunk::<WIDTH>() {
-            Some(chunk) => (*chunk, overlap),
+        let (chunk, seen_lanes) = match address.last_chunk() {
+            Some(chunk) => (*chunk, LANES - rest.len()),
             None => (padded(rest), 0),
         };
-        seen.add(start, classify(&mut chunk) >> (8 * seen_lanes));
+        let classes = Classes::of(u8x16::new(chunk));
+        seen.add(start, &classes, seen_lanes);
         out.truncate(start - seen_lanes);
-        out.extend_from_slice(&chunk);
+        out.extend_from_slice(&classes.lowered.to_array());
         out.truncate(address.len());
     }
-    let ends_in_word = !matches!(address.last(), None | Some(b'.' | b'@'));
-    seen.at.filter(|_| seen.stray == 0 && ends_in_word)
+    let ends_in_word = !address.last().is_none_or(|&byte| is_separator(byte));
+    seen.at.filter(|_| !seen.is_stray && ends_in_word)
 }
 
 /// An address shorter than a chunk, and letters that are none of it.
-fn padded(address: &[u8]) -> [u8; WIDTH] {
-    let mut chunk = [b'a'; WIDTH];
-    for (to, from) in chunk.iter_mut().zip(address) {
-        *to = *from;
-    }
+fn padded(address: &[u8]) -> [u8; LANES] {
+    let mut chunk = [b'a'; LANES];
+    chunk[..address.len()].copy_from_slice(address);
     chunk
 }
 
 /// What the chunks so far have shown.
 struct Seen {
-    /// Not 0 if something is in the way of a plain address.
-    stray: u128,
-    /// The last byte's lane, where it was a separator, as the lane before the first.
-    beside: u128,
+    /// Something is in the way of a plain address.
+    is_stray: bool,
+    /// 1 if the last byte was a separator.
+    beside: u32,
     /// Where the `@` is.
     at: Option<usize>,
 }
 
 impl Seen {
-    /// Takes in the classes of the next chunk, which starts there.
+    /// Takes in the next chunk, whose first lanes were seen before; what is new starts there.
     #[inline]
-    fn add(&mut self, start: usize, classes: u128) {
-        let separators = classes & lanes(SEPARATOR);
-        self.stray |= classes & lanes(STRAY) | separators & (separators << 8 | self.beside);
-        self.beside = separators >> (8 * (WIDTH - 1));
-        let here = classes & lanes(AT);
-        if here != 0 {
-            let another = self.at.is_some() || here & (here - 1) != 0;
-            self.stray |= u128::from(another);
-            self.at = Some(start + here.trailing_zeros() as usize / 8);
+    fn add(&mut self, start: usize, classes: &Classes, seen_lanes: usize) {
+        let bits = |mask: u8x16| mask.to_bitmask() >> seen_lanes;
+        let (at, words) = (bits(classes.at), bits(classes.word));
+        let separators = at | bits(classes.dot);
+        let all = u32::from(u16::MAX) >> seen_lanes;
+        self.is_stray |=
+            words | separators != all || separators & (separators << 1 | self.beside) != 0;
+        self.beside = separators >> (LANES - 1);
+        if at != 0 {
+            self.is_stray |= self.at.is_some() || at & (at - 1) != 0;
+            self.at = Some(start + at.trailing_zeros() as usize);
         }
     }
-}
-
-/// An ASCII letter in lower case; any other byte as it is.
-#[inline]
-pub(super) const fn lower(byte: u8) -> u8 {
-    byte | ((byte.wrapping_sub(b'A') < 26) as u8 * 0x20)
-}
-
-/// Is this, in lower case, a byte of the words of a plain address?
-#[inline]
-pub(super) const fn is_word(byte: u8) -> bool {
-    (byte.wrapping_sub(b'a') < 26)
-        | (byte.wrapping_sub(b'0') < 10)
-        | (byte == b'-')
-        | (byte == b'_')
-        | (byte == b'+')
-}
-
-/// Does this stand between two words of a plain address?
-#[inline]
-pub(super) const fn is_separator(byte: u8) -> bool {
-    (byte == b'@') | (byte == b'.')
-}
-
-/// Lower-cases a chunk; the classes of its bytes, the first in the lowest lane.
-#[inline]
-fn classify(chunk: &mut [u8; WIDTH]) -> u128 {
-    let mut classes = [0; WIDTH];
-    for (class, byte) in classes.iter_mut().zip(chunk) {
-        *byte = lower(*byte);
-        let (word, separator) = (is_word(*byte), is_separator(*byte));
-        let at = *byte == b'@';
-        *class = (u8::from(!(word | separator)) * STRAY)
-            | (u8::from(separator) * SEPARATOR)
-            | (u8::from(at) * AT);
-    }
-    u128::from_le_bytes(classes)
-}
-
-/// `class` in every lane.
-const fn lanes(class: u8) -> u128 {
-    u128::from_le_bytes([class; WIDTH])
 }
 
 #[cfg(test)]
