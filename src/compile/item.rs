@@ -16,6 +16,8 @@
 //! lists give the same bytes in any order: the lowest source, the earliest day added,
 //! the latest expiry, none being latest of all.
 
+use bytes::BytesMut;
+
 use crate::filter::Record;
 
 /// Bits of the key that number a stage.
@@ -29,7 +31,7 @@ const KIND_BITS: u32 = 2;
 const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
 /// What is known of an entry beside its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tag {
     /// `Kind` as a number, 0 to 3.
     pub(crate) kind: u8,
@@ -40,7 +42,7 @@ pub(crate) struct Tag {
 }
 
 /// Days since 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dates {
     /// The day it was first listed.
     pub(crate) added: u16,
@@ -67,7 +69,7 @@ pub(crate) trait Item: Copy + Default + Send + Sync + 'static {
     /// Unpacks. `dates` are used where the item keeps none.
     fn record(self, stage: usize, dates: Dates) -> Record;
     /// Appends the bytes of `items`.
-    fn store(items: &[Self], bytes: &mut Vec<u8>);
+    fn store(items: &[Self], bytes: &mut BytesMut);
     /// Appends the items that `bytes` hold.
     fn load(bytes: &[u8], items: &mut Vec<Self>);
 }
@@ -120,8 +122,11 @@ impl Item for Narrow {
         }
     }
 
-    fn store(items: &[Self], bytes: &mut Vec<u8>) {
-        bytes.extend(items.iter().flat_map(|item| item.0.to_le_bytes()));
+    #[inline]
+    fn store(items: &[Self], bytes: &mut BytesMut) {
+        for item in items {
+            bytes.extend_from_slice(&item.0.to_le_bytes());
+        }
     }
 
     fn load(bytes: &[u8], items: &mut Vec<Self>) {
@@ -196,7 +201,8 @@ impl Item for Wide {
         }
     }
 
-    fn store(items: &[Self], bytes: &mut Vec<u8>) {
+    #[inline]
+    fn store(items: &[Self], bytes: &mut BytesMut) {
         for item in items {
             let rest = u64::from(item.origin) << 32
                 | u64::from(item.added) << 16
@@ -262,7 +268,7 @@ mod tests {
 
     fn survives<I: Item>(key: u64, source: u32) {
         let item = I::new(key, tag(2, source));
-        let mut bytes = Vec::new();
+        let mut bytes = BytesMut::new();
         I::store(&[item], &mut bytes);
         assert_eq!(bytes.len(), I::BYTES);
         let mut back = Vec::new();

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use bytes::BytesMut;
+
 use super::item::{Dates, Item, STAGES};
 use super::sorted::Sorted;
 use super::stage::Sealed;
@@ -93,7 +95,8 @@ pub(crate) fn sort_all<I: Item>(
 ) -> Result<Census, Error> {
     let next = AtomicUsize::new(0);
     let worker = || {
-        let (mut items, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut items, mut scratch) = (Vec::new(), Vec::new());
+        let (mut read, mut written) = (Vec::new(), BytesMut::new());
         let mut census = Census::default();
         loop {
             let stage = next.fetch_add(1, Ordering::Relaxed);
@@ -101,11 +104,11 @@ pub(crate) fn sort_all<I: Item>(
                 return Ok(census);
             }
             progress.go_on()?;
-            keys.gather(stage, &mut items, &mut bytes)?;
+            keys.gather(stage, &mut items, &mut read)?;
             let before = items.len() as u64;
             sort::sort(&mut items, &mut scratch);
             sort::join_doubles(&mut items);
-            keys.put_back(stage, &items, &mut bytes)?;
+            keys.put_back(stage, &items, &mut written)?;
             census.count_items(&items);
             progress.add(before);
         }

@@ -16,7 +16,8 @@
 //! |---|---|
 //! | `plan`, `memory`, `input` | what to build, with what, from which files |
 //! | `feed`, `read`, `tally` | blocks of lines, lines to keys, what was rejected |
-//! | `item`, `stage`, `sort`, `keys` | keys packed, staged and spilled, sorted, counted |
+//! | `item`, `bins`, `stage`, `spill` | keys packed, dealt out to stages, spilled |
+//! | `sort`, `keys` | stages sorted and counted |
 //! | `assemble` | pages and records in file order, on all threads |
 //! | `sorted`, `update`, `merge` | filters changed and joined by their records, without text |
 //! | `guard` | entries that would list the world |
@@ -24,6 +25,7 @@
 //! | `progress`, `report`, `summary`, `figures`, `error` | what a person sees meanwhile, at the end, and when it fails |
 
 mod assemble;
+mod bins;
 mod compare;
 mod error;
 mod feed;
@@ -45,6 +47,7 @@ mod read;
 mod report;
 mod sort;
 mod sorted;
+mod spill;
 mod stage;
 mod summary;
 mod tally;

@@ -12,10 +12,11 @@ use std::io;
 use std::mem;
 use std::thread;
 
+use super::bins::Stager;
 use super::feed::{Feed, Opened, Work, block_buffer};
-use super::guard::Guard;
-use super::item::{Dates, Item, Tag, stage_of};
-use super::stage::{Sealed, Stager, Store};
+use super::guard::{Danger, Guard};
+use super::item::{Dates, Item, Tag};
+use super::stage::{Sealed, Store};
 use super::tally::Tally;
 use super::{Error, Progress};
 use crate::address::{Block, Entry, Kind, Line, Rules, key};
@@ -45,6 +46,15 @@ impl Terms {
             added: self.today.0,
             expires: self.expires.map(|day| day.0),
         }
+    }
+
+    /// The key of an entry, unless it must not be listed.
+    #[inline]
+    fn key(&self, kind: Kind, entry: &[u8]) -> Result<u64, Danger> {
+        if let Some(guard) = &self.guard {
+            guard.check(kind, entry)?;
+        }
+        Ok(key(entry, self.seed))
     }
 }
 
@@ -202,8 +212,11 @@ impl<'a, I: Item> Worker<'a, I> {
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.terms.rules, |Line { written, mailbox }| {
             lines += 1;
-            if mailbox.is_some() {
-                self.list(lines, written, mailbox, self.dates);
+            if let Some(mailbox) = mailbox {
+                match self.terms.key(Kind::Mailbox, mailbox) {
+                    Ok(key) => self.stage(Kind::Mailbox, key, self.dates),
+                    Err(danger) => self.tally.reject(lines, written, &danger),
+                }
             } else if written.is_empty() {
                 self.tally.skip(Skip::Blank);
             } else {
@@ -239,29 +252,22 @@ impl<'a, I: Item> Worker<'a, I> {
                 return;
             }
         }
-        self.list(line, item.text, None, dates);
+        let kind = self.entry.kind();
+        match self.terms.key(kind, self.entry.as_bytes()) {
+            Ok(key) => self.stage(kind, key, dates),
+            Err(danger) => self.tally.reject(line, item.text, &danger),
+        }
     }
 
-    /// Stages what was read from `written`: a plain mailbox, otherwise the entry.
     #[inline]
-    fn list(&mut self, line: u64, written: &[u8], plain: Option<&[u8]>, dates: Dates) {
-        let (kind, text) = match plain {
-            Some(mailbox) => (Kind::Mailbox, mailbox),
-            None => (self.entry.kind(), self.entry.as_bytes()),
-        };
-        if let Some(guard) = &self.terms.guard
-            && let Err(danger) = guard.check(kind, text)
-        {
-            return self.tally.reject(line, written, &danger);
-        }
-        let key = key(text, self.terms.seed);
+    fn stage(&mut self, kind: Kind, key: u64, dates: Dates) {
         let tag = Tag {
             kind: kind as u8,
             source: self.source,
             dates,
         };
         self.tally.listed();
-        if let Err(error) = self.stager.push(stage_of(key), I::new(key, tag)) {
+        if let Err(error) = self.stager.push(key, tag) {
             self.failed = Some(error);
         }
     }

@@ -1,8 +1,8 @@
 //! Keys dealt out to stages, in memory as long as it lasts, then in a spill file.
 //!
-//! Each worker fills small chunks of its own, one for each stage, and hands over the
-//! full ones. When the chunks handed over reach the memory bound, all of them are
-//! written to the spill file, stage after stage:
+//! Each [`Stager`](super::bins::Stager) fills small chunks of its own, one for each stage, and
+//! hands over the full ones. When the chunks handed over reach the memory bound, all of them
+//! are written to the spill file, stage after stage:
 //!
 //! ```text
 //! spill    | stage 0 | stage 1 | ... | stage 4095 | stage 0 | stage 1 | ...
@@ -14,25 +14,33 @@
 //! the filter then reads it in order. No disk is needed beyond what was spilled, and
 //! nothing is sorted twice.
 //!
+//! A chunk holds its items as the bytes that the spill file has, and is cut out of a slab of a
+//! megabyte: taking four kilobytes at a time from the allocator costs a system call for each,
+//! as glibc lets the heap of a thread grow by the page.
+//!
 //! One address repeated without end would make one stage as large as the input. A
 //! stage of more than twice the common size has its doubles joined chunk by chunk
 //! before it is spilled or sorted, which bounds it again.
 
-use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::marker::PhantomData;
 use std::mem;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use bytes::BytesMut;
+
 use super::Error;
+use super::bins::Stager;
 use super::item::{Item, STAGES};
 use super::sort;
+use super::spill::Spill;
 
-/// Items of a chunk when memory is plenty: 4 KiB of [`Narrow`](super::item::Narrow).
-const CHUNK_ITEMS: usize = 512;
+/// Bytes of a chunk when memory is plenty.
+const CHUNK_BYTES: usize = 4096;
 /// Below this a chunk is handed over too often.
-const MIN_CHUNK_ITEMS: usize = 32;
+const MIN_CHUNK_BYTES: usize = 256;
+/// Memory taken at once.
+const SLAB_BYTES: usize = 1 << 20;
 /// Spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
 
@@ -40,41 +48,41 @@ const WRITE_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Store<I> {
     pool: Mutex<Pool<I>>,
-    chunk_items: usize,
     /// Chunks held when all are spilled.
     max_chunks: usize,
-    /// Where the spill file is made.
-    spill_path: PathBuf,
 }
 
 #[derive(Debug)]
 struct Pool<I> {
-    stages: Vec<Stage<I>>,
+    stages: Vec<Stage>,
     chunks: usize,
+    chunk_bytes: usize,
     /// Empty chunks, used again so that memory stays at its bound.
-    free: Vec<Vec<I>>,
-    spill: Option<Spill>,
+    free: Vec<BytesMut>,
+    /// What chunks are cut from.
+    slab: BytesMut,
+    spill: Spill,
+    items: PhantomData<I>,
 }
 
 /// One stage: pieces on disk, then pieces in memory.
-#[derive(Debug)]
-struct Stage<I> {
+#[derive(Debug, Default)]
+struct Stage {
     runs: Vec<Run>,
-    chunks: Vec<Vec<I>>,
+    chunks: Vec<BytesMut>,
+}
+
+impl Stage {
+    fn bytes_in_memory(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.len()).sum()
+    }
 }
 
 /// A piece of a stage in the spill file.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     offset_bytes: u64,
-    items: usize,
-}
-
-#[derive(Debug)]
-struct Spill {
-    file: File,
-    path: PathBuf,
-    length_bytes: u64,
+    length_bytes: usize,
 }
 
 impl<I: Item> Store<I> {
@@ -82,27 +90,22 @@ impl<I: Item> Store<I> {
     /// fit goes beside `output`, which the caller has locked.
     pub(crate) fn new(output: &Path, memory_bytes: usize, threads: usize) -> Self {
         // A quarter for the chunks that the workers are filling, the rest for full ones.
-        let filling = memory_bytes / 4 / (threads.max(1) * STAGES * I::BYTES);
-        let chunk_items = filling.clamp(MIN_CHUNK_ITEMS, CHUNK_ITEMS);
-        let filling_bytes = threads * STAGES * chunk_items * I::BYTES;
-        let max_chunks = memory_bytes.saturating_sub(filling_bytes) / (chunk_items * I::BYTES);
-        let stages = (0..STAGES)
-            .map(|_| Stage {
-                runs: Vec::new(),
-                chunks: Vec::new(),
-            })
-            .collect();
+        let chunks_filling = threads.max(1) * STAGES;
+        let chunk_bytes = (memory_bytes / 4 / chunks_filling).clamp(MIN_CHUNK_BYTES, CHUNK_BYTES);
+        let chunk_bytes = chunk_bytes / I::BYTES * I::BYTES;
+        let max_chunks = (memory_bytes / chunk_bytes).saturating_sub(chunks_filling);
         let pool = Pool {
-            stages,
+            stages: (0..STAGES).map(|_| Stage::default()).collect(),
             chunks: 0,
+            chunk_bytes,
             free: Vec::new(),
-            spill: None,
+            slab: BytesMut::new(),
+            spill: Spill::beside(output),
+            items: PhantomData,
         };
         Self {
             pool: Mutex::new(pool),
-            chunk_items,
             max_chunks: max_chunks.max(STAGES / 4),
-            spill_path: beside(output),
         }
     }
 
@@ -117,156 +120,111 @@ impl<I: Item> Store<I> {
             .pool
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
-        pool.join_outliers(self.chunk_items);
-        let stages = pool.stages.into_iter().map(Mutex::new).collect();
+        pool.join_outliers();
         Sealed {
-            stages,
+            stages: pool.stages.into_iter().map(Mutex::new).collect(),
             spill: pool.spill,
+            items: PhantomData,
         }
     }
 
-    fn hand_over(&self, stage: usize, full: &mut Vec<I>) -> Result<(), Error> {
-        let mut pool = held(&self.pool);
-        let empty = pool.free.pop();
-        let chunk = mem::replace(
-            full,
-            empty.unwrap_or_else(|| Vec::with_capacity(self.chunk_items)),
-        );
-        pool.stages[stage].chunks.push(chunk);
-        pool.chunks += 1;
-        if pool.chunks >= self.max_chunks {
-            pool.spill(&self.spill_path, self.chunk_items)
-        } else {
-            Ok(())
-        }
-    }
-}
-
-/// Items gathered for a stage before they go into its chunk.
-const GATHERED: usize = 8;
-
-/// A worker's chunks, one for each stage.
-///
-/// The chunks of 4096 stages lie on as many memory pages, far more than the processor
-/// remembers the places of. So a few items of each stage are gathered first, all
-/// stages side by side, and moved together.
-#[derive(Debug)]
-pub(crate) struct Stager<'s, I> {
-    store: &'s Store<I>,
-    gathered: Box<[[I; GATHERED]; STAGES]>,
-    counts: Box<[u8; STAGES]>,
-    filling: Vec<Vec<I>>,
-}
-
-impl<'s, I: Item> Stager<'s, I> {
-    fn new(store: &'s Store<I>) -> Self {
-        Self {
-            store,
-            gathered: per_stage([I::default(); GATHERED]),
-            counts: per_stage(0),
-            filling: (0..STAGES).map(|_| Vec::new()).collect(),
-        }
-    }
-
-    /// Adds an item to a stage.
+    /// Takes a full chunk, or one that never was any, and gives an empty one.
     ///
     /// # Errors
     /// When memory is full and the spill file cannot be written.
-    #[inline]
-    pub(crate) fn push(&mut self, stage: usize, item: I) -> Result<(), Error> {
-        let count = self.counts[stage];
-        self.gathered[stage][usize::from(count) % GATHERED] = item;
-        if usize::from(count) + 1 < GATHERED {
-            self.counts[stage] = count + 1;
-            return Ok(());
-        }
-        self.counts[stage] = 0;
-        self.move_on(stage, GATHERED)
+    pub(crate) fn exchange(&self, stage: usize, chunk: &mut BytesMut) -> Result<(), Error> {
+        self.hand_over(stage, mem::take(chunk))?;
+        *chunk = held(&self.pool).empty_chunk();
+        Ok(())
     }
 
-    /// Puts the gathered items of a stage into its chunk.
-    fn move_on(&mut self, stage: usize, count: usize) -> Result<(), Error> {
-        let chunk = &mut self.filling[stage];
-        chunk.extend_from_slice(&self.gathered[stage][..count]);
-        if chunk.len() + GATHERED <= self.store.chunk_items {
+    /// Takes a chunk.
+    ///
+    /// # Errors
+    /// When memory is full and the spill file cannot be written.
+    pub(crate) fn hand_over(&self, stage: usize, chunk: BytesMut) -> Result<(), Error> {
+        if chunk.is_empty() {
             return Ok(());
         }
-        self.store.hand_over(stage, chunk)
-    }
-
-    /// Hands over what is left.
-    pub(crate) fn finish(mut self) -> Result<(), Error> {
-        for stage in 0..STAGES {
-            self.move_on(stage, usize::from(self.counts[stage]))?;
-            let mut chunk = mem::take(&mut self.filling[stage]);
-            if !chunk.is_empty() {
-                self.store.hand_over(stage, &mut chunk)?;
-            }
+        let mut pool = held(&self.pool);
+        pool.stages[stage].chunks.push(chunk);
+        pool.chunks += 1;
+        if pool.chunks >= self.max_chunks {
+            pool.spill()?;
         }
         Ok(())
     }
 }
 
-/// `value` for each stage, without a stop on the stack.
-fn per_stage<T: Clone>(value: T) -> Box<[T; STAGES]> {
-    let all = vec![value; STAGES].into_boxed_slice();
-    all.try_into()
-        .unwrap_or_else(|_| unreachable!("as many as the array has"))
-}
-
 impl<I: Item> Pool<I> {
+    fn empty_chunk(&mut self) -> BytesMut {
+        if let Some(chunk) = self.free.pop() {
+            return chunk;
+        }
+        if self.slab.capacity() < self.chunk_bytes {
+            self.slab = BytesMut::with_capacity(SLAB_BYTES);
+        }
+        // The front is given away, the rest kept.
+        let rest = self.slab.split_off(self.chunk_bytes);
+        mem::replace(&mut self.slab, rest)
+    }
+
     /// Writes every chunk to the spill file.
-    fn spill(&mut self, path: &Path, chunk_items: usize) -> Result<(), Error> {
-        self.join_outliers(chunk_items);
-        let spill = match &mut self.spill {
-            Some(spill) => spill,
-            none => none.insert(Spill::create(path)?),
-        };
-        let mut bytes = Vec::with_capacity(WRITE_BYTES + chunk_items * I::BYTES);
-        let mut offset_bytes = spill.length_bytes;
+    fn spill(&mut self) -> Result<(), Error> {
+        self.join_outliers();
+        let mut bytes = Vec::with_capacity(WRITE_BYTES + self.chunk_bytes);
+        let mut offset_bytes = self.spill.length_bytes();
         for stage in &mut self.stages {
-            let items = stage.chunks.iter().map(Vec::len).sum();
-            if items == 0 {
+            let length_bytes = stage.bytes_in_memory();
+            if length_bytes == 0 {
                 continue;
             }
             stage.runs.push(Run {
                 offset_bytes,
-                items,
+                length_bytes,
             });
-            offset_bytes += (items * I::BYTES) as u64;
+            offset_bytes += length_bytes as u64;
             for mut chunk in stage.chunks.drain(..) {
-                I::store(&chunk, &mut bytes);
+                bytes.extend_from_slice(&chunk);
                 chunk.clear();
                 self.free.push(chunk);
                 if bytes.len() >= WRITE_BYTES {
-                    spill.append(&mut bytes)?;
+                    self.spill.append(&mut bytes)?;
                 }
             }
         }
         self.chunks = 0;
-        spill.append(&mut bytes)
+        self.spill.append(&mut bytes)
     }
 
     /// Joins the doubles of stages that are far larger than the others.
-    fn join_outliers(&mut self, chunk_items: usize) {
-        let items = |stage: &Stage<I>| stage.chunks.iter().map(Vec::len).sum::<usize>();
-        let total: usize = self.stages.iter().map(items).sum();
-        let common = total / STAGES + chunk_items;
-        for stage in self
-            .stages
-            .iter_mut()
-            .filter(|stage| items(stage) > 2 * common)
-        {
-            let mut kept: Vec<Vec<I>> = Vec::new();
+    fn join_outliers(&mut self) {
+        let total: usize = self.stages.iter().map(Stage::bytes_in_memory).sum();
+        let common = total / STAGES + self.chunk_bytes;
+        let mut items = Vec::new();
+        for stage in &mut self.stages {
+            if stage.bytes_in_memory() <= 2 * common {
+                continue;
+            }
+            let mut kept: Vec<BytesMut> = Vec::new();
             for mut chunk in stage.chunks.drain(..) {
-                chunk.sort_unstable_by_key(|item| item.order());
-                sort::join_doubles(&mut chunk);
-                match kept.last_mut() {
-                    Some(last) if last.len() + chunk.len() <= chunk_items => {
-                        last.append(&mut chunk);
+                items.clear();
+                I::load(&chunk, &mut items);
+                items.sort_unstable_by_key(|item: &I| item.order());
+                sort::join_doubles(&mut items);
+                chunk.clear();
+                let length_bytes = items.len() * I::BYTES;
+                let to = match kept.last_mut() {
+                    Some(last) if last.len() + length_bytes <= self.chunk_bytes => {
+                        self.free.push(chunk);
+                        last
                     }
-                    _ => kept.push(chunk),
-                }
+                    _ => {
+                        kept.push(chunk);
+                        kept.last_mut().expect("it was just put there")
+                    }
+                };
+                I::store(&items, to);
             }
             stage.chunks = kept;
         }
@@ -276,8 +234,9 @@ impl<I: Item> Pool<I> {
 /// All stages, filled: to be sorted each on its own, then read in order.
 #[derive(Debug)]
 pub(crate) struct Sealed<I> {
-    stages: Vec<Mutex<Stage<I>>>,
-    spill: Option<Spill>,
+    stages: Vec<Mutex<Stage>>,
+    spill: Spill,
+    items: PhantomData<I>,
 }
 
 impl<I: Item> Sealed<I> {
@@ -291,17 +250,12 @@ impl<I: Item> Sealed<I> {
         items.clear();
         let stage = held(&self.stages[stage]);
         for run in &stage.runs {
-            bytes.resize(run.items * I::BYTES, 0);
-            if let Some(spill) = &self.spill {
-                spill
-                    .file
-                    .read_exact_at(bytes, run.offset_bytes)
-                    .map_err(Error::io(&spill.path, "read"))?;
-            }
+            bytes.resize(run.length_bytes, 0);
+            self.spill.read_at(bytes, run.offset_bytes)?;
             I::load(bytes, items);
         }
         for chunk in &stage.chunks {
-            items.extend_from_slice(chunk);
+            I::load(chunk, items);
         }
         Ok(())
     }
@@ -312,27 +266,24 @@ impl<I: Item> Sealed<I> {
         &self,
         stage: usize,
         mut items: &[I],
-        bytes: &mut Vec<u8>,
+        bytes: &mut BytesMut,
     ) -> Result<(), Error> {
+        let mut take = |length_bytes: usize| {
+            let (here, rest) = items.split_at(items.len().min(length_bytes / I::BYTES));
+            items = rest;
+            here
+        };
         let mut stage = held(&self.stages[stage]);
         for run in &mut stage.runs {
-            let (here, rest) = items.split_at(run.items.min(items.len()));
-            run.items = here.len();
             bytes.clear();
-            I::store(here, bytes);
-            if let Some(spill) = &self.spill {
-                spill
-                    .file
-                    .write_all_at(bytes, run.offset_bytes)
-                    .map_err(Error::io(&spill.path, "write"))?;
-            }
-            items = rest;
+            I::store(take(run.length_bytes), bytes);
+            run.length_bytes = bytes.len();
+            self.spill.write_at(bytes, run.offset_bytes)?;
         }
         for chunk in &mut stage.chunks {
-            let (here, rest) = items.split_at(chunk.len().min(items.len()));
+            let here = take(chunk.len());
             chunk.clear();
-            chunk.extend_from_slice(here);
-            items = rest;
+            I::store(here, chunk);
         }
         debug_assert!(items.is_empty(), "a stage grew while it was sorted");
         Ok(())
@@ -340,48 +291,8 @@ impl<I: Item> Sealed<I> {
 
     /// Bytes that did not fit into memory.
     pub(crate) fn spilled_bytes(&self) -> u64 {
-        self.spill.as_ref().map_or(0, |spill| spill.length_bytes)
+        self.spill.length_bytes()
     }
-}
-
-impl Spill {
-    /// The file loses its name as soon as it is open, so that the system frees it
-    /// however this process ends. A kill between the two calls leaves an empty file,
-    /// which the next compile of the output takes over.
-    fn create(path: &Path) -> Result<Self, Error> {
-        let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600);
-        let file = options.open(path).map_err(Error::io(path, "create"))?;
-        fs::remove_file(path).map_err(Error::io(path, "remove"))?;
-        Ok(Self {
-            file,
-            path: path.to_path_buf(),
-            length_bytes: 0,
-        })
-    }
-
-    /// Writes `bytes` at the end and empties them.
-    fn append(&mut self, bytes: &mut Vec<u8>) -> Result<(), Error> {
-        self.file
-            .write_all_at(bytes, self.length_bytes)
-            .map_err(Error::io(&self.path, "write"))?;
-        self.length_bytes += bytes.len() as u64;
-        bytes.clear();
-        Ok(())
-    }
-}
-
-/// `/dir/spammers.blf` -> `/dir/.spammers.blf.spill`.
-fn beside(output: &Path) -> PathBuf {
-    let mut hidden = OsString::from(".");
-    hidden.push(output.file_name().unwrap_or_default());
-    hidden.push(".spill");
-    output.with_file_name(hidden)
 }
 
 /// A worker that panicked has ended the compile; what it held is not looked at again.
@@ -391,8 +302,9 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::item::{Dates, Narrow, Tag, Wide, stage_of};
+    use super::super::item::{Dates, Narrow, Tag, Wide};
     use super::*;
+    use std::fs;
 
     const TAG: Tag = Tag {
         kind: 0,
@@ -408,19 +320,20 @@ mod tests {
         let store = Store::<I>::new(&dir.path().join("x.blf"), memory_bytes, 1);
         let mut stager = store.stager();
         for key in keys {
-            stager.push(stage_of(*key), I::new(*key, TAG)).unwrap();
+            stager.push(*key, TAG).unwrap();
         }
         stager.finish().unwrap();
         let sealed = store.seal();
-        let (mut items, mut scratch, mut bytes, mut found) = (vec![], vec![], vec![], vec![]);
+        let (mut items, mut scratch, mut found) = (vec![], vec![], vec![]);
+        let (mut read, mut written) = (vec![], BytesMut::new());
         for stage in 0..STAGES {
-            sealed.gather(stage, &mut items, &mut bytes).unwrap();
+            sealed.gather(stage, &mut items, &mut read).unwrap();
             sort::sort(&mut items, &mut scratch);
             sort::join_doubles(&mut items);
-            sealed.put_back(stage, &items, &mut bytes).unwrap();
+            sealed.put_back(stage, &items, &mut written).unwrap();
         }
         for stage in 0..STAGES {
-            sealed.gather(stage, &mut items, &mut bytes).unwrap();
+            sealed.gather(stage, &mut items, &mut read).unwrap();
             found.extend(items.iter().map(|item| item.record(stage, TAG.dates).key));
         }
         assert_eq!(

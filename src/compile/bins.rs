@@ -1,0 +1,104 @@
+//! A worker's end of the stages: where a key goes first.
+//!
+//! ```text
+//!   key -> bin of its upper 6 bits --full--> chunks of the bin's 64 stages --full--> store
+//! ```
+//!
+//! The chunks of 4096 stages lie on as many memory pages, far more than the processor
+//! remembers the places of, and on more lines than its first cache has. So keys are first put
+//! into 64 bins, and a full bin is dealt out to its 64 stages at once: in both steps
+//! there are only as many places to write to as the first cache has room for.
+
+use std::mem;
+
+use bytes::BytesMut;
+
+use super::Error;
+use super::item::{Item, STAGES, Tag, stage_of};
+use super::stage::Store;
+
+/// Stages that share a bin.
+const STAGES_OF_BIN: usize = 64;
+/// Bins of a worker.
+const BINS: usize = STAGES / STAGES_OF_BIN;
+/// Keys of a full bin: 16 for each of its stages. All bins together are 512 KiB, which stay
+/// in the second cache.
+const BIN_KEYS: usize = 16 * STAGES_OF_BIN;
+
+/// A worker's bins, and its chunks, one for each stage.
+#[derive(Debug)]
+pub(crate) struct Stager<'s, I> {
+    store: &'s Store<I>,
+    /// Of all keys in the bins.
+    tag: Tag,
+    bins: Box<[[u64; BIN_KEYS]; BINS]>,
+    counts: [usize; BINS],
+    chunks: Vec<BytesMut>,
+}
+
+impl<'s, I: Item> Stager<'s, I> {
+    /// With nothing in it.
+    pub(crate) fn new(store: &'s Store<I>) -> Self {
+        let bins = vec![[0; BIN_KEYS]; BINS].into_boxed_slice();
+        Self {
+            store,
+            tag: Tag::default(),
+            bins: bins
+                .try_into()
+                .unwrap_or_else(|_| unreachable!("as many as the array has")),
+            counts: [0; BINS],
+            chunks: (0..STAGES).map(|_| BytesMut::new()).collect(),
+        }
+    }
+
+    /// Adds a key to its stage. Keys of the same tag should come together.
+    ///
+    /// # Errors
+    /// When memory is full and the spill file cannot be written.
+    #[inline]
+    pub(crate) fn push(&mut self, key: u64, tag: Tag) -> Result<(), Error> {
+        if tag != self.tag {
+            self.empty_all()?;
+            self.tag = tag;
+        }
+        let bin = stage_of(key) / STAGES_OF_BIN;
+        let count = self.counts[bin];
+        self.bins[bin][count] = key;
+        self.counts[bin] = count + 1;
+        if count + 1 == BIN_KEYS {
+            return self.empty(bin);
+        }
+        Ok(())
+    }
+
+    /// Deals out the keys of a bin.
+    fn empty(&mut self, bin: usize) -> Result<(), Error> {
+        let count = mem::take(&mut self.counts[bin]);
+        let chunks = &mut self.chunks[bin * STAGES_OF_BIN..][..STAGES_OF_BIN];
+        for &key in &self.bins[bin][..count] {
+            let stage = stage_of(key);
+            let chunk = &mut chunks[stage % STAGES_OF_BIN];
+            if chunk.capacity() - chunk.len() < I::BYTES {
+                self.store.exchange(stage, chunk)?;
+            }
+            I::store(&[I::new(key, self.tag)], chunk);
+        }
+        Ok(())
+    }
+
+    fn empty_all(&mut self) -> Result<(), Error> {
+        (0..BINS).try_for_each(|bin| self.empty(bin))
+    }
+
+    /// Hands over what is left.
+    ///
+    /// # Errors
+    /// When memory is full and the spill file cannot be written.
+    pub(crate) fn finish(mut self) -> Result<(), Error> {
+        self.empty_all()?;
+        for (stage, chunk) in self.chunks.into_iter().enumerate() {
+            self.store.hand_over(stage, chunk)?;
+        }
+        Ok(())
+    }
+}
