@@ -4,7 +4,9 @@
 //! looked up: that gives the evidence. Once as it came: that gives the verdict. A message that is refused at
 //! RCPT never shows its headers to the daemon, but the person who asks wants to know about them too.
 
+mod explanation;
 mod message;
+mod recorder;
 mod replay;
 mod text;
 
@@ -14,18 +16,17 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use explanation::{Explanation, Lookup, Named, Recipient};
 pub use message::{Field, Headers, each_message};
+use recorder::{Recorder, text_of};
 pub use replay::{Replay, replay};
-use serde::Serialize;
 pub use text::{Paint, Report};
 
 use crate::address::{Canonical, escaped};
 use crate::config::{self, Config};
-use crate::list::Day;
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
-use crate::policy::{Action, Entries, Outcome, Policy, Reason, Seen};
-use crate::screen::{Decision, Observer, Screen};
-use crate::sender::{Identity, Sender};
+use crate::policy::Entries;
+use crate::screen::Screen;
 use crate::snapshot::{self, Live, Snapshot};
 
 /// Why nothing can be explained.
@@ -102,92 +103,6 @@ impl Mail {
             ..Self::default()
         }
     }
-}
-
-/// A verdict and everything that led to it. As JSON its fields are fixed; more may come.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Explanation {
-    /// `accept`, `reject`, `tempfail`, `quarantine`, `tag` or `discard`.
-    pub verdict: String,
-    /// What the SMTP client is told, if it is refused.
-    pub reply: Option<String>,
-    /// Why: `listed`, `unlisted`, `whitelisted`, `exempt-recipient`, `mailing-list` ...
-    pub reason: String,
-    /// The list that decided.
-    pub list: Option<String>,
-    /// What the list would have done, had nothing softened it.
-    pub unsoftened: Option<String>,
-    /// Recipient by recipient, if any were given.
-    pub recipients: Vec<Recipient>,
-    /// Every sender found, in the order of the message.
-    pub identities: Vec<Named>,
-    /// Addresses were left out because there are too many.
-    pub truncated: bool,
-    /// What would be written into the message.
-    pub changes: Vec<String>,
-}
-
-/// What one recipient's RCPT would be answered.
-#[derive(Clone, Debug, Serialize)]
-pub struct Recipient {
-    /// As given.
-    pub recipient: String,
-    /// As for the message.
-    pub verdict: String,
-    /// As for the message.
-    pub reply: Option<String>,
-    /// Whether no list affects it.
-    pub exempt: bool,
-}
-
-/// One sender of the message.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Named {
-    /// Where it stood: `mail-from`, `from` ...
-    pub identity: String,
-    /// As written.
-    pub address: String,
-    /// The form in which it is compared; `null` if it is no address.
-    pub canonical: Option<String>,
-    /// Why it is no address.
-    pub fault: Option<String>,
-    /// The first list that names it.
-    pub list: Option<String>,
-    /// The entry of that list.
-    pub entry: Option<String>,
-    /// Whether the whitelist names it.
-    pub whitelisted: bool,
-    /// The entry of the whitelist.
-    pub whitelist_entry: Option<String>,
-    /// The whitelist names it, but DKIM does not vouch for it.
-    pub unaligned: bool,
-    /// Whether it stood where no address belongs.
-    pub weak: bool,
-    /// Every look-up.
-    pub lookups: Vec<Lookup>,
-}
-
-/// One entry looked up in one list.
-#[derive(Clone, Debug, Serialize)]
-pub struct Lookup {
-    /// Name of the list.
-    pub list: String,
-    /// `mailbox`, `domain`, `subtree` or `local-part`.
-    pub kind: String,
-    /// Canonical text of the entry.
-    pub entry: String,
-    /// Whether its Bloom page says "perhaps".
-    pub page: bool,
-    /// `miss`, `false-positive`, `unproved`, `expired`, `listed` or `failed`.
-    pub outcome: String,
-    /// Name of the source, for a record.
-    pub source: Option<String>,
-    /// Day of entry.
-    pub added: Option<String>,
-    /// First day it is no longer listed.
-    pub expires: Option<String>,
-    /// Why the look-up failed.
-    pub failure: Option<String>,
 }
 
 /// Explains messages under one configuration.
@@ -351,148 +266,6 @@ impl Explainer {
                 named
             })
             .collect()
-    }
-}
-
-/// Remembers look-ups and the last decision.
-#[derive(Default)]
-struct Recorder {
-    named: Vec<(Identity, bool, Vec<u8>, Named)>,
-    decision: Option<Made>,
-}
-
-/// A decision, for as long as the message lives.
-#[derive(Default)]
-struct Made {
-    verdict: String,
-    reply: Option<String>,
-    reason: String,
-    list: Option<String>,
-    unsoftened: Option<String>,
-}
-
-impl Made {
-    fn put_into(self, explanation: &mut Explanation) {
-        explanation.verdict = self.verdict;
-        explanation.reply = self.reply;
-        explanation.reason = self.reason;
-        explanation.list = self.list;
-        explanation.unsoftened = self.unsoftened;
-    }
-}
-
-impl Recorder {
-    fn clear(&mut self) {
-        self.named.clear();
-        self.decision = None;
-    }
-}
-
-impl Observer for Recorder {
-    fn seen(&mut self, policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
-        let (identity, weak) = (sender.identity, sender.weak);
-        // Usually the last: one sender is looked up after the other.
-        let at = self
-            .named
-            .iter()
-            .rposition(|n| (n.0, n.1) == (identity, weak) && n.2 == sender.address);
-        let at = at.unwrap_or_else(|| {
-            self.named
-                .push((identity, weak, sender.address.to_vec(), Named::default()));
-            self.named.len() - 1
-        });
-        let named = &mut self.named[at].3;
-        match seen {
-            // Said by the canonical form already.
-            Seen::NoAddress(_) | Seen::Cleared(_) => {}
-            Seen::Unaligned(_) => named.unaligned = true,
-            Seen::Entry {
-                list,
-                kind,
-                entry,
-                outcome,
-            } => {
-                let Some(list) = policy.lists().get(*list) else {
-                    return;
-                };
-                let lookup = Lookup::new(list, kind.name(), entry, outcome);
-                if named.list.is_none() && matches!(outcome, Outcome::Listed(_) | Outcome::Unproved)
-                {
-                    named.list = Some(lookup.list.clone());
-                    named.entry = Some(lookup.entry.clone());
-                }
-                named.lookups.push(lookup);
-            }
-        }
-    }
-
-    fn decided(&mut self, decision: &Decision<'_>) {
-        let verdict = decision.verdict;
-        let hit = verdict.hit.and_then(|index| decision.hits.get(index));
-        let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
-        let reason = match decision.exemption {
-            Some(exemption) => exemption.name(),
-            None if verdict.action == Some(Action::Log) && verdict.reason == Reason::Listed => {
-                "log-only"
-            }
-            None => verdict.reason.name(),
-        };
-        self.decision = Some(Made {
-            verdict: verdict
-                .action
-                .filter(|&action| action != Action::Log)
-                .map_or("accept", Action::name)
-                .to_owned(),
-            reply: text_of(decision.reply),
-            reason: reason.to_owned(),
-            list: list.map(|list| list.name().to_owned()),
-            unsoftened: verdict
-                .unsoftened
-                .filter(|&own| Some(own) != verdict.action)
-                .map(|own| own.name().to_owned()),
-        });
-    }
-}
-
-impl Lookup {
-    fn new(list: &crate::policy::List, kind: &str, entry: &[u8], outcome: &Outcome<'_>) -> Self {
-        let (name, page, record) = match outcome {
-            Outcome::Miss => ("miss", false, None),
-            Outcome::FalsePositive => ("false-positive", true, None),
-            Outcome::Unproved => ("unproved", true, None),
-            Outcome::Expired(record) => ("expired", true, Some(record)),
-            Outcome::Listed(record) => ("listed", true, Some(record)),
-            Outcome::Failed(_) => ("failed", false, None),
-        };
-        let source = record.and_then(|record| list.filter.source(record.source));
-        Self {
-            list: list.name().to_owned(),
-            kind: kind.to_owned(),
-            entry: escaped(entry).to_string(),
-            page,
-            outcome: name.to_owned(),
-            source: source.map(|source| escaped(source.name.as_bytes()).to_string()),
-            added: record
-                .filter(|record| record.added > 0)
-                .map(|record| Day(record.added).to_string()),
-            expires: record
-                .and_then(|record| record.expires)
-                .map(|day| Day(day).to_string()),
-            failure: if let Outcome::Failed(failure) = outcome {
-                Some(failure.to_string())
-            } else {
-                None
-            },
-        }
-    }
-}
-
-fn text_of(reply: &Reply) -> Option<String> {
-    match reply {
-        Reply::Text(text) => Some(text.to_string()),
-        Reply::Reject => Some("550 5.7.1 Command rejected".to_owned()),
-        Reply::Tempfail => Some("451 4.7.1 Service unavailable - try again later".to_owned()),
-        Reply::Continue | Reply::Accept | Reply::Discard => None,
     }
 }
 

@@ -1,0 +1,126 @@
+//! What came of a message, and everything that led to it: what is printed, as text or as JSON.
+
+use serde::Serialize;
+
+use crate::address::escaped;
+use crate::list::Day;
+use crate::policy::{List, Outcome};
+
+/// A verdict and everything that led to it. As JSON its fields are fixed; more may come.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Explanation {
+    /// `accept`, `reject`, `tempfail`, `quarantine`, `tag` or `discard`.
+    pub verdict: String,
+    /// What the SMTP client is told, if it is refused.
+    pub reply: Option<String>,
+    /// Why: `listed`, `unlisted`, `whitelisted`, `exempt-recipient`, `mailing-list` ...
+    pub reason: String,
+    /// The list that decided.
+    pub list: Option<String>,
+    /// What the list would have done, had nothing softened it.
+    pub unsoftened: Option<String>,
+    /// Recipient by recipient, if any were given.
+    pub recipients: Vec<Recipient>,
+    /// Every sender found, in the order of the message.
+    pub identities: Vec<Named>,
+    /// Addresses were left out because there are too many.
+    pub truncated: bool,
+    /// What would be written into the message.
+    pub changes: Vec<String>,
+}
+
+/// What one recipient's RCPT would be answered.
+#[derive(Clone, Debug, Serialize)]
+pub struct Recipient {
+    /// As given.
+    pub recipient: String,
+    /// As for the message.
+    pub verdict: String,
+    /// As for the message.
+    pub reply: Option<String>,
+    /// Whether no list affects it.
+    pub exempt: bool,
+}
+
+/// One sender of the message.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Named {
+    /// Where it stood: `mail-from`, `from` ...
+    pub identity: String,
+    /// As written.
+    pub address: String,
+    /// The form in which it is compared; `null` if it is no address.
+    pub canonical: Option<String>,
+    /// Why it is no address.
+    pub fault: Option<String>,
+    /// The first list that names it.
+    pub list: Option<String>,
+    /// The entry of that list.
+    pub entry: Option<String>,
+    /// Whether the whitelist names it.
+    pub whitelisted: bool,
+    /// The entry of the whitelist.
+    pub whitelist_entry: Option<String>,
+    /// The whitelist names it, but DKIM does not vouch for it.
+    pub unaligned: bool,
+    /// Whether it stood where no address belongs.
+    pub weak: bool,
+    /// Every look-up.
+    pub lookups: Vec<Lookup>,
+}
+
+/// One entry looked up in one list.
+#[derive(Clone, Debug, Serialize)]
+pub struct Lookup {
+    /// Name of the list.
+    pub list: String,
+    /// `mailbox`, `domain`, `subtree` or `local-part`.
+    pub kind: String,
+    /// Canonical text of the entry.
+    pub entry: String,
+    /// Whether its Bloom page says "perhaps".
+    pub page: bool,
+    /// `miss`, `false-positive`, `unproved`, `expired`, `listed` or `failed`.
+    pub outcome: String,
+    /// Name of the source, for a record.
+    pub source: Option<String>,
+    /// Day of entry.
+    pub added: Option<String>,
+    /// First day it is no longer listed.
+    pub expires: Option<String>,
+    /// Why the look-up failed.
+    pub failure: Option<String>,
+}
+
+impl Lookup {
+    pub(super) fn new(list: &List, kind: &str, entry: &[u8], outcome: &Outcome<'_>) -> Self {
+        let (name, page, record) = match outcome {
+            Outcome::Miss => ("miss", false, None),
+            Outcome::FalsePositive => ("false-positive", true, None),
+            Outcome::Unproved => ("unproved", true, None),
+            Outcome::Expired(record) => ("expired", true, Some(record)),
+            Outcome::Listed(record) => ("listed", true, Some(record)),
+            Outcome::Failed(_) => ("failed", false, None),
+        };
+        let source = record.and_then(|record| list.filter.source(record.source));
+        Self {
+            list: list.name().to_owned(),
+            kind: kind.to_owned(),
+            entry: escaped(entry).to_string(),
+            page,
+            outcome: name.to_owned(),
+            source: source.map(|source| escaped(source.name.as_bytes()).to_string()),
+            added: record
+                .filter(|record| record.added > 0)
+                .map(|record| Day(record.added).to_string()),
+            expires: record
+                .and_then(|record| record.expires)
+                .map(|day| Day(day).to_string()),
+            failure: if let Outcome::Failed(failure) = outcome {
+                Some(failure.to_string())
+            } else {
+                None
+            },
+        }
+    }
+}

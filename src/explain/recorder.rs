@@ -1,0 +1,116 @@
+//! Watches the daemon's own code decide, and remembers look-ups and the last decision.
+
+use super::explanation::{Explanation, Lookup, Named};
+use crate::milter::Reply;
+use crate::policy::{Action, Outcome, Policy, Reason, Seen};
+use crate::screen::{Decision, Observer};
+use crate::sender::{Identity, Sender};
+
+/// Remembers look-ups and the last decision.
+#[derive(Default)]
+pub(super) struct Recorder {
+    pub(super) named: Vec<(Identity, bool, Vec<u8>, Named)>,
+    pub(super) decision: Option<Made>,
+}
+
+/// A decision, for as long as the message lives.
+#[derive(Default)]
+pub(super) struct Made {
+    pub(super) verdict: String,
+    reply: Option<String>,
+    reason: String,
+    list: Option<String>,
+    unsoftened: Option<String>,
+}
+
+impl Made {
+    pub(super) fn put_into(self, explanation: &mut Explanation) {
+        explanation.verdict = self.verdict;
+        explanation.reply = self.reply;
+        explanation.reason = self.reason;
+        explanation.list = self.list;
+        explanation.unsoftened = self.unsoftened;
+    }
+}
+
+impl Recorder {
+    pub(super) fn clear(&mut self) {
+        self.named.clear();
+        self.decision = None;
+    }
+}
+
+impl Observer for Recorder {
+    fn seen(&mut self, policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
+        let (identity, weak) = (sender.identity, sender.weak);
+        // Usually the last: one sender is looked up after the other.
+        let at = self
+            .named
+            .iter()
+            .rposition(|n| (n.0, n.1) == (identity, weak) && n.2 == sender.address);
+        let at = at.unwrap_or_else(|| {
+            self.named
+                .push((identity, weak, sender.address.to_vec(), Named::default()));
+            self.named.len() - 1
+        });
+        let named = &mut self.named[at].3;
+        match seen {
+            // Said by the canonical form already.
+            Seen::NoAddress(_) | Seen::Cleared(_) => {}
+            Seen::Unaligned(_) => named.unaligned = true,
+            Seen::Entry {
+                list,
+                kind,
+                entry,
+                outcome,
+            } => {
+                let Some(list) = policy.lists().get(*list) else {
+                    return;
+                };
+                let lookup = Lookup::new(list, kind.name(), entry, outcome);
+                if named.list.is_none() && matches!(outcome, Outcome::Listed(_) | Outcome::Unproved)
+                {
+                    named.list = Some(lookup.list.clone());
+                    named.entry = Some(lookup.entry.clone());
+                }
+                named.lookups.push(lookup);
+            }
+        }
+    }
+
+    fn decided(&mut self, decision: &Decision<'_>) {
+        let verdict = decision.verdict;
+        let hit = verdict.hit.and_then(|index| decision.hits.get(index));
+        let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
+        let reason = match decision.exemption {
+            Some(exemption) => exemption.name(),
+            None if verdict.action == Some(Action::Log) && verdict.reason == Reason::Listed => {
+                "log-only"
+            }
+            None => verdict.reason.name(),
+        };
+        self.decision = Some(Made {
+            verdict: verdict
+                .action
+                .filter(|&action| action != Action::Log)
+                .map_or("accept", Action::name)
+                .to_owned(),
+            reply: text_of(decision.reply),
+            reason: reason.to_owned(),
+            list: list.map(|list| list.name().to_owned()),
+            unsoftened: verdict
+                .unsoftened
+                .filter(|&own| Some(own) != verdict.action)
+                .map(|own| own.name().to_owned()),
+        });
+    }
+}
+
+pub(super) fn text_of(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Text(text) => Some(text.to_string()),
+        Reply::Reject => Some("550 5.7.1 Command rejected".to_owned()),
+        Reply::Tempfail => Some("451 4.7.1 Service unavailable - try again later".to_owned()),
+        Reply::Continue | Reply::Accept | Reply::Discard => None,
+    }
+}
