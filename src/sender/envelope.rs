@@ -3,11 +3,15 @@
 //! Seen from real servers: `<a@b>`, `<a@b> SIZE=1000` in one piece, `a@b` without
 //! brackets, `<>`, `<@relay:a@b>`, `<"John Doe"@b>`, `<a@b.>`, raw UTF-8. RFC 5321
 //! section 4.1.2 has the grammar; what the server accepted beyond it is read like the
-//! inside of an angle address of a header.
+//! inside of an angle address of a header. Where Postfix 3.7 accepts an argument of
+//! `tests/senders/mail.txt`, the sender it logs is among those found.
+
+use crate::address::{Canonical, ParseError, Rules};
 
 use super::plain;
 use super::scan::Scanner;
 use super::store::Out;
+use super::word::has_address;
 
 /// Adds the address of the argument; nothing for `<>` and for a bare word.
 pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
@@ -22,41 +26,58 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
         out.push(argument);
         return;
     }
-    let path = path(argument);
-    if !path.is_empty() {
-        scanner.path(path, out);
+    let (path, glued) = split(argument);
+    // Postfix takes `<>a@b` for a@b ...
+    if scanner.path(path, out) || scanner.content(glued, out) {
+        return;
+    }
+    // ... and `<@b>` for `""@b`, which is one of the mailboxes that an entry `@b` lists.
+    if has_address(path)
+        && let Err(ParseError::NoLocalPart) = Canonical::parse(path, Rules::default())
+    {
+        out.push(&[b"\"\"", path].concat());
     }
 }
 
-/// The path without its brackets and without the parameters behind it.
-fn path(argument: &[u8]) -> &[u8] {
+/// The path without its brackets, and what stands behind these without a blank between;
+/// without the parameters.
+fn split(argument: &[u8]) -> (&[u8], &[u8]) {
     let bracketed = argument.starts_with(b"<");
     let mut quoted = false;
     let mut escaped = false;
-    // At the first `>` outside quotes, or at the first blank of a bare address.
+    let mut comments = 0_usize;
+    // The first `>` outside quotes and comments.
     let mut end = None;
-    let mut blank = None;
     for (index, &byte) in argument.iter().enumerate() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,
-            b'"' => quoted = !quoted,
+            b'"' if comments == 0 => quoted = !quoted,
             _ if quoted => {}
-            b'>' => {
+            byte if !bracketed && is_blank(byte) => return (&argument[..index], b""),
+            b'(' if bracketed => comments += 1,
+            b')' => comments = comments.saturating_sub(1),
+            b'>' if bracketed && comments == 0 => {
                 end = Some(index);
-                if bracketed {
-                    break;
-                }
+                break;
             }
-            b' ' | b'\t' | b'\0' if blank.is_none() => blank = Some(index),
             _ => {}
         }
     }
-    if bracketed {
-        // A quotation mark that nothing closes quotes no bracket.
-        let end = end.or_else(|| memchr::memchr(b'>', argument));
-        &argument[1..end.unwrap_or(argument.len())]
-    } else {
-        &argument[..blank.unwrap_or(argument.len())]
+    if !bracketed {
+        return (argument, b"");
     }
+    // A quotation mark or a parenthesis that nothing closes hides no bracket.
+    match end.or_else(|| memchr::memchr(b'>', argument)) {
+        Some(end) => {
+            let behind = &argument[end + 1..];
+            let blank = behind.iter().position(|&byte| is_blank(byte));
+            (&argument[1..end], &behind[..blank.unwrap_or(behind.len())])
+        }
+        None => (&argument[1..], b""),
+    }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\0')
 }
