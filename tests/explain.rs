@@ -216,6 +216,15 @@ fn recipients_are_told_apart() {
         ),
         (Some("accept"), Some(true))
     );
+    let arguments: Vec<&str> = arguments
+        .into_iter()
+        .filter(|word| *word != "--json")
+        .collect();
+    let text = stdout(&program(&rig, &arguments));
+    assert!(
+        text.contains("bob@our.example: reject\n") && text.contains("550 5.7.1 x@bad.test is on"),
+        "{text}"
+    );
     let alone = json(&program(
         &rig,
         &[

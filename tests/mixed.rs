@@ -185,6 +185,32 @@ fn the_whitelist_follows_the_rules_of_the_list() {
     }
 }
 
+/// A provider with several domains signs with the one that was written, not with the one that is
+/// compared.
+#[test]
+fn dkim_vouches_for_the_domain_that_was_written() {
+    let rig = Rig::new(
+        &[("spam.list", "no-such-friend@gmail.com\n")],
+        &format!(
+            "{}[whitelist]\nentries = ['no-such-friend@gmail.com']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n",
+            list("spam", "")
+        ),
+    );
+    for (signer, expected) in [
+        ("googlemail.com", "accept"),
+        ("gmail.com", "accept"),
+        ("mail.example", "reject"),
+    ] {
+        let vouched =
+            format!("Authentication-Results: mx.our.example; dkim=pass header.d={signer}");
+        let letter = from(
+            "<a@ok.example>",
+            &[&vouched, "From: no-such-friend@googlemail.com"],
+        );
+        assert_eq!(verdict(&rig.deliver(&letter)), expected, "{signer}");
+    }
+}
+
 /// A list that would do nothing keeps no mail waiting when it cannot be read.
 #[test]
 fn an_unreadable_list_that_only_logs_is_not_waited_for() {

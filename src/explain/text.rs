@@ -89,6 +89,12 @@ impl Display for Report<'_> {
                 recipient.recipient,
                 recipient.verdict
             )?;
+            // The reply to all stands above already.
+            if recipient.reply != of.reply {
+                for line in recipient.reply.iter().flat_map(|reply| reply.lines()) {
+                    writeln!(f, "         {}", paint.dim(line))?;
+                }
+            }
         }
         for named in &of.identities {
             writeln!(f)?;
