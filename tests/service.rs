@@ -4,7 +4,7 @@
 mod support;
 
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -47,6 +47,28 @@ fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {
     );
     drop(connected);
     assert!(daemon.terminate().success());
+}
+
+/// The first signal lets messages finish, however long they may take; the second does not.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let (mut site, path) = site();
+    site.configure(&format!("{LIST}[limits]\ndrain_s = 3600\n"));
+    let mut daemon = site.serve();
+    let mut peer = UnixStream::connect(&path).expect("the daemon listens");
+    peer.write_all(b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff")
+        .and_then(|()| peer.write_all(b"\0\0\0\x05M<a>\0\0\0\0\x05R<b>\0"))
+        .expect("the daemon reads");
+    let mut answers = Vec::new();
+    while !answers.ends_with(b"\0\0\0\x01c") {
+        let mut byte = [0];
+        peer.read_exact(&mut byte).expect("the daemon answers");
+        answers.extend(byte);
+    }
+    daemon.signal(Signal::TERM);
+    daemon.logged(&["messages under way are finished"]);
+    daemon.signal(Signal::TERM);
+    assert!(daemon.ended().success());
 }
 
 /// Reading large filters takes a while; a SIGHUP that comes meanwhile must not be the end.

@@ -294,21 +294,22 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     tracing::info!("ending, messages under way are finished");
     tell(&[NotifyState::Stopping]);
     daemon.drain();
-    runtime.block_on(async {
+    let cut = runtime.block_on(async {
         loop {
             tokio::select! {
                 request = signals.next() => match request {
-                    Request::Stop => {
-                        tracing::warn!("asked to end a second time, messages are cut");
-                        return;
-                    }
+                    Request::Stop => break true,
                     Request::Reload => {}
                 },
                 // `None`: all workers have ended.
-                ended = daemon.ended.recv() => if ended.is_none() { return },
+                ended = daemon.ended.recv() => if ended.is_none() { break false },
             }
         }
     });
+    if cut {
+        tracing::warn!("asked to end a second time, messages are cut");
+        return Ok(());
+    }
     daemon.stop()
 }
 

@@ -234,6 +234,13 @@ impl Daemon {
         self.child.wait().expect("our own child")
     }
 
+    /// Waits until the daemon has ended, for whatever reason.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        until("the daemon ends", || {
+            self.child.try_wait().expect("our own child")
+        })
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a child has a number");
         kill_process(pid, signal).expect("our own child");
