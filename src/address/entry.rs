@@ -128,14 +128,22 @@ impl Entry {
             return Ok(());
         }
         self.other.clear();
-        if is_plain_domain(written) {
-            self.kind = Kind::Domain;
-            self.other.push(b'@');
-            let lower = written.iter().map(u8::to_ascii_lowercase);
-            self.other.extend(lower);
-            return Ok(());
+        let below = written
+            .strip_prefix(b"*.")
+            .or_else(|| written.strip_prefix(b"."));
+        let domain = below.unwrap_or(written);
+        if !is_plain_domain(domain) {
+            return self.read_full(written, rules);
         }
-        self.read_full(written, rules)
+        let (kind, sign) = match below {
+            None => (Kind::Domain, b'@'),
+            Some(_) => (Kind::Subtree, b'.'),
+        };
+        self.kind = kind;
+        self.other.push(sign);
+        let lower = domain.iter().map(u8::to_ascii_lowercase);
+        self.other.extend(lower);
+        Ok(())
     }
 
     /// The full path, for what is neither a plain mailbox nor a plain domain.
@@ -229,7 +237,7 @@ impl Entry {
 /// digits, `-` and `_`. A property test holds it equal to the full path.
 fn is_plain_domain(written: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    written.len() <= MAX_DOMAIN_BYTES
+    written.len() < MAX_DOMAIN_BYTES
         && written.iter().all(plain)
         && written.contains(&b'.')
         && !written.starts_with(b".")
@@ -268,12 +276,14 @@ mod tests {
 
         #[test]
         fn a_plain_domain_is_read_as_by_the_full_path(
+            prefix in r"|\.|\*\.",
             written in r"[A-Za-z0-9._-]{1,16}|(xn--BCHER-kva|GoogleMail|gmail|user.fastmail)\.(com|\.com)|[!-~]{1,8}|[a-z.]{250,260}",
             bits in 0_u8..16,
         ) {
             let rules = Rules::from_bits(bits).unwrap();
             let (mut fast, mut full) = (Entry::new(), Entry::new());
             if is_plain_domain(written.as_bytes()) {
+                let written = prefix + &written;
                 fast.read(written.as_bytes(), rules).unwrap();
                 full.read_full(written.as_bytes(), rules).unwrap();
                 prop_assert_eq!(fast.kind(), full.kind());

@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -20,6 +20,7 @@ use super::query::{Finding, Query};
 use super::{Error, feed};
 use crate::address::{Canonical, escaped};
 use crate::filter::Load;
+use crate::filter::format::MAGIC;
 use crate::list::Day;
 
 /// Bytes of a line that are looked at, at a time. A log line is shorter.
@@ -50,6 +51,14 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
             feed::open(&input, &super::Progress::new()).map_err(Error::io(&input.path, "read"))?;
         let mut lines = BufReader::new(content);
         let mut line = Vec::new();
+        if lines
+            .fill_buf()
+            .map_err(Error::io(&input.path, "read"))?
+            .starts_with(&MAGIC)
+        {
+            let why = "this is a filter file, which holds no addresses; name lists or logs";
+            return Err(Error::io(&input.path, "read")(io::Error::other(why)));
+        }
         while lines
             .by_ref()
             .take(LINE_BYTES)

@@ -236,8 +236,8 @@ impl fmt::Display for Finding {
             if let Some(added) = &found.added {
                 write!(f, ", added {added}")?;
             }
-            if let Some(expires) = &found.expires {
-                write!(f, ", listed until the day before {expires}")?;
+            if let Some(first) = &found.expires {
+                write!(f, ", no longer listed from {first} on")?;
             }
             if !found.proved {
                 f.write_str(", by the pages alone: this filter has no records to prove it")?;

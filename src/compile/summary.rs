@@ -24,7 +24,7 @@ impl fmt::Display for Report {
         if self.inputs.len() > SHOWN {
             writeln!(
                 f,
-                "  and {} more inputs (--report FILE has them all)",
+                "  and {} more (--report FILE has them all)",
                 self.inputs.len() - SHOWN
             )?;
         }

@@ -41,13 +41,42 @@ impl<'a> Iterator for Words<'a> {
         if text.is_empty() {
             return None;
         }
-        let mut nesting = Nesting::default();
-        let end = text
+        // Most words have nothing that could hold white space together.
+        let sign = text
             .iter()
-            .position(|&b| nesting.step(b) && b.is_ascii_whitespace())
-            .unwrap_or(text.len());
+            .position(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'(' | b'<' | b'\\'));
+        let end = match sign.and_then(|at| text.get(at)) {
+            Some(sign) if !sign.is_ascii_whitespace() => {
+                let mut nesting = Nesting::default();
+                text.iter()
+                    .position(|&b| nesting.step(b) && b.is_ascii_whitespace())
+            }
+            _ => sign,
+        };
+        let end = end.unwrap_or(text.len());
         let (word, rest) = text.split_at(end);
         self.0 = rest;
         Some(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Words;
+
+    #[test]
+    fn white_space_divides_outside_of_quotes_and_brackets_alone() {
+        for (text, words) in [
+            ("  a@b.example\tOK ", &["a@b.example", "OK"][..]),
+            ("\"a b\"@c.example x", &["\"a b\"@c.example", "x"]),
+            ("a<b c> d)e f", &["a<b c>", "d)e", "f"]),
+            ("a(b \"c) d\\\" e", &["a(b \"c)", "d\\\" e"]),
+            ("one>two three", &["one>two", "three"]),
+            ("", &[]),
+        ] {
+            let found: Vec<_> = Words(text.as_bytes()).collect();
+            let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
+            assert_eq!(found, words, "{text}");
+        }
     }
 }
