@@ -118,17 +118,15 @@ impl Block {
                 }
                 bad = places.next().unwrap_or(usize::MAX);
             }
+            let lowered = &self.lowered[start..content_end];
+            let is_canonical = |&at: &usize| {
+                let (local, domain) = lowered.split_at(at - start);
+                providers::leave_alone(local, &domain[1..], rules)
+            };
             let mailbox = at
-                .filter(|&at| {
-                    !is_bad
-                        && content_end - start <= MAX_BYTES
-                        && providers::leave_alone(
-                            &self.lowered[start..at],
-                            &self.lowered[at + 1..content_end],
-                            rules,
-                        )
-                })
-                .map(|_| &self.lowered[start..content_end]);
+                .filter(|_| !is_bad && lowered.len() <= MAX_BYTES)
+                .filter(is_canonical)
+                .map(|_| lowered);
             let written = &text[start..content_end];
             visit(Line { written, mailbox });
             (start, at, is_bad) = (end + 1, None, false);

@@ -31,6 +31,7 @@ pub(crate) struct Stager<'s, I> {
     store: &'s Store<I>,
     /// Of all keys in the bins.
     tag: Tag,
+    failed: Option<Error>,
     bins: Box<[[u64; BIN_KEYS]; BINS]>,
     counts: [usize; BINS],
     chunks: Vec<BytesMut>,
@@ -43,6 +44,7 @@ impl<'s, I: Item> Stager<'s, I> {
         Self {
             store,
             tag: Tag::default(),
+            failed: None,
             bins: bins
                 .try_into()
                 .unwrap_or_else(|_| unreachable!("as many as the array has")),
@@ -51,43 +53,54 @@ impl<'s, I: Item> Stager<'s, I> {
         }
     }
 
-    /// Adds a key to its stage. Keys of the same tag should come together.
-    ///
-    /// # Errors
-    /// When memory is full and the spill file cannot be written.
+    /// The keys that come now have this tag. To change it often is slow.
     #[inline]
-    pub(crate) fn push(&mut self, key: u64, tag: Tag) -> Result<(), Error> {
+    pub(crate) fn label(&mut self, tag: Tag) {
         if tag != self.tag {
-            self.empty_all()?;
+            self.empty_all();
             self.tag = tag;
         }
+    }
+
+    /// Adds a key to its stage.
+    #[inline]
+    pub(crate) fn push(&mut self, key: u64) {
         let bin = stage_of(key) / STAGES_OF_BIN;
         let count = self.counts[bin];
         self.bins[bin][count] = key;
         self.counts[bin] = count + 1;
         if count + 1 == BIN_KEYS {
-            return self.empty(bin);
+            self.empty(bin);
         }
-        Ok(())
+    }
+
+    /// Whether all is well so far.
+    ///
+    /// # Errors
+    /// When memory was full and the spill file could not be written.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        self.failed.take().map_or(Ok(()), Err)
     }
 
     /// Deals out the keys of a bin.
-    fn empty(&mut self, bin: usize) -> Result<(), Error> {
+    fn empty(&mut self, bin: usize) {
         let count = mem::take(&mut self.counts[bin]);
         let chunks = &mut self.chunks[bin * STAGES_OF_BIN..][..STAGES_OF_BIN];
         for &key in &self.bins[bin][..count] {
             let stage = stage_of(key);
             let chunk = &mut chunks[stage % STAGES_OF_BIN];
-            if chunk.capacity() - chunk.len() < I::BYTES {
-                self.store.exchange(stage, chunk)?;
+            if chunk.capacity() - chunk.len() < I::BYTES
+                && let Err(error) = self.store.exchange(stage, chunk)
+            {
+                self.failed = Some(error);
+                return;
             }
-            I::store(&[I::new(key, self.tag)], chunk);
+            I::new(key, self.tag).append(chunk);
         }
-        Ok(())
     }
 
-    fn empty_all(&mut self) -> Result<(), Error> {
-        (0..BINS).try_for_each(|bin| self.empty(bin))
+    fn empty_all(&mut self) {
+        (0..BINS).for_each(|bin| self.empty(bin));
     }
 
     /// Hands over what is left.
@@ -95,7 +108,8 @@ impl<'s, I: Item> Stager<'s, I> {
     /// # Errors
     /// When memory is full and the spill file cannot be written.
     pub(crate) fn finish(mut self) -> Result<(), Error> {
-        self.empty_all()?;
+        self.empty_all();
+        self.check()?;
         for (stage, chunk) in self.chunks.into_iter().enumerate() {
             self.store.hand_over(stage, chunk)?;
         }

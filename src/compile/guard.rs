@@ -155,16 +155,19 @@ const DUTIES: [&[u8]; 3] = [b"abuse@", b"mailer-daemon@", b"postmaster@"];
 
 #[inline]
 fn duty(entry: &[u8]) -> Result<(), Danger> {
-    // Almost every entry differs in its first six bytes, and a branch on them is foreseen.
-    if let Some(start) = entry.first_chunk::<6>() {
-        if DUTIES
-            .iter()
-            .any(|duty| duty.starts_with(start) && entry.starts_with(duty))
-        {
-            return Err(Danger::Duty);
-        }
-    } else if matches!(entry, [] | [b'@']) {
+    // Almost every entry leaves here, by a branch that can be foreseen.
+    match entry.first_chunk() {
+        Some(start) if ![*b"abus", *b"mail", *b"post"].contains(start) => Ok(()),
+        _ => duty_in_full(entry),
+    }
+}
+
+fn duty_in_full(entry: &[u8]) -> Result<(), Danger> {
+    if matches!(entry, [] | [b'@']) {
         return Err(Danger::Everybody);
+    }
+    if DUTIES.iter().any(|duty| entry.starts_with(duty)) {
+        return Err(Danger::Duty);
     }
     Ok(())
 }

@@ -68,6 +68,8 @@ pub(crate) trait Item: Copy + Default + Send + Sync + 'static {
     fn origin(self) -> (u8, u32);
     /// Unpacks. `dates` are used where the item keeps none.
     fn record(self, stage: usize, dates: Dates) -> Record;
+    /// Appends its bytes.
+    fn append(self, bytes: &mut BytesMut);
     /// Appends the bytes of `items`.
     fn store(items: &[Self], bytes: &mut BytesMut);
     /// Appends the items that `bytes` hold.
@@ -123,9 +125,16 @@ impl Item for Narrow {
     }
 
     #[inline]
+    fn append(self, bytes: &mut BytesMut) {
+        bytes.extend_from_slice(&self.0.to_le_bytes());
+    }
+
     fn store(items: &[Self], bytes: &mut BytesMut) {
-        for item in items {
-            bytes.extend_from_slice(&item.0.to_le_bytes());
+        let start = bytes.len();
+        bytes.resize(start + items.len() * Self::BYTES, 0);
+        let words = bytes[start..].as_chunks_mut().0;
+        for (word, item) in words.iter_mut().zip(items) {
+            *word = item.0.to_le_bytes();
         }
     }
 
@@ -202,12 +211,16 @@ impl Item for Wide {
     }
 
     #[inline]
+    fn append(self, bytes: &mut BytesMut) {
+        let rest =
+            u64::from(self.origin) << 32 | u64::from(self.added) << 16 | u64::from(self.expires);
+        let word = u128::from(self.key) << 64 | u128::from(rest);
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+
     fn store(items: &[Self], bytes: &mut BytesMut) {
         for item in items {
-            let rest = u64::from(item.origin) << 32
-                | u64::from(item.added) << 16
-                | u64::from(item.expires);
-            bytes.extend_from_slice(&(u128::from(item.key) << 64 | u128::from(rest)).to_le_bytes());
+            item.append(bytes);
         }
     }
 

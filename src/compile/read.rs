@@ -116,7 +116,6 @@ struct Worker<'a, I> {
     stager: Stager<'a, I>,
     tally: Tally,
     /// Set inside a row, acted upon after its block.
-    failed: Option<Error>,
     dated: bool,
 }
 
@@ -131,7 +130,6 @@ impl<'a, I: Item> Worker<'a, I> {
             entry: Entry::new(),
             stager: store.stager(),
             tally: Tally::default(),
-            failed: None,
             dated: false,
         }
     }
@@ -177,9 +175,7 @@ impl<'a, I: Item> Worker<'a, I> {
                 }
             }
             self.progress.add_entries(self.tally.take_new());
-            if let Some(error) = self.failed {
-                return Err(error);
-            }
+            self.stager.check()?;
             if self.dated {
                 return Ok(None);
             }
@@ -196,6 +192,15 @@ impl<'a, I: Item> Worker<'a, I> {
             .copied()
             .unwrap_or(input);
         self.tally.begin(input, block);
+        self.stager.label(self.tag(Kind::Mailbox, self.dates));
+    }
+
+    fn tag(&self, kind: Kind, dates: Dates) -> Tag {
+        Tag {
+            kind: kind as u8,
+            source: self.source,
+            dates,
+        }
     }
 
     /// Reads a block of whole lines; says how many.
@@ -209,18 +214,20 @@ impl<'a, I: Item> Worker<'a, I> {
         // Such a line is read at once what it would be read as by the long way round;
         // property tests hold the two equal.
         let mut lines = 0;
+        let mailbox_tag = self.tag(Kind::Mailbox, self.dates);
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.terms.rules, |Line { written, mailbox }| {
             lines += 1;
             if let Some(mailbox) = mailbox {
                 match self.terms.key(Kind::Mailbox, mailbox) {
-                    Ok(key) => self.stage(Kind::Mailbox, key, self.dates),
+                    Ok(key) => self.stage(key),
                     Err(danger) => self.tally.reject(lines, written, &danger),
                 }
             } else if written.is_empty() {
                 self.tally.skip(Skip::Blank);
             } else {
                 reader.read(written, true, &mut |_, row| self.row(lines, row));
+                self.stager.label(mailbox_tag);
             }
         });
         self.text = text;
@@ -254,22 +261,19 @@ impl<'a, I: Item> Worker<'a, I> {
         }
         let kind = self.entry.kind();
         match self.terms.key(kind, self.entry.as_bytes()) {
-            Ok(key) => self.stage(kind, key, dates),
+            Ok(key) => {
+                self.stager.label(self.tag(kind, dates));
+                self.stage(key);
+            }
             Err(danger) => self.tally.reject(line, item.text, &danger),
         }
     }
 
+    /// Stages a key that has the stager's tag.
     #[inline]
-    fn stage(&mut self, kind: Kind, key: u64, dates: Dates) {
-        let tag = Tag {
-            kind: kind as u8,
-            source: self.source,
-            dates,
-        };
+    fn stage(&mut self, key: u64) {
         self.tally.listed();
-        if let Err(error) = self.stager.push(key, tag) {
-            self.failed = Some(error);
-        }
+        self.stager.push(key);
     }
 }
 

@@ -319,8 +319,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::<I>::new(&dir.path().join("x.blf"), memory_bytes, 1);
         let mut stager = store.stager();
+        stager.label(TAG);
         for key in keys {
-            stager.push(*key, TAG).unwrap();
+            stager.push(*key);
         }
         stager.finish().unwrap();
         let sealed = store.seal();
