@@ -31,7 +31,10 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
     if scanner.path(path, out) || scanner.content(glued, out) {
         return;
     }
-    // ... and `<@b>` for `""@b`, which is one of the mailboxes that an entry `@b` lists.
+    // ... and `<@b>` for `""@b`, which is one of the mailboxes that an entry `@b` lists. An `@`
+    // at the end stands in an unclosed comment.
+    let end = path.iter().rposition(|&byte| byte != b'@');
+    let path = &path[..end.map_or(0, |last| last + 1)];
     if has_address(path)
         && let Err(ParseError::NoLocalPart) = Canonical::parse(path, Rules::default())
     {
