@@ -13,15 +13,15 @@
 //!                                                                              separators together
 //! ```
 //!
-//! A line between whose ends one `@` and nothing bad stands, at whose domain no provider has a
-//! rule, is its own canonical form in the lowered copy: nothing more is done for it.
+//! A line between whose ends one `@` and nothing bad stands is its own canonical form in the
+//! lowered copy: nothing more is done for it, unless a provider has a rule for its domain.
 //! Every other line is for [`Entry::read`](super::Entry::read), and a property test
 //! holds the two equal. What is plain is said by [`plain`](super::plain).
 
 use wide::u8x16;
 
 use super::plain::{Classes, LANES, MAX_BYTES, is_separator};
-use super::{Rules, providers};
+use super::{Canonical, Rules, providers};
 
 /// Memory for the lowered copy of a piece and the marks in it; kept for the next.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +29,8 @@ pub struct Block {
     lowered: Vec<u8>,
     stops: Places,
     bad: Places,
+    /// A mailbox that a provider's rule may change.
+    delivered: Canonical,
 }
 
 /// A line of a block.
@@ -119,14 +121,18 @@ impl Block {
                 bad = places.next().unwrap_or(usize::MAX);
             }
             let lowered = &self.lowered[start..content_end];
-            let is_canonical = |&at: &usize| {
-                let (local, domain) = lowered.split_at(at - start);
-                providers::leave_alone(local, &domain[1..], rules)
+            let mailbox = match at {
+                Some(at) if !is_bad && lowered.len() <= MAX_BYTES => {
+                    let (local, domain) = lowered.split_at(at - start);
+                    if providers::leave_alone(local, &domain[1..], rules) {
+                        Some(lowered)
+                    } else {
+                        let is_plain = self.delivered.read_plain(lowered, rules);
+                        is_plain.then_some(self.delivered.as_bytes())
+                    }
+                }
+                _ => None,
             };
-            let mailbox = at
-                .filter(|_| !is_bad && lowered.len() <= MAX_BYTES)
-                .filter(is_canonical)
-                .map(|_| lowered);
             let written = &text[start..content_end];
             visit(Line { written, mailbox });
             (start, at, is_bad) = (end + 1, None, false);
