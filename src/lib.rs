@@ -16,6 +16,7 @@
 //!
 //! | modules | about |
 //! |---|---|
+//! | `parallel` | the same work on several threads |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they know nothing of each other |
 //! | [`sender`], [`compile`], [`daemon`] | whom a message names; lists to filters; sockets, signals, watched files |
 //! | [`policy`] | senders and lists to a verdict |
@@ -38,6 +39,7 @@ pub mod explain;
 pub mod filter;
 pub mod list;
 pub mod milter;
+mod parallel;
 pub mod policy;
 pub mod screen;
 pub mod sender;

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The lines of the map.
-const LAYERS: [&[&str]; 9] = [
+const LAYERS: [&[&str]; 10] = [
+    &["parallel"],
     &["address", "filter", "list", "milter", "endpoint"],
     &["sender", "compile", "daemon"],
     &["policy"],

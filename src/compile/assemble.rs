@@ -11,12 +11,12 @@
 //! ```
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use super::sorted::Sorted;
 use super::{Error, Progress};
 use crate::filter::page::first_key;
 use crate::filter::{EncodedPage, Header, Writer, encode_page};
+use crate::parallel::on_threads;
 
 /// Pages a worker takes at once: about 18,000 records of 24 bytes, which stay in the
 /// second cache.
@@ -64,19 +64,7 @@ pub(crate) fn assemble<S: Sorted>(
         }),
         turn: Condvar::new(),
     };
-    let done: Vec<Result<(), Error>> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| scope.spawn(|| work(&shared, progress)))
-            .collect();
-        workers
-            .into_iter()
-            .map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
-    });
+    let done = on_threads(0..threads, |_| work(&shared, progress));
     done.into_iter().collect::<Result<(), Error>>()?;
     let writer = shared
         .appending

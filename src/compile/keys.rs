@@ -6,7 +6,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use bytes::BytesMut;
 
@@ -15,6 +14,7 @@ use super::sorted::Sorted;
 use super::stage::Sealed;
 use super::{Error, Progress, sort};
 use crate::filter::Record;
+use crate::parallel::on_threads;
 
 /// Entries left, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -113,17 +113,7 @@ pub(crate) fn sort_all<I: Item>(
             progress.add(before);
         }
     };
-    let done: Vec<Result<Census, Error>> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers
-            .into_iter()
-            .map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
-    });
+    let done: Vec<Result<Census, Error>> = on_threads(0..threads, |_| worker());
     let mut all = Census::default();
     for census in done {
         all.add(&census?);

@@ -12,10 +12,8 @@
 //! as [`compare`] does it.
 
 use std::fmt;
-use std::num::NonZero;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::thread;
 
 use serde::Serialize;
 
@@ -28,6 +26,7 @@ use super::sorted::{FileRecords, Sorted};
 use crate::address::escaped;
 use crate::filter::page::first_key;
 use crate::filter::{Filter, Load};
+use crate::parallel::{on_threads, processors};
 
 /// Ranges of keys that are counted at a time.
 const STEPS: u64 = 4096;
@@ -97,20 +96,12 @@ pub(crate) struct Counts {
 impl Counts {
     /// Walks the records of `filters`, which are of one seed.
     pub(crate) fn of(filters: &[Filter]) -> Result<Self, Error> {
-        let workers = thread::available_parallelism().map_or(1, NonZero::get) as u64;
-        let counted = thread::scope(|scope| {
-            let parts: Vec<_> = (0..workers)
-                .map(|n| STEPS * n / workers..STEPS * (n + 1) / workers)
-                .map(|steps| scope.spawn(move || Self::of_steps(filters, steps)))
-                .collect();
-            let results = parts.into_iter().map(|part| match part.join() {
-                Ok(counts) => counts,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            results.collect::<Result<Vec<_>, Error>>()
-        })?;
+        let workers = processors() as u64;
+        let parts = (0..workers).map(|n| STEPS * n / workers..STEPS * (n + 1) / workers);
+        let counted = on_threads(parts, |steps| Self::of_steps(filters, steps));
         let mut all = Self::zero(filters.len());
         for counts in counted {
+            let counts = counts?;
             let sums = all.alone.iter_mut().chain(&mut all.shared);
             for (sum, count) in sums.zip(counts.alone.iter().chain(&counts.shared)) {
                 *sum += count;

@@ -1,8 +1,6 @@
 //! What to build: all settings of one compile, with their defaults.
 
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use super::guard::Guard;
 use super::input::{name_of, text};
@@ -11,6 +9,7 @@ use crate::address::{Entry, Kind, Rules};
 use crate::filter::sizing::RATES;
 use crate::filter::{Filter, Load};
 use crate::list::{Day, Format};
+use crate::parallel::processors;
 
 /// The false-positive rate of the pages when nobody says otherwise.
 pub const DEFAULT_FPR: f64 = 1e-6;
@@ -225,9 +224,7 @@ fn random_seed() -> Result<u64, Error> {
 }
 
 fn default_threads() -> usize {
-    thread::available_parallelism()
-        .map_or(1, NonZero::get)
-        .min(MAX_THREADS)
+    processors().min(MAX_THREADS)
 }
 
 /// Seconds since 1970, now; or what `SOURCE_DATE_EPOCH` says, for reproducible builds

@@ -10,7 +10,6 @@
 
 use std::io;
 use std::mem;
-use std::thread;
 
 use super::bins::Stager;
 use super::feed::{Feed, Opened, Work, block_buffer};
@@ -21,6 +20,7 @@ use super::tally::Tally;
 use super::{Error, Progress};
 use crate::address::{Block, Entry, Kind, Line, Rules, key};
 use crate::list::{self, Day, Format, Reader, Row, Skip};
+use crate::parallel::on_threads;
 
 /// How lines become keys; the same for all workers.
 #[derive(Debug)]
@@ -79,17 +79,7 @@ pub(crate) fn read<I: Item>(
     progress: &Progress,
 ) -> Result<Option<Read<I>>, Error> {
     let worker = || Worker::new(&store, terms, progress).run(&feed);
-    let done: Vec<Result<Option<Tally>, Error>> = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers
-            .into_iter()
-            .map(|worker| {
-                worker
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            })
-            .collect()
-    });
+    let done = on_threads(0..threads, |_| worker());
     let mut tally = Tally::default();
     let mut dated = false;
     for worker in done {

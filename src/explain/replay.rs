@@ -4,12 +4,12 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
-use std::num::NonZeroUsize;
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::{Error, Explainer, Explanation, Headers, Mail, Paint, each_message};
+use crate::parallel::{on_threads, processors};
 
 /// Rows of each table.
 const ROWS_MAX: usize = 20;
@@ -46,7 +46,7 @@ pub fn replay(
     explainer: &Explainer,
     other: Option<&Explainer>,
 ) -> Result<Replay, Error> {
-    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let threads = processors();
     let mut judges: Vec<Judge> = (0..threads)
         .map(|_| Judge {
             explainer: explainer.another(),
@@ -115,27 +115,18 @@ impl Sums {
     fn add_all(&mut self, judges: &mut [Judge], batch: Vec<(String, Headers)>) {
         let run = batch.len().div_ceil(judges.len().max(1)).max(1);
         let mut batch = batch.into_iter();
-        std::thread::scope(|scope| {
-            let runs: Vec<_> = judges
-                .iter_mut()
-                .map(|judge| {
-                    let run: Vec<_> = batch.by_ref().take(run).collect();
-                    scope.spawn(move || {
-                        run.into_iter()
-                            .map(|(name, headers)| (name, judge.judge(headers)))
-                            .collect::<Vec<_>>()
-                    })
-                })
-                .collect();
-            for run in runs {
-                match run.join() {
-                    Ok(judged) => judged.into_iter().for_each(|(name, (explanation, other))| {
-                        self.add(name, explanation, other);
-                    }),
-                    Err(fault) => std::panic::resume_unwind(fault),
-                }
-            }
+        let runs = judges.iter_mut().map(|judge| {
+            let run: Vec<_> = batch.by_ref().take(run).collect();
+            (judge, run)
         });
+        let judged = on_threads(runs, |(judge, run)| {
+            run.into_iter()
+                .map(|(name, headers)| (name, judge.judge(headers)))
+                .collect::<Vec<_>>()
+        });
+        for (name, (explanation, other)) in judged.into_iter().flatten() {
+            self.add(name, explanation, other);
+        }
     }
 
     fn add(&mut self, name: String, explanation: Explanation, other: Option<String>) {

@@ -14,7 +14,6 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::thread;
 
 use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
@@ -24,6 +23,7 @@ use super::format::{self, HEADER_BYTES, Header, Section};
 use super::page::{self, PAGE_BYTES, Page};
 use super::records::{self, Block, Record};
 use super::sizing;
+use crate::parallel::{on_threads, processors};
 
 /// A page's row in the directory.
 #[derive(Clone, Copy, Debug)]
@@ -249,25 +249,13 @@ impl Reader {
         /// Fewer pages than this are not worth a thread.
         const PAGES_A_THREAD: u64 = 256;
         let pages = self.header.shape.pages;
-        let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-        let threads = cores.min(pages.div_ceil(PAGES_A_THREAD));
+        let threads = (processors() as u64).min(pages.div_ceil(PAGES_A_THREAD));
         let part = pages.div_ceil(threads);
-        let tallies = thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads)
-                .map(|i| (i * part, ((i + 1) * part).min(pages)))
-                .map(|(first, end)| scope.spawn(move || self.check_part(first, end, deep)))
-                .collect();
-            workers
-                .into_iter()
-                .map(|worker| {
-                    worker
-                        .join()
-                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                })
-                .collect::<Result<Vec<_>, _>>()
-        })?;
+        let parts = (0..threads).map(|i| (i * part, ((i + 1) * part).min(pages)));
+        let tallies = on_threads(parts, |(first, end)| self.check_part(first, end, deep));
         let mut sum = Tally::default();
         for tally in tallies {
+            let tally = tally?;
             sum.set_bits += tally.set_bits;
             sum.records += tally.records;
             sum.rates += tally.rates;

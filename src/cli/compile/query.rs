@@ -9,7 +9,6 @@
 //! answer to a line before the next one.
 
 use std::io::{self, Read, Write};
-use std::num::NonZero;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +18,7 @@ use super::args::QueryArgs;
 use super::stdout_failed;
 use crate::compile::{self, Error, Finding, Query};
 use crate::filter::Load;
+use crate::parallel::processors;
 
 /// Longest line of addresses, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
@@ -58,7 +58,7 @@ pub(super) fn query(args: &QueryArgs) -> Result<ExitCode, Error> {
 
 /// Answers every line of standard input, in order.
 fn all_of_stdin(query: &Query, json: bool, out: &mut impl Write) -> Result<bool, Error> {
-    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    let workers = processors();
     let (questions, asked) = sync_channel::<Question>(workers);
     // The threads are not waited for: when nothing can be printed any more, the one that
     // reads may wait for input for ever.
