@@ -40,6 +40,7 @@ pub use block::{Block, Line};
 pub use canonical::Canonical;
 pub use entry::{Entry, Kind, Kinds};
 pub use escaped::escaped;
+pub(crate) use providers::is_provider;
 
 use twox_hash::XxHash3_64;
 

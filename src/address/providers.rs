@@ -237,11 +237,10 @@ static TABLE: [u16; SLOTS] = table();
     reason = "counted: 6 providers, under 200 domains"
 )]
 const fn table() -> [u16; SLOTS] {
-    const ROWS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YAHOO];
     let mut table = [0; SLOTS];
     let mut provider = 0;
-    while provider < ROWS.len() {
-        let domains = ROWS[provider].domains;
+    while provider < PROVIDERS.len() {
+        let domains = PROVIDERS[provider].domains;
         let mut number = 0;
         while number < domains.len() {
             let mut at = slot(domains[number].as_bytes()).expect("four bytes or more");
@@ -276,15 +275,14 @@ const TAIL_BITS: u32 = 14;
 static TAILS: [u64; 1 << TAIL_BITS >> 6] = tails();
 
 const fn tails() -> [u64; 1 << TAIL_BITS >> 6] {
-    const ROWS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YAHOO];
     let mut tails = [0; 1 << TAIL_BITS >> 6];
     let mut provider = 0;
-    while provider < ROWS.len() {
+    while provider < PROVIDERS.len() {
         let Provider {
             domains,
             subdomains,
             ..
-        } = &ROWS[provider];
+        } = &PROVIDERS[provider];
         let mut number = 0;
         while number < domains.len() {
             let domain = domains[number].as_bytes();
@@ -317,6 +315,11 @@ const fn tail(domain: &[u8]) -> usize {
         }
     };
     (end.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - TAIL_BITS)) as usize
+}
+
+/// Whether a domain in canonical form is one of a provider's.
+pub(crate) fn is_provider(domain: &[u8]) -> bool {
+    provider(domain).is_some()
 }
 
 /// The provider of a domain in canonical form.

@@ -22,7 +22,7 @@ use std::fmt;
 
 use psl::{List, Psl as _, Type};
 
-use crate::address::Kind;
+use crate::address::{Kind, is_provider};
 
 /// Why an entry is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -211,7 +211,7 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
         // An address literal is one host.
         return Ok(());
     }
-    if FREEMAIL.binary_search(&domain).is_ok() {
+    if is_provider(domain) || FREEMAIL.binary_search(&domain).is_ok() {
         return Err(Danger::Freemail);
     }
     let is_suffix = List
@@ -233,18 +233,18 @@ fn is_at_or_below(domain: &[u8], other: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.ends_with(b"."))
 }
 
-/// Domains where anybody can have a mailbox, or every customer of a network has one.
-/// Sorted. Collected from what the providers say of themselves; forwarding services
+/// Domains where anybody can have a mailbox, or every customer of a network has one,
+/// beside those that [`is_provider`] knows. Sorted. Collected from what the providers say of themselves; forwarding services
 /// that give out addresses by the thousand to honest people count as such.
 #[rustfmt::skip]
 const FREEMAIL: &[&[u8]] = &[
-    b"126.com", b"139.com", b"163.com", b"188.com", b"189.cn", b"1und1.de", b"a1.net",
-    b"abv.bg", b"aim.com", b"alice.it", b"aliceadsl.fr", b"aliyun.com", b"ameritech.net",
-    b"aol.co.uk", b"aol.com", b"aol.de", b"aol.es", b"aol.fr", b"aol.it", b"aon.at", b"arcor.de",
-    b"arnet.com.ar", b"aruba.it", b"asia.com", b"atlas.cz", b"att.net", b"au.com", b"autograf.pl",
-    b"autorambler.ru", b"azet.sk", b"bbox.fr", b"bell.net", b"bellsouth.net", b"bezeqint.net",
-    b"bigfoot.com", b"biglobe.ne.jp", b"bigmir.net", b"bigpond.com", b"bigpond.net.au", b"bk.ru",
-    b"blu.it", b"bluewin.ch", b"blueyonder.co.uk", b"bol.com.br", b"bredband.net", b"broadpark.no",
+    b"126.com", b"139.com", b"163.com", b"188.com", b"189.cn", b"1und1.de", b"a1.net", b"abv.bg",
+    b"aim.com", b"alice.it", b"aliceadsl.fr", b"aliyun.com", b"ameritech.net", b"aol.co.uk",
+    b"aol.com", b"aol.de", b"aol.es", b"aol.fr", b"aol.it", b"aon.at", b"arcor.de", b"arnet.com.ar",
+    b"aruba.it", b"asia.com", b"atlas.cz", b"att.net", b"au.com", b"autograf.pl", b"autorambler.ru",
+    b"azet.sk", b"bbox.fr", b"bell.net", b"bellsouth.net", b"bezeqint.net", b"bigfoot.com",
+    b"biglobe.ne.jp", b"bigmir.net", b"bigpond.com", b"bigpond.net.au", b"bk.ru", b"blu.it",
+    b"bluewin.ch", b"blueyonder.co.uk", b"bol.com.br", b"bredband.net", b"broadpark.no",
     b"btinternet.com", b"btopenworld.com", b"caramail.com", b"casema.nl", b"cegetel.net",
     b"centrum.cz", b"centrum.sk", b"centurylink.net", b"charter.net", b"cheerful.com", b"chello.at",
     b"chello.nl", b"citromail.hu", b"ciudad.com.ar", b"clix.pt", b"club-internet.fr", b"cogeco.ca",
@@ -252,55 +252,38 @@ const FREEMAIL: &[&[u8]] = &[
     b"ctemplar.com", b"daum.net", b"dir.bg", b"disroot.org", b"docomo.ne.jp", b"dr.com", b"drei.at",
     b"duck.com", b"earthlink.net", b"eclipso.de", b"elisanet.fi", b"email.com", b"email.cz",
     b"email.it", b"email.ua", b"embarqmail.com", b"engineer.com", b"europe.com", b"excite.co.jp",
-    b"excite.com", b"ezweb.ne.jp", b"fastmail.co.uk", b"fastmail.com", b"fastmail.de",
-    b"fastmail.fm", b"fastmail.in", b"fastmail.jp", b"fastmail.net", b"fastmail.org",
-    b"fastmail.us", b"fastwebnet.it", b"fibertel.com.ar", b"forthnet.gr", b"foxmail.com",
-    b"free.fr", b"freemail.de", b"freemail.hu", b"freenet.de", b"frontier.com", b"frontiernet.net",
-    b"gazeta.pl", b"getmail.no", b"globo.com", b"globomail.com", b"gmail.com", b"gmx.at",
+    b"excite.com", b"ezweb.ne.jp", b"fastwebnet.it", b"fibertel.com.ar", b"forthnet.gr",
+    b"foxmail.com", b"free.fr", b"freemail.de", b"freemail.hu", b"freenet.de", b"frontier.com",
+    b"frontiernet.net", b"gazeta.pl", b"getmail.no", b"globo.com", b"globomail.com", b"gmx.at",
     b"gmx.biz", b"gmx.ch", b"gmx.co.uk", b"gmx.com", b"gmx.de", b"gmx.es", b"gmx.eu", b"gmx.fr",
-    b"gmx.info", b"gmx.net", b"gmx.org", b"gmx.us", b"goo.ne.jp", b"googlemail.com", b"hanmail.net",
-    b"hanmir.com", b"hetnet.nl", b"hey.com", b"hispeed.ch", b"hol.gr", b"home.nl", b"hot.ee",
-    b"hotmail.be", b"hotmail.ca", b"hotmail.ch", b"hotmail.cl", b"hotmail.co.il", b"hotmail.co.jp",
-    b"hotmail.co.nz", b"hotmail.co.th", b"hotmail.co.uk", b"hotmail.com", b"hotmail.com.ar",
-    b"hotmail.com.au", b"hotmail.com.br", b"hotmail.com.mx", b"hotmail.com.tr", b"hotmail.cz",
-    b"hotmail.de", b"hotmail.dk", b"hotmail.es", b"hotmail.fi", b"hotmail.fr", b"hotmail.gr",
-    b"hotmail.hu", b"hotmail.it", b"hotmail.nl", b"hotmail.no", b"hotmail.rs", b"hotmail.se",
-    b"hush.com", b"hushmail.com", b"i.softbank.jp", b"i.ua", b"icloud.com", b"ig.com.br",
-    b"iinet.net.au", b"in.com", b"in.gr", b"iname.com", b"inbox.com", b"inbox.lt", b"inbox.lv",
-    b"inbox.ru", b"indamail.hu", b"indiatimes.com", b"interia.eu", b"interia.pl", b"internet.ru",
-    b"internode.on.net", b"inwind.it", b"iol.it", b"iol.pt", b"jubii.dk", b"juno.com",
-    b"kabelmail.de", b"kabsi.at", b"kakao.com", b"keemail.me", b"kolabnow.com", b"kolumbus.fi",
-    b"kpnmail.nl", b"kpnplanet.nl", b"laposte.net", b"lavabit.com", b"lenta.ru", b"libero.it",
-    b"list.ru", b"live.at", b"live.be", b"live.ca", b"live.cl", b"live.cn", b"live.co.uk",
-    b"live.co.za", b"live.com", b"live.com.ar", b"live.com.au", b"live.com.mx", b"live.com.pt",
-    b"live.com.sg", b"live.de", b"live.dk", b"live.fi", b"live.fr", b"live.hk", b"live.ie",
-    b"live.in", b"live.it", b"live.jp", b"live.nl", b"live.no", b"live.ru", b"live.se", b"love.com",
-    b"luukku.com", b"lycos.co.uk", b"lycos.com", b"lycos.de", b"mac.com", b"magenta.de", b"mail.bg",
-    b"mail.com", b"mail.de", b"mail.dk", b"mail.ee", b"mail.gr", b"mail.ru", b"mail.telepac.pt",
-    b"mailbox.org", b"mailcity.com", b"mailfence.com", b"mailo.com", b"me.com", b"mediacombb.net",
-    b"messagingengine.com", b"meta.ua", b"mindspring.com", b"movistar.es", b"mozmail.com",
-    b"msn.com", b"mweb.co.za", b"mynet.com", b"myrambler.ru", b"myself.com", b"myway.com",
-    b"myyahoo.com", b"nate.com", b"naver.com", b"netcabo.pt", b"netcourrier.com", b"netscape.net",
-    b"netvision.net.il", b"netzero.net", b"neuf.fr", b"ngs.ru", b"nifty.com", b"ntlworld.com",
-    b"numericable.fr", b"o2.co.uk", b"o2.pl", b"ocn.ne.jp", b"oi.com.br", b"one.lt", b"onet.eu",
-    b"onet.pl", b"online.de", b"online.no", b"onmail.com", b"ono.com", b"op.pl", b"optimum.net",
-    b"optonline.net", b"optusnet.com.au", b"orange.fr", b"otenet.gr", b"outlook.at", b"outlook.be",
-    b"outlook.cl", b"outlook.co.id", b"outlook.co.il", b"outlook.co.th", b"outlook.com",
-    b"outlook.com.ar", b"outlook.com.au", b"outlook.com.br", b"outlook.com.gr", b"outlook.com.tr",
-    b"outlook.com.vn", b"outlook.cz", b"outlook.de", b"outlook.dk", b"outlook.es", b"outlook.fr",
-    b"outlook.hu", b"outlook.ie", b"outlook.in", b"outlook.it", b"outlook.jp", b"outlook.kr",
-    b"outlook.lv", b"outlook.my", b"outlook.ph", b"outlook.pt", b"outlook.sa", b"outlook.sg",
-    b"outlook.sk", b"pacbell.net", b"passmail.net", b"passport.com", b"planet.nl", b"plus.com",
-    b"plusnet.com", b"pm.me", b"pobox.com", b"pochta.ru", b"poczta.fm", b"poczta.onet.pl",
-    b"post.com", b"post.cz", b"post.sk", b"poste.it", b"posteo.de", b"posteo.eu", b"posteo.net",
-    b"pp.inet.fi", b"privaterelay.appleid.com", b"prodigy.net", b"prodigy.net.mx", b"proton.me",
-    b"protonmail.ch", b"protonmail.com", b"proximus.be", b"q.com", b"qq.com", b"quicknet.nl",
-    b"r7.com", b"rambler.ru", b"rediff.com", b"rediffmail.com", b"riseup.net", b"ro.ru",
-    b"roadrunner.com", b"rocketmail.com", b"rogers.com", b"rr.com", b"runbox.com", b"sapo.pt",
-    b"saunalahti.fi", b"sbcglobal.net", b"scarlet.be", b"sent.com", b"seznam.cz", b"sfr.fr",
-    b"shaw.ca", b"simplelogin.com", b"sina.cn", b"sina.com", b"sina.com.cn",
-    b"skiff.com", b"sky.com", b"skynet.be", b"slingshot.co.nz", b"so-net.ne.jp", b"softbank.ne.jp",
-    b"sohu.com", b"soverin.net", b"spectrum.net", b"speedy.com.ar", b"spray.se", b"startmail.com",
+    b"gmx.info", b"gmx.net", b"gmx.org", b"gmx.us", b"goo.ne.jp", b"hanmail.net", b"hanmir.com",
+    b"hetnet.nl", b"hey.com", b"hispeed.ch", b"hol.gr", b"home.nl", b"hot.ee", b"hotmail.ch",
+    b"hotmail.co.jp", b"hotmail.fi", b"hotmail.gr", b"hotmail.rs", b"hush.com", b"hushmail.com",
+    b"i.softbank.jp", b"i.ua", b"ig.com.br", b"iinet.net.au", b"in.com", b"in.gr", b"iname.com",
+    b"inbox.com", b"inbox.lt", b"inbox.lv", b"inbox.ru", b"indamail.hu", b"indiatimes.com",
+    b"interia.eu", b"interia.pl", b"internet.ru", b"internode.on.net", b"inwind.it", b"iol.it",
+    b"iol.pt", b"jubii.dk", b"juno.com", b"kabelmail.de", b"kabsi.at", b"kakao.com", b"keemail.me",
+    b"kolabnow.com", b"kolumbus.fi", b"kpnmail.nl", b"kpnplanet.nl", b"laposte.net", b"lavabit.com",
+    b"lenta.ru", b"libero.it", b"list.ru", b"live.hk", b"love.com", b"luukku.com", b"lycos.co.uk",
+    b"lycos.com", b"lycos.de", b"magenta.de", b"mail.bg", b"mail.com", b"mail.de", b"mail.dk",
+    b"mail.ee", b"mail.gr", b"mail.ru", b"mail.telepac.pt", b"mailbox.org", b"mailcity.com",
+    b"mailfence.com", b"mailo.com", b"mediacombb.net", b"messagingengine.com", b"meta.ua",
+    b"mindspring.com", b"movistar.es", b"mozmail.com", b"mweb.co.za", b"mynet.com", b"myrambler.ru",
+    b"myself.com", b"myway.com", b"myyahoo.com", b"nate.com", b"naver.com", b"netcabo.pt",
+    b"netcourrier.com", b"netscape.net", b"netvision.net.il", b"netzero.net", b"neuf.fr", b"ngs.ru",
+    b"nifty.com", b"ntlworld.com", b"numericable.fr", b"o2.co.uk", b"o2.pl", b"ocn.ne.jp",
+    b"oi.com.br", b"one.lt", b"onet.eu", b"onet.pl", b"online.de", b"online.no", b"onmail.com",
+    b"ono.com", b"op.pl", b"optimum.net", b"optonline.net", b"optusnet.com.au", b"orange.fr",
+    b"otenet.gr", b"pacbell.net", b"passmail.net", b"planet.nl", b"plus.com", b"plusnet.com",
+    b"pobox.com", b"pochta.ru", b"poczta.fm", b"poczta.onet.pl", b"post.com", b"post.cz",
+    b"post.sk", b"poste.it", b"posteo.de", b"posteo.eu", b"posteo.net", b"pp.inet.fi",
+    b"privaterelay.appleid.com", b"prodigy.net", b"prodigy.net.mx", b"proximus.be", b"q.com",
+    b"qq.com", b"quicknet.nl", b"r7.com", b"rambler.ru", b"rediff.com", b"rediffmail.com",
+    b"riseup.net", b"ro.ru", b"roadrunner.com", b"rogers.com", b"rr.com", b"runbox.com", b"sapo.pt",
+    b"saunalahti.fi", b"sbcglobal.net", b"scarlet.be", b"seznam.cz", b"sfr.fr", b"shaw.ca",
+    b"simplelogin.com", b"sina.cn", b"sina.com", b"sina.com.cn", b"skiff.com", b"sky.com",
+    b"skynet.be", b"slingshot.co.nz", b"so-net.ne.jp", b"softbank.ne.jp", b"sohu.com",
+    b"soverin.net", b"spectrum.net", b"speedy.com.ar", b"spray.se", b"startmail.com",
     b"stofanet.dk", b"suddenlink.net", b"sunrise.ch", b"suomi24.fi", b"superonline.com",
     b"swbell.net", b"sympatico.ca", b"t-online.de", b"t-online.hu", b"talktalk.net", b"tdcadsl.dk",
     b"techie.com", b"tele2.se", b"telefonica.net", b"telenet.be", b"teletu.it", b"telia.com",
@@ -311,24 +294,17 @@ const FREEMAIL: &[&[u8]] = &[
     b"videotron.ca", b"vip.163.com", b"vip.qq.com", b"vip.sina.com", b"virgilio.it", b"virgin.net",
     b"virginmedia.com", b"vodafone.de", b"vodafone.it", b"vodafonemail.de", b"vodamail.co.za",
     b"voila.fr", b"volny.cz", b"vp.pl", b"walla.co.il", b"walla.com", b"wanadoo.fr", b"web.de",
-    b"webmail.co.za", b"welho.com", b"westnet.com.au", b"windowslive.com", b"windstream.net",
-    b"wo.cn", b"wp.pl", b"writeme.com", b"xfinity.com", b"xs4all.nl", b"xtra.co.nz", b"ya.ru",
-    b"yahoo.at", b"yahoo.be", b"yahoo.ca", b"yahoo.cl", b"yahoo.cn", b"yahoo.co.id", b"yahoo.co.in",
-    b"yahoo.co.jp", b"yahoo.co.kr", b"yahoo.co.nz", b"yahoo.co.th", b"yahoo.co.uk", b"yahoo.co.za",
-    b"yahoo.com", b"yahoo.com.ar", b"yahoo.com.au", b"yahoo.com.br", b"yahoo.com.cn",
-    b"yahoo.com.co", b"yahoo.com.hk", b"yahoo.com.mx", b"yahoo.com.my", b"yahoo.com.pe",
-    b"yahoo.com.ph", b"yahoo.com.sg", b"yahoo.com.tr", b"yahoo.com.tw", b"yahoo.com.vn",
-    b"yahoo.cz", b"yahoo.de", b"yahoo.dk", b"yahoo.es", b"yahoo.fi", b"yahoo.fr", b"yahoo.gr",
-    b"yahoo.hu", b"yahoo.ie", b"yahoo.in", b"yahoo.it", b"yahoo.nl", b"yahoo.no", b"yahoo.pl",
-    b"yahoo.pt", b"yahoo.ro", b"yahoo.se", b"yandex.by", b"yandex.com", b"yandex.kz", b"yandex.ru",
-    b"yandex.ua", b"ybb.ne.jp", b"yeah.net", b"ymail.com", b"ziggo.nl", b"zipmail.com.br",
-    b"zoho.com", b"zohomail.com", b"zohomail.eu", b"zohomail.in", b"zoznam.sk",
+    b"webmail.co.za", b"welho.com", b"westnet.com.au", b"windstream.net", b"wo.cn", b"wp.pl",
+    b"writeme.com", b"xfinity.com", b"xs4all.nl", b"xtra.co.nz", b"ya.ru", b"yahoo.cl", b"yahoo.cn",
+    b"yahoo.co.jp", b"yahoo.co.kr", b"yahoo.com.cn", b"yahoo.com.pe", b"yandex.by", b"yandex.com",
+    b"yandex.kz", b"yandex.ru", b"yandex.ua", b"ybb.ne.jp", b"yeah.net", b"ziggo.nl",
+    b"zipmail.com.br", b"zoho.com", b"zohomail.com", b"zohomail.eu", b"zohomail.in", b"zoznam.sk",
 ];
 
 #[cfg(test)]
 mod tests {
     use super::{Danger, FREEMAIL, Guard};
-    use crate::address::{Entry, Kind, Rules};
+    use crate::address::{Entry, Kind, Rules, is_provider};
 
     fn check(guard: &Guard, text: &str) -> Result<(), Danger> {
         let entry = Entry::parse(text.as_bytes(), Rules::default()).unwrap();
@@ -373,6 +349,8 @@ mod tests {
             ("@gmail.com", Some(Danger::Freemail)),
             ("GoogleMail.com", Some(Danger::Freemail)),
             (".fastmail.com", Some(Danger::Freemail)),
+            // Known by the rules of its provider alone.
+            ("@hotmail.ie", Some(Danger::Freemail)),
             ("@notgmail.com", None),
         ] {
             assert_eq!(check(&guard, entry).err(), danger, "{entry}");
@@ -430,5 +408,6 @@ mod tests {
     fn the_table_is_sorted_and_each_domain_stands_once() {
         assert!(FREEMAIL.is_sorted_by(|a, b| a < b));
         assert!(FREEMAIL.len() > 150);
+        assert!(!FREEMAIL.iter().any(|domain| is_provider(domain)));
     }
 }
