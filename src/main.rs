@@ -8,11 +8,13 @@ use std::process::ExitCode;
 use blocklist_milter::cli::milter::{Command, Explain, Milter, Replay};
 use blocklist_milter::config::Config;
 use blocklist_milter::explain::{self, Explainer, Mail, Paint};
-use blocklist_milter::{demo, serve, snapshot};
-use clap::Parser;
+use blocklist_milter::{cli, demo, serve, snapshot};
 
 fn main() -> ExitCode {
-    let arguments = Milter::parse();
+    let arguments: Milter = match cli::parse() {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
     match run(&arguments) {
         Ok(code) => code,
         Err(failure) if is_closed_pipe(&*failure) => ExitCode::SUCCESS,
@@ -20,7 +22,7 @@ fn main() -> ExitCode {
             for line in with_causes(&*failure).lines() {
                 eprintln!("blocklist-milter: {line}");
             }
-            ExitCode::from(2)
+            ExitCode::from(cli::FAILED)
         }
     }
 }

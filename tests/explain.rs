@@ -366,6 +366,14 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
     };
     assert!(stdout(&program(&rig, &["--check"])).contains("list spam: reject, 2 entries"));
     assert!(told(&["explain", "missing.eml"]).starts_with("blocklist-milter: missing.eml: "));
+    assert_eq!(
+        told(&["--chek"]),
+        "blocklist-milter: unexpected argument '--chek' found (tip: a similar argument exists: '--check')\n"
+    );
+    assert_eq!(
+        told(&["explain"]),
+        "blocklist-milter: the following required arguments were not provided: <MESSAGE> (see --help)\n"
+    );
     rig.write(
         "c.toml",
         "workrs = 1\n[[list]]\nname = 'a'\nfilter = 'spam.blf'\nacton = 'tag'\n",

@@ -97,6 +97,13 @@ impl Format {
             .find(|(format, _)| *format == plain)
             .map_or("", |(_, name)| name)
     }
+
+    /// All names, for a person.
+    #[must_use]
+    pub fn known() -> String {
+        let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
+        format!("{} (csv:3 for the third column)", names.join(", "))
+    }
 }
 
 impl fmt::Display for Format {
@@ -111,14 +118,9 @@ impl fmt::Display for Format {
 
 /// A name that is no format's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown list format {name:?}; known are {}", known())]
+#[error("unknown list format {name:?}; known are {}", Format::known())]
 pub struct UnknownFormat {
     name: String,
-}
-
-fn known() -> String {
-    let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
-    format!("{} (csv:3 for the third column)", names.join(", "))
 }
 
 impl FromStr for Format {

@@ -86,10 +86,12 @@ pub struct Build {
     /// Name of the list in logs and replies [default: the file's name].
     #[arg(long)]
     pub name: Option<String>,
-    /// Rate of false positives of the pages.
-    #[arg(long, value_name = "P", default_value_t = compile::DEFAULT_FPR)]
+    /// Share of innocent senders that the Bloom filter may take for listed; the exact records then
+    /// clear them.
+    #[arg(long, value_name = "P", default_value_t = compile::DEFAULT_FPR, value_parser = rate)]
     pub fpr: f64,
-    /// Leave out the exact records: a third of the size, but hits cannot be proved.
+    /// Leave out the exact records: well under half the size, but hits cannot be proved, and the
+    /// share of --fpr of innocent senders is refused.
     #[arg(long)]
     pub no_records: bool,
     /// Take the hash seed of another filter, so that the two can be merged and compared.
@@ -131,8 +133,8 @@ pub struct Build {
 /// How `build` and `update` read text lists, and what they refuse.
 #[derive(Debug, Args)]
 pub struct Reading {
-    /// Format of the inputs [default: told from their content].
-    #[arg(long)]
+    /// Format of the inputs.
+    #[arg(long, help = formats())]
     pub format: Option<Format>,
     /// First day on which the entries are no longer listed, unless their list says another.
     #[arg(long, value_name = "DATE", value_parser = day)]
@@ -155,7 +157,7 @@ pub struct Reading {
 /// Options of every command that works long.
 #[derive(Debug, Args)]
 pub struct Work {
-    /// Workers [default: one for each processor].
+    /// Threads that work [default: one for each processor].
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Memory to stay within, as 512M or 2G [default: a quarter of what there is].
@@ -184,7 +186,7 @@ pub struct Update {
     #[arg(long, value_name = "INPUT")]
     pub remove: Vec<PathBuf>,
     /// Size the filter for another rate of false positives.
-    #[arg(long, value_name = "P")]
+    #[arg(long, value_name = "P", value_parser = rate)]
     pub fpr: Option<f64>,
     /// How the lists are read.
     #[command(flatten)]
@@ -203,8 +205,8 @@ pub struct Merge {
     /// Name of the list in logs and replies [default: the file's name].
     #[arg(long)]
     pub name: Option<String>,
-    /// Rate of false positives of the pages [default: the lowest of the inputs'].
-    #[arg(long, value_name = "P")]
+    /// Rate of false positives, as for `build` [default: the lowest of the inputs'].
+    #[arg(long, value_name = "P", value_parser = rate)]
     pub fpr: Option<f64>,
     /// Replace an output that is no filter file, or a damaged one.
     #[arg(long)]
@@ -230,9 +232,19 @@ pub struct QueryArgs {
     pub addresses: Vec<OsString>,
 }
 
+fn formats() -> String {
+    let known = Format::known();
+    format!("Format of the inputs: {known} [default: told from their content]")
+}
+
 fn hexadecimal(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     u64::from_str_radix(digits, 16).map_err(|_| "must be 1 to 16 hexadecimal digits".to_owned())
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| "must be a rate such as 0.000001 or 1e-6".to_owned())
 }
 
 fn day(text: &str) -> Result<Day, String> {

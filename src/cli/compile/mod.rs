@@ -15,12 +15,11 @@ use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
-use clap::error::ErrorKind;
 use serde::Serialize;
 use signal_hook::consts::SIGPIPE;
 use signal_hook::low_level::emulate_default_handler;
 
+use super::FAILED;
 use super::progress::Watcher;
 use crate::compile::{self, Changes, Error, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
@@ -29,15 +28,12 @@ use crate::filter::format::MAGIC;
 pub use args::Cli;
 use args::{Build, Command, Merge, Reading, Update, Work};
 
-/// Exit code of what failed.
-const FAILED: u8 = 2;
-
 /// Runs the command line; errors are printed as `blocklist-compile: what: cause`.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli: Cli = match super::parse() {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(code) => return code,
     };
     let done = match cli.command {
         Command::Build(args) => build(&args),
@@ -60,24 +56,6 @@ pub fn main() -> ExitCode {
         say(format_args!("blocklist-compile: {error}"));
         ExitCode::from(FAILED)
     })
-}
-
-/// What clap has to say: the help that was asked for, or one line about the mistake.
-fn usage(error: &clap::Error) -> ExitCode {
-    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        let _ = error.print();
-        return ExitCode::from(if error.use_stderr() { FAILED } else { 0 });
-    }
-    let text = error.to_string();
-    let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
-    let about: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
-    let tip = lines.find(|line| line.starts_with("tip: "));
-    say(format_args!(
-        "blocklist-compile: {} ({})",
-        about.join(" "),
-        tip.unwrap_or("see --help")
-    ));
-    ExitCode::from(FAILED)
 }
 
 fn build(args: &Build) -> Result<ExitCode, Error> {
