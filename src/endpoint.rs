@@ -44,7 +44,7 @@ pub enum EndpointError {
     #[error("the path of a unix socket has at most {UNIX_PATH_BYTES_MAX} bytes, not {0}")]
     TooLong(usize),
     /// Neither `port@host` nor `host:port`.
-    #[error("{0:?} is neither port@host nor host:port")]
+    #[error("{0:?} is neither port@host nor host:port, with a port of at most 65535")]
     Inet(String),
 }
 

@@ -76,7 +76,7 @@ pub const SETTINGS: [(&str, &[&str]); 7] = [
 #[non_exhaustive]
 pub enum Error {
     /// The file cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot read the configuration: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -72,7 +72,7 @@ pub enum Error {
         address: String,
     },
     /// A whitelist cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: cannot read the whitelist: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
