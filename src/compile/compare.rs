@@ -1,6 +1,6 @@
 //! How many entries two filters share.
 //!
-//! With records the answer is [exact](super::overlap).
+//! With records the answer is [exact](mod@super::overlap).
 //! Without, it is estimated from the fill of the pages and of their union:
 //!
 //! ```text

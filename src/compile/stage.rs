@@ -1,6 +1,6 @@
 //! Keys dealt out to stages, in memory as long as it lasts, then in a spill file.
 //!
-//! Each [`Stager`](super::bins::Stager) fills small chunks of its own, one for each stage, and
+//! Each [`Stager`] fills small chunks of its own, one for each stage, and
 //! hands over the full ones. When the chunks handed over reach the memory bound, all of them
 //! are written to the spill file, stage after stage:
 //!
