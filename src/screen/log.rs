@@ -103,7 +103,7 @@ impl<O: Observer> Screen<O> {
     }
 }
 
-/// The hits beside the deciding one, for the log: `list:identity:entry, ...`.
+/// The hits beside the deciding one, for the log: `list:identity:address, ...`.
 fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Option<String> {
     let mut text = String::new();
     let others = message
