@@ -2,7 +2,6 @@
 //! Every row also counts allocations, which plain ASCII must have none of.
 //!
 //! `cargo bench --bench address`
-#![allow(missing_docs)]
 
 use std::hint::black_box;
 use std::ops::ControlFlow;

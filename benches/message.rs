@@ -2,7 +2,6 @@
 //! Every row also counts allocations, which an innocent message must have none of.
 //!
 //! `cargo bench --bench message`
-#![allow(missing_docs)]
 
 use std::sync::Arc;
 

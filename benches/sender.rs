@@ -1,7 +1,6 @@
 //! What the senders of a message cost: the ordinary forms, odd ones, and hostile text.
 //!
 //! `cargo bench --bench sender`
-#![allow(missing_docs)]
 
 use blocklist_milter::sender::{Identity, Senders};
 use divan::Bencher;

@@ -1,5 +1,4 @@
 //! The daemon with a service of ten lines: sockets, faults, files that change, the end.
-#![allow(missing_docs)]
 
 use std::fs;
 use std::io::{Read, Write};

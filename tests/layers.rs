@@ -1,6 +1,6 @@
 //! The map in `src/lib.rs` is true: modules import only from the lines above their own,
 //! and the crates that shape a layer stay in it.
-#![allow(clippy::unwrap_used)] // a test may panic
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! The log of the program itself: a line for each decision, whatever the sender wrote.
-#![allow(clippy::unwrap_used)] // a test may panic
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod support;
 

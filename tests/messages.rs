@@ -2,7 +2,7 @@
 //!
 //! They run through [`Senders`] and the look-ups of `address`, through `explain`, and
 //! through the daemon as a mail server would pass them on.
-#![allow(clippy::unwrap_used)] // helpers of tests: a panic is the report
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod support;
 

@@ -22,7 +22,6 @@
 //!
 //! Each connection is played packet by packet, byte by byte and all at once, with the
 //! same outcome.
-#![allow(missing_docs)]
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,5 +1,5 @@
 //! The senders of header values and of MAIL arguments: tables, properties, bounds.
-#![allow(clippy::unwrap_used)] // helpers of tests: a panic is the report
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
 

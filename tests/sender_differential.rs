@@ -4,7 +4,7 @@
 //! The values are made from a seed: a few thousand in the ordinary run, 100,000 in the
 //! ignored campaign (`DIFFERENTIAL_SEED` moves on to others). Python takes part when `python3` is there. Addresses are
 //! compared in their one form. A difference of no known kind fails with the value.
-#![allow(clippy::unwrap_used)] // helpers of tests: a panic is the report
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;

@@ -1,5 +1,4 @@
 //! The daemon as a service manager runs it: limits of the process, signals at the wrong moment.
-#![allow(missing_docs)]
 
 mod support;
 

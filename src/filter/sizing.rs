@@ -300,7 +300,11 @@ mod tests {
     fn entries_come_back_from_the_expected_fill() {
         let (load, probes) = (1_133.0_f64, 20);
         let fill = M * (1.0 - (-load * 20.0 / M).exp());
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "from 0 to M"
+        )]
         let got = entries_of_fill(fill as u32, probes);
         assert!(off(got, load) < 1e-3);
         assert!(entries_of_fill(PAGE_BITS, probes).is_finite());

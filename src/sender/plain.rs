@@ -21,7 +21,7 @@ const CLASS: [u8; 256] = {
     let mut class = [NAME | QUOTED; 256];
     let mut byte = 0;
     while byte < 256 {
-        #[allow(clippy::cast_possible_truncation)] // byte < 256
+        #[allow(clippy::cast_possible_truncation, reason = "byte < 256")]
         match byte as u8 {
             b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' => {
                 class[byte] |= LOCAL | DOMAIN;

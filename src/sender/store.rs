@@ -107,8 +107,10 @@ impl Store {
     /// The slot that holds this address, or else the free one where it belongs.
     fn slot(&self, identity: Identity, weak: bool, address: &[u8]) -> Result<usize, usize> {
         let mask = self.table.len() - 1;
-        // Truncation is meant: any bits of the hash will do.
-        #[allow(clippy::cast_possible_truncation)]
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "any bits of the hash will do"
+        )]
         let mut slot = self.hash(identity, weak, address) as usize & mask;
         loop {
             match self.table[slot] {
