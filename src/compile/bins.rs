@@ -11,9 +11,8 @@
 
 use std::mem;
 
-use bytes::BytesMut;
-
 use super::Error;
+use super::arena::Chunk;
 use super::item::{Item, STAGES, Tag, stage_of};
 use super::stage::Store;
 
@@ -27,19 +26,19 @@ const BIN_KEYS: usize = 16 * STAGES_OF_BIN;
 
 /// A worker's bins, and its chunks, one for each stage.
 #[derive(Debug)]
-pub(crate) struct Stager<'s, I> {
-    store: &'s Store<I>,
+pub(crate) struct Stager<'s, 'm, I> {
+    store: &'s Store<'m, I>,
     /// Of all keys in the bins.
     tag: Tag,
     failed: Option<Error>,
     bins: Box<[[u64; BIN_KEYS]; BINS]>,
     counts: [usize; BINS],
-    chunks: Vec<BytesMut>,
+    chunks: Vec<Chunk<'m>>,
 }
 
-impl<'s, I: Item> Stager<'s, I> {
+impl<'s, 'm, I: Item> Stager<'s, 'm, I> {
     /// With nothing in it.
-    pub(crate) fn new(store: &'s Store<I>) -> Self {
+    pub(crate) fn new(store: &'s Store<'m, I>) -> Self {
         let bins = vec![[0; BIN_KEYS]; BINS].into_boxed_slice();
         Self {
             store,
@@ -49,7 +48,7 @@ impl<'s, I: Item> Stager<'s, I> {
                 .try_into()
                 .unwrap_or_else(|_| unreachable!("as many as the array has")),
             counts: [0; BINS],
-            chunks: (0..STAGES).map(|_| BytesMut::new()).collect(),
+            chunks: (0..STAGES).map(|_| Chunk::default()).collect(),
         }
     }
 
@@ -89,13 +88,13 @@ impl<'s, I: Item> Stager<'s, I> {
         for &key in &self.bins[bin][..count] {
             let stage = stage_of(key);
             let chunk = &mut chunks[stage % STAGES_OF_BIN];
-            if chunk.capacity() - chunk.len() < I::BYTES
-                && let Err(error) = self.store.exchange(stage, chunk)
-            {
-                self.failed = Some(error);
-                return;
+            let item = I::new(key, self.tag).bytes();
+            while !chunk.push(item.as_ref()) {
+                if let Err(error) = self.store.exchange(stage, chunk) {
+                    self.failed = Some(error);
+                    return;
+                }
             }
-            I::new(key, self.tag).append(chunk);
         }
     }
 

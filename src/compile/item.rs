@@ -16,8 +16,6 @@
 //! lists give the same bytes in any order: the lowest source, the earliest day added,
 //! the latest expiry, none being latest of all.
 
-use bytes::BytesMut;
-
 use crate::filter::Record;
 
 /// Bits of the key that number a stage.
@@ -68,10 +66,12 @@ pub(crate) trait Item: Copy + Default + Send + Sync + 'static {
     fn origin(self) -> (u8, u32);
     /// Unpacks. `dates` are used where the item keeps none.
     fn record(self, stage: usize, dates: Dates) -> Record;
-    /// Appends its bytes.
-    fn append(self, bytes: &mut BytesMut);
-    /// Appends the bytes of `items`.
-    fn store(items: &[Self], bytes: &mut BytesMut);
+    /// Its bytes.
+    type Bytes: AsRef<[u8]>;
+    /// Packs once more.
+    fn bytes(self) -> Self::Bytes;
+    /// Writes the bytes of `items` over `bytes`, which are as many.
+    fn store(items: &[Self], bytes: &mut [u8]);
     /// Appends the items that `bytes` hold.
     fn load(bytes: &[u8], items: &mut Vec<Self>);
 }
@@ -124,17 +124,16 @@ impl Item for Narrow {
         }
     }
 
+    type Bytes = [u8; 8];
+
     #[inline]
-    fn append(self, bytes: &mut BytesMut) {
-        bytes.extend_from_slice(&self.0.to_le_bytes());
+    fn bytes(self) -> [u8; 8] {
+        self.0.to_le_bytes()
     }
 
-    fn store(items: &[Self], bytes: &mut BytesMut) {
-        let start = bytes.len();
-        bytes.resize(start + items.len() * Self::BYTES, 0);
-        let words = bytes[start..].as_chunks_mut().0;
-        for (word, item) in words.iter_mut().zip(items) {
-            *word = item.0.to_le_bytes();
+    fn store(items: &[Self], bytes: &mut [u8]) {
+        for (word, item) in bytes.as_chunks_mut().0.iter_mut().zip(items) {
+            *word = item.bytes();
         }
     }
 
@@ -210,17 +209,18 @@ impl Item for Wide {
         }
     }
 
+    type Bytes = [u8; 16];
+
     #[inline]
-    fn append(self, bytes: &mut BytesMut) {
+    fn bytes(self) -> [u8; 16] {
         let rest =
             u64::from(self.origin) << 32 | u64::from(self.added) << 16 | u64::from(self.expires);
-        let word = u128::from(self.key) << 64 | u128::from(rest);
-        bytes.extend_from_slice(&word.to_le_bytes());
+        (u128::from(self.key) << 64 | u128::from(rest)).to_le_bytes()
     }
 
-    fn store(items: &[Self], bytes: &mut BytesMut) {
-        for item in items {
-            item.append(bytes);
+    fn store(items: &[Self], bytes: &mut [u8]) {
+        for (word, item) in bytes.as_chunks_mut().0.iter_mut().zip(items) {
+            *word = item.bytes();
         }
     }
 
@@ -281,9 +281,9 @@ mod tests {
 
     fn survives<I: Item>(key: u64, source: u32) {
         let item = I::new(key, tag(2, source));
-        let mut bytes = BytesMut::new();
+        let mut bytes = vec![0; I::BYTES];
         I::store(&[item], &mut bytes);
-        assert_eq!(bytes.len(), I::BYTES);
+        assert_eq!(bytes, item.bytes().as_ref());
         let mut back = Vec::new();
         I::load(&bytes, &mut back);
         let record = back[0].record(stage_of(key), DATES);

@@ -7,8 +7,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::BytesMut;
-
 use super::item::{Dates, Item, STAGES};
 use super::sorted::Sorted;
 use super::stage::Sealed;
@@ -89,14 +87,13 @@ impl Census {
 /// # Errors
 /// When the spill file fails, and when a person interrupts.
 pub(crate) fn sort_all<I: Item>(
-    keys: &Sealed<I>,
+    keys: &Sealed<'_, I>,
     threads: usize,
     progress: &Progress,
 ) -> Result<Census, Error> {
     let next = AtomicUsize::new(0);
     let worker = || {
-        let (mut items, mut scratch) = (Vec::new(), Vec::new());
-        let (mut read, mut written) = (Vec::new(), BytesMut::new());
+        let (mut items, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         let mut census = Census::default();
         loop {
             let stage = next.fetch_add(1, Ordering::Relaxed);
@@ -104,11 +101,11 @@ pub(crate) fn sort_all<I: Item>(
                 return Ok(census);
             }
             progress.go_on()?;
-            keys.gather(stage, &mut items, &mut read)?;
+            keys.gather(stage, &mut items, &mut bytes)?;
             let before = items.len() as u64;
             sort::sort(&mut items, &mut scratch);
             sort::join_doubles(&mut items);
-            keys.put_back(stage, &items, &mut written)?;
+            keys.put_back(stage, &items, &mut bytes)?;
             census.count_items(&items);
             progress.add(before);
         }
@@ -122,8 +119,8 @@ pub(crate) fn sort_all<I: Item>(
 }
 
 /// The sorted stages as records, one after the other.
-pub(crate) struct InOrder<'a, I> {
-    keys: &'a Sealed<I>,
+pub(crate) struct InOrder<'a, 'm, I> {
+    keys: &'a Sealed<'m, I>,
     /// Of items that keep no dates.
     dates: Dates,
     /// The stage after the one in `items`.
@@ -134,9 +131,9 @@ pub(crate) struct InOrder<'a, I> {
     bytes: Vec<u8>,
 }
 
-impl<'a, I: Item> InOrder<'a, I> {
+impl<'a, 'm, I: Item> InOrder<'a, 'm, I> {
     /// From the lowest key on.
-    pub(crate) fn new(keys: &'a Sealed<I>, dates: Dates) -> Self {
+    pub(crate) fn new(keys: &'a Sealed<'m, I>, dates: Dates) -> Self {
         Self {
             keys,
             dates,
@@ -148,7 +145,7 @@ impl<'a, I: Item> InOrder<'a, I> {
     }
 }
 
-impl<I: Item> Sorted for InOrder<'_, I> {
+impl<I: Item> Sorted for InOrder<'_, '_, I> {
     fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
         loop {
             let stage = self.next_stage.wrapping_sub(1);

@@ -16,7 +16,8 @@
 //! |---|---|
 //! | `plan`, `memory`, `input` | what to build, with what, from which files |
 //! | `feed`, `read`, `tally` | blocks of lines, lines to keys, what was rejected |
-//! | `item`, `bins`, `stage`, `spill` | keys packed, dealt out to stages, spilled |
+//! | `item`, `bins`, `stage` | keys packed and dealt out to stages |
+//! | `arena`, `spill` | the memory of stages, and the disk when it is full |
 //! | `sort`, `keys` | stages sorted and counted |
 //! | `assemble` | pages and records in file order, on all threads |
 //! | `sorted`, `update`, `merge` | filters changed and joined by their records, without text |
@@ -24,6 +25,7 @@
 //! | `query`, `info`, `compare`, `overlap`, `picture`, `known_good` | asking a filter, describing it, holding it against others |
 //! | `progress`, `report`, `summary`, `figures`, `error` | what a person sees meanwhile, at the end, and when it fails |
 
+mod arena;
 mod assemble;
 mod bins;
 mod compare;
@@ -56,6 +58,7 @@ mod update;
 use std::path::Path;
 use std::time::Instant;
 
+use arena::Arena;
 use assemble::assemble;
 use feed::Feed;
 use item::{Item, NARROW_SOURCES, Narrow, Wide};
@@ -118,15 +121,16 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         started,
     };
 
+    let mut arena = Arena::new(plan.stage_bytes(), plan.threads)?;
     // Items of half the size serve when no row has dates of its own. That shows only
     // when it is read; what cannot be read twice is taken as if it had.
     let read_twice = inputs.iter().all(Input::is_regular);
     let narrow = inputs.len() <= NARROW_SOURCES as usize && (read_twice || !plan.records);
-    if narrow && let Some(keys) = build.read::<Narrow>(aside.target())? {
+    if narrow && let Some(keys) = build.read::<Narrow>(aside.target(), &mut arena)? {
         return build.write(aside, keys);
     }
     let keys = build
-        .read::<Wide>(aside.target())?
+        .read::<Wide>(aside.target(), &mut arena)?
         .expect("wide items keep dates");
     build.write(aside, keys)
 }
@@ -144,16 +148,20 @@ struct Build<'a> {
 
 impl Build<'_> {
     /// Text to staged keys; none when the items cannot keep what the rows say.
-    fn read<I: Item>(&self, output: &Path) -> Result<Option<Read<I>>, Error> {
+    fn read<'m, I: Item>(
+        &self,
+        output: &Path,
+        arena: &'m mut Arena,
+    ) -> Result<Option<Read<'m, I>>, Error> {
         self.progress
             .begin(Phase::Reading, input::total_bytes(self.inputs));
         let feed = Feed::new(self.inputs, self.plan.format, self.progress);
-        let store = Store::new(output, self.plan.stage_bytes(), self.plan.threads);
+        let store = Store::new(output, arena);
         read(feed, store, self.terms, self.plan.threads, self.progress)
     }
 
     /// Staged keys to the finished file.
-    fn write<I: Item>(&self, aside: Aside, read: Read<I>) -> Result<Report, Error> {
+    fn write<I: Item>(&self, aside: Aside, read: Read<'_, I>) -> Result<Report, Error> {
         let Self { plan, progress, .. } = *self;
         let spilled_bytes = read.keys.spilled_bytes();
         let mut readings = Readings::new(self.inputs, read.opened, read.tally);

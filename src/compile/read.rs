@@ -59,8 +59,8 @@ impl Terms {
 }
 
 /// What came of reading.
-pub(crate) struct Read<I> {
-    pub(crate) keys: Sealed<I>,
+pub(crate) struct Read<'m, I> {
+    pub(crate) keys: Sealed<'m, I>,
     pub(crate) tally: Tally,
     pub(crate) opened: Vec<Opened>,
 }
@@ -71,13 +71,13 @@ pub(crate) struct Read<I> {
 /// # Errors
 /// When an input cannot be read, the spill file cannot be written, or a person
 /// interrupts.
-pub(crate) fn read<I: Item>(
+pub(crate) fn read<'m, I: Item>(
     feed: Feed<'_>,
-    store: Store<I>,
+    store: Store<'m, I>,
     terms: &Terms,
     threads: usize,
     progress: &Progress,
-) -> Result<Option<Read<I>>, Error> {
+) -> Result<Option<Read<'m, I>>, Error> {
     let worker = || Worker::new(&store, terms, progress).run(&feed);
     let done = on_threads(0..threads, |_| worker());
     let mut tally = Tally::default();
@@ -95,7 +95,7 @@ pub(crate) fn read<I: Item>(
     }))
 }
 
-struct Worker<'a, I> {
+struct Worker<'a, 'm, I> {
     terms: &'a Terms,
     progress: &'a Progress,
     dates: Dates,
@@ -103,14 +103,14 @@ struct Worker<'a, I> {
     source: u32,
     text: Block,
     entry: Entry,
-    stager: Stager<'a, I>,
+    stager: Stager<'a, 'm, I>,
     tally: Tally,
     /// Set inside a row, acted upon after its block.
     dated: bool,
 }
 
-impl<'a, I: Item> Worker<'a, I> {
-    fn new(store: &'a Store<I>, terms: &'a Terms, progress: &'a Progress) -> Self {
+impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
+    fn new(store: &'a Store<'m, I>, terms: &'a Terms, progress: &'a Progress) -> Self {
         Self {
             terms,
             progress,

@@ -14,9 +14,7 @@
 //! the filter then reads it in order. No disk is needed beyond what was spilled, and
 //! nothing is sorted twice.
 //!
-//! A chunk holds its items as the bytes that the spill file has, and is cut out of a slab of a
-//! megabyte: taking four kilobytes at a time from the allocator costs a system call for each,
-//! as glibc lets the heap of a thread grow by the page.
+//! A chunk holds its items as the bytes that the spill file has.
 //!
 //! One address repeated without end would make one stage as large as the input. A
 //! stage of more than twice the common size has its doubles joined chunk by chunk
@@ -27,54 +25,47 @@ use std::mem;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bytes::BytesMut;
-
 use super::Error;
+use super::arena::{Arena, Chunk, Chunks};
 use super::bins::Stager;
 use super::item::{Item, STAGES};
 use super::sort;
 use super::spill::Spill;
 
-/// Bytes of a chunk when memory is plenty.
-const CHUNK_BYTES: usize = 4096;
-/// Below this a chunk is handed over too often.
-const MIN_CHUNK_BYTES: usize = 256;
-/// Memory taken at once.
-const SLAB_BYTES: usize = 1 << 20;
 /// Spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// All stages while they are being filled.
 #[derive(Debug)]
-pub(crate) struct Store<I> {
-    pool: Mutex<Pool<I>>,
+pub(crate) struct Store<'m, I> {
+    pool: Mutex<Pool<'m, I>>,
     /// Chunks held when all are spilled.
     max_chunks: usize,
 }
 
 #[derive(Debug)]
-struct Pool<I> {
-    stages: Vec<Stage>,
+struct Pool<'m, I> {
+    stages: Vec<Stage<'m>>,
     chunks: usize,
     chunk_bytes: usize,
-    /// Empty chunks, used again so that memory stays at its bound.
-    free: Vec<BytesMut>,
-    /// What chunks are cut from.
-    slab: BytesMut,
+    /// Chunks never used.
+    fresh: Chunks<'m>,
+    /// Chunks used and emptied.
+    free: Vec<Chunk<'m>>,
     spill: Spill,
     items: PhantomData<I>,
 }
 
 /// One stage: pieces on disk, then pieces in memory.
 #[derive(Debug, Default)]
-struct Stage {
+struct Stage<'m> {
     runs: Vec<Run>,
-    chunks: Vec<BytesMut>,
+    chunks: Vec<Chunk<'m>>,
 }
 
-impl Stage {
+impl Stage<'_> {
     fn bytes_in_memory(&self) -> usize {
-        self.chunks.iter().map(|chunk| chunk.len()).sum()
+        self.chunks.iter().map(Chunk::len).sum()
     }
 }
 
@@ -85,37 +76,33 @@ struct Run {
     length_bytes: usize,
 }
 
-impl<I: Item> Store<I> {
-    /// Stages that hold at most `memory_bytes`, for `threads` workers. What does not
-    /// fit goes beside `output`, which the caller has locked.
-    pub(crate) fn new(output: &Path, memory_bytes: usize, threads: usize) -> Self {
-        // A quarter for the chunks that the workers are filling, the rest for full ones.
-        let chunks_filling = threads.max(1) * STAGES;
-        let chunk_bytes = (memory_bytes / 4 / chunks_filling).clamp(MIN_CHUNK_BYTES, CHUNK_BYTES);
-        let chunk_bytes = chunk_bytes / I::BYTES * I::BYTES;
-        let max_chunks = (memory_bytes / chunk_bytes).saturating_sub(chunks_filling);
+impl<'m, I: Item> Store<'m, I> {
+    /// Stages in the memory of `arena`. What does not fit goes beside `output`, which the
+    /// caller has locked.
+    pub(crate) fn new(output: &Path, arena: &'m mut Arena) -> Self {
+        let max_chunks = arena.held();
         let pool = Pool {
             stages: (0..STAGES).map(|_| Stage::default()).collect(),
             chunks: 0,
-            chunk_bytes,
+            chunk_bytes: arena.chunk_bytes(),
+            fresh: arena.chunks(),
             free: Vec::new(),
-            slab: BytesMut::new(),
             spill: Spill::beside(output),
             items: PhantomData,
         };
         Self {
             pool: Mutex::new(pool),
-            max_chunks: max_chunks.max(STAGES / 4),
+            max_chunks,
         }
     }
 
     /// A worker's end of the store.
-    pub(crate) fn stager(&self) -> Stager<'_, I> {
+    pub(crate) fn stager(&self) -> Stager<'_, 'm, I> {
         Stager::new(self)
     }
 
     /// No more will come. Every [`Stager`] has been finished.
-    pub(crate) fn seal(self) -> Sealed<I> {
+    pub(crate) fn seal(self) -> Sealed<'m, I> {
         let mut pool = self
             .pool
             .into_inner()
@@ -128,13 +115,15 @@ impl<I: Item> Store<I> {
         }
     }
 
-    /// Takes a full chunk, or one that never was any, and gives an empty one.
+    /// Takes a full chunk, or one without memory, and gives an empty one.
     ///
     /// # Errors
     /// When memory is full and the spill file cannot be written.
-    pub(crate) fn exchange(&self, stage: usize, chunk: &mut BytesMut) -> Result<(), Error> {
+    pub(crate) fn exchange(&self, stage: usize, chunk: &mut Chunk<'m>) -> Result<(), Error> {
         self.hand_over(stage, mem::take(chunk))?;
-        *chunk = held(&self.pool).empty_chunk();
+        let mut pool = held(&self.pool);
+        let empty = pool.free.pop().or_else(|| pool.fresh.next());
+        *chunk = empty.expect("a chunk for each stage of each worker, beside those held");
         Ok(())
     }
 
@@ -142,8 +131,8 @@ impl<I: Item> Store<I> {
     ///
     /// # Errors
     /// When memory is full and the spill file cannot be written.
-    pub(crate) fn hand_over(&self, stage: usize, chunk: BytesMut) -> Result<(), Error> {
-        if chunk.is_empty() {
+    pub(crate) fn hand_over(&self, stage: usize, chunk: Chunk<'m>) -> Result<(), Error> {
+        if chunk.len() == 0 {
             return Ok(());
         }
         let mut pool = held(&self.pool);
@@ -156,19 +145,7 @@ impl<I: Item> Store<I> {
     }
 }
 
-impl<I: Item> Pool<I> {
-    fn empty_chunk(&mut self) -> BytesMut {
-        if let Some(chunk) = self.free.pop() {
-            return chunk;
-        }
-        if self.slab.capacity() < self.chunk_bytes {
-            self.slab = BytesMut::with_capacity(SLAB_BYTES);
-        }
-        // The front is given away, the rest kept.
-        let rest = self.slab.split_off(self.chunk_bytes);
-        mem::replace(&mut self.slab, rest)
-    }
-
+impl<I: Item> Pool<'_, I> {
     /// Writes every chunk to the spill file.
     fn spill(&mut self) -> Result<(), Error> {
         self.join_outliers();
@@ -185,8 +162,8 @@ impl<I: Item> Pool<I> {
             });
             offset_bytes += length_bytes as u64;
             for mut chunk in stage.chunks.drain(..) {
-                bytes.extend_from_slice(&chunk);
-                chunk.clear();
+                bytes.extend_from_slice(chunk.bytes());
+                chunk.resize(0);
                 self.free.push(chunk);
                 if bytes.len() >= WRITE_BYTES {
                     self.spill.append(&mut bytes)?;
@@ -206,25 +183,24 @@ impl<I: Item> Pool<I> {
             if stage.bytes_in_memory() <= 2 * common {
                 continue;
             }
-            let mut kept: Vec<BytesMut> = Vec::new();
+            let mut kept: Vec<Chunk<'_>> = Vec::new();
             for mut chunk in stage.chunks.drain(..) {
                 items.clear();
-                I::load(&chunk, &mut items);
+                I::load(chunk.bytes(), &mut items);
                 items.sort_unstable_by_key(|item: &I| item.order());
                 sort::join_doubles(&mut items);
-                chunk.clear();
+                chunk.resize(0);
                 let length_bytes = items.len() * I::BYTES;
                 let to = match kept.last_mut() {
                     Some(last) if last.len() + length_bytes <= self.chunk_bytes => {
                         self.free.push(chunk);
+                        self.chunks -= 1;
                         last
                     }
-                    _ => {
-                        kept.push(chunk);
-                        kept.last_mut().expect("it was just put there")
-                    }
+                    _ => kept.push_mut(chunk),
                 };
-                I::store(&items, to);
+                let start = to.len();
+                I::store(&items, &mut to.resize(start + length_bytes)[start..]);
             }
             stage.chunks = kept;
         }
@@ -233,13 +209,13 @@ impl<I: Item> Pool<I> {
 
 /// All stages, filled: to be sorted each on its own, then read in order.
 #[derive(Debug)]
-pub(crate) struct Sealed<I> {
-    stages: Vec<Mutex<Stage>>,
+pub(crate) struct Sealed<'m, I> {
+    stages: Vec<Mutex<Stage<'m>>>,
     spill: Spill,
     items: PhantomData<I>,
 }
 
-impl<I: Item> Sealed<I> {
+impl<I: Item> Sealed<'_, I> {
     /// Replaces `items` by the content of a stage. `bytes` is memory to use.
     pub(crate) fn gather(
         &self,
@@ -255,7 +231,7 @@ impl<I: Item> Sealed<I> {
             I::load(bytes, items);
         }
         for chunk in &stage.chunks {
-            I::load(chunk, items);
+            I::load(chunk.bytes(), items);
         }
         Ok(())
     }
@@ -266,7 +242,7 @@ impl<I: Item> Sealed<I> {
         &self,
         stage: usize,
         mut items: &[I],
-        bytes: &mut BytesMut,
+        bytes: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let mut take = |length_bytes: usize| {
             let (here, rest) = items.split_at(items.len().min(length_bytes / I::BYTES));
@@ -275,15 +251,15 @@ impl<I: Item> Sealed<I> {
         };
         let mut stage = held(&self.stages[stage]);
         for run in &mut stage.runs {
-            bytes.clear();
-            I::store(take(run.length_bytes), bytes);
-            run.length_bytes = bytes.len();
+            let here = take(run.length_bytes);
+            run.length_bytes = here.len() * I::BYTES;
+            bytes.resize(run.length_bytes, 0);
+            I::store(here, bytes);
             self.spill.write_at(bytes, run.offset_bytes)?;
         }
         for chunk in &mut stage.chunks {
             let here = take(chunk.len());
-            chunk.clear();
-            I::store(here, chunk);
+            I::store(here, chunk.resize(here.len() * I::BYTES));
         }
         debug_assert!(items.is_empty(), "a stage grew while it was sorted");
         Ok(())
@@ -317,7 +293,8 @@ mod tests {
 
     fn sorted_keys<I: Item>(keys: &[u64], memory_bytes: usize) -> (Vec<u64>, u64) {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::<I>::new(&dir.path().join("x.blf"), memory_bytes, 1);
+        let mut arena = Arena::new(memory_bytes, 1).unwrap();
+        let store = Store::<I>::new(&dir.path().join("x.blf"), &mut arena);
         let mut stager = store.stager();
         stager.label(TAG);
         for key in keys {
@@ -325,16 +302,15 @@ mod tests {
         }
         stager.finish().unwrap();
         let sealed = store.seal();
-        let (mut items, mut scratch, mut found) = (vec![], vec![], vec![]);
-        let (mut read, mut written) = (vec![], BytesMut::new());
+        let (mut items, mut scratch, mut bytes, mut found) = (vec![], vec![], vec![], vec![]);
         for stage in 0..STAGES {
-            sealed.gather(stage, &mut items, &mut read).unwrap();
+            sealed.gather(stage, &mut items, &mut bytes).unwrap();
             sort::sort(&mut items, &mut scratch);
             sort::join_doubles(&mut items);
-            sealed.put_back(stage, &items, &mut written).unwrap();
+            sealed.put_back(stage, &items, &mut bytes).unwrap();
         }
         for stage in 0..STAGES {
-            sealed.gather(stage, &mut items, &mut read).unwrap();
+            sealed.gather(stage, &mut items, &mut bytes).unwrap();
             found.extend(items.iter().map(|item| item.record(stage, TAG.dates).key));
         }
         assert_eq!(

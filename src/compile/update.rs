@@ -9,6 +9,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use super::arena::Arena;
 use super::assemble::assemble;
 use super::feed::Feed;
 use super::input::{Input, find, total_bytes};
@@ -80,7 +81,10 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         sources: sources.numbers(&named),
         ..terms
     };
-    let added: Read<Wide> = keys(plan, &adding, &terms, aside.target(), progress)?;
+    let arena = || Arena::new(plan.stage_bytes() / 2, plan.threads);
+    let (mut adding_arena, mut removing_arena) = (arena()?, arena()?);
+    let store = Store::new(aside.target(), &mut adding_arena);
+    let added: Read<'_, Wide> = keys(plan, &adding, &terms, store, progress)?;
     // A removal has no dates that matter, is never expired, and is never refused.
     let terms = Terms {
         sources: Vec::new(),
@@ -89,7 +93,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         guard: None,
         ..terms
     };
-    let removed: Read<Narrow> = keys(plan, &removing, &terms, aside.target(), progress)?;
+    let store = Store::new(aside.target(), &mut removing_arena);
+    let removed: Read<'_, Narrow> = keys(plan, &removing, &terms, store, progress)?;
 
     let added_lists = Readings::new(&adding, added.opened, added.tally);
     let removed_lists = Readings::new(&removing, removed.opened, removed.tally);
@@ -141,15 +146,14 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
 }
 
 /// Reads lists with items that keep all that matters of them.
-fn keys<I: Item>(
+fn keys<'m, I: Item>(
     plan: &Plan,
     inputs: &[Input],
     terms: &Terms,
-    output: &std::path::Path,
+    store: Store<'m, I>,
     progress: &Progress,
-) -> Result<Read<I>, Error> {
+) -> Result<Read<'m, I>, Error> {
     let feed = Feed::new(inputs, plan.format, progress);
-    let store = Store::new(output, plan.stage_bytes() / 2, plan.threads);
     let read = read(feed, store, terms, plan.threads, progress)?;
     Ok(read.expect("no date is lost: these items keep dates, or none matter"))
 }
