@@ -88,7 +88,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
         assemble(
             Writer::begin(aside, spec, census.entries(), shape)?,
             stream(),
-            plan.threads,
+            plan.workers(),
             progress,
         )?
     } else {

@@ -121,7 +121,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         started,
     };
 
-    let mut arena = Arena::new(plan.stage_bytes(), plan.threads)?;
+    let mut arena = Arena::new(plan.stage_bytes(), plan.workers())?;
     // Items of half the size serve when no row has dates of its own. That shows only
     // when it is read; what cannot be read twice is taken as if it had.
     let read_twice = inputs.iter().all(Input::is_regular);
@@ -157,7 +157,7 @@ impl Build<'_> {
             .begin(Phase::Reading, input::total_bytes(self.inputs));
         let feed = Feed::new(self.inputs, self.plan.format, self.progress);
         let store = Store::new(output, arena);
-        read(feed, store, self.terms, self.plan.threads, self.progress)
+        read(feed, store, self.terms, self.plan.workers(), self.progress)
     }
 
     /// Staged keys to the finished file.
@@ -180,7 +180,7 @@ impl Build<'_> {
         }
 
         progress.begin(Phase::Sorting, report.rows);
-        let census = sort_all(&read.keys, plan.threads, progress)?;
+        let census = sort_all(&read.keys, plan.workers(), progress)?;
         let entries = census.entries();
         report.doubles = report.rows - entries;
         report.kinds = kind_counts(&census);
@@ -205,7 +205,7 @@ impl Build<'_> {
         let header = assemble(
             writer,
             InOrder::new(&read.keys, self.terms.dates()),
-            plan.threads,
+            plan.workers(),
             progress,
         )?;
         report.filter = Some(FilterReport::new(&header));

@@ -126,10 +126,17 @@ impl Plan {
         })
     }
 
+    /// As many threads as wanted, if memory allows so many.
+    pub(crate) fn workers(&self) -> usize {
+        let most = self.memory_bytes.saturating_sub(OTHER_BYTES) / WORKER_BYTES;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        self.threads.min(most).max(1)
+    }
+
     /// Memory for staged keys: what is left beside blocks of text, sorting, and pages
     /// under way.
     pub(crate) fn stage_bytes(&self) -> usize {
-        let others = OTHER_BYTES + self.threads as u64 * WORKER_BYTES;
+        let others = OTHER_BYTES + self.workers() as u64 * WORKER_BYTES;
         usize::try_from(
             self.memory_bytes
                 .saturating_sub(others)
@@ -248,4 +255,26 @@ pub fn day_of(seconds: u64) -> Day {
 /// The name of a list must be printable and short.
 pub fn list_name(name: &str) -> String {
     text(Path::new(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_work_at_once_than_memory_allows() {
+        let mut plan = Plan::new("x.blf", Vec::new());
+        for (threads, memory_mib, workers) in [
+            (1, 32, 1),
+            (2, 32, 2),
+            (256, 32, 4),
+            (256, 64, 12),
+            (8, 64, 8),
+            (256, 4096, 256),
+        ] {
+            (plan.threads, plan.memory_bytes) = (threads, memory_mib << 20);
+            assert_eq!(plan.workers(), workers, "{threads} in {memory_mib} MiB");
+            assert!(plan.stage_bytes() as u64 >= plan.memory_bytes / 4);
+        }
+    }
 }

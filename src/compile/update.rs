@@ -81,13 +81,14 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         sources: sources.numbers(&named),
         ..terms
     };
-    let arena = || Arena::new(plan.stage_bytes() / 2, plan.threads);
+    let arena = || Arena::new(plan.stage_bytes() / 2, plan.workers());
     let (mut adding_arena, mut removing_arena) = (arena()?, arena()?);
     let store = Store::new(aside.target(), &mut adding_arena);
     let added: Read<'_, Wide> = keys(plan, &adding, &terms, store, progress)?;
-    // A removal has no dates that matter, is never expired, and is never refused.
+    // A removal has no dates that matter, is never expired, and is never refused. Nobody asks
+    // which list it came from, so that it fits narrow items however many lists there are.
     let terms = Terms {
-        sources: Vec::new(),
+        sources: vec![0; removing.len()],
         keeps_dates: false,
         today: Day(0),
         guard: None,
@@ -112,8 +113,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
 
     progress.begin(Phase::Sorting, report.rows);
     let dates = terms.dates();
-    sort_all(&added.keys, plan.threads, progress)?;
-    sort_all(&removed.keys, plan.threads, progress)?;
+    sort_all(&added.keys, plan.workers(), progress)?;
+    sort_all(&removed.keys, plan.workers(), progress)?;
     let stream = || {
         Joined::new(
             vec![
@@ -137,7 +138,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     progress.begin(Phase::Writing, census.entries());
     let shape = sizing::shape(census.entries(), spec.fpr);
     let writer = Writer::begin(aside, spec, census.entries(), shape)?;
-    let header = assemble(writer, stream(), plan.threads, progress)?;
+    let header = assemble(writer, stream(), plan.workers(), progress)?;
     report.kinds = kind_counts(&census);
     report.entries_before = Some(old.entries());
     report.filter = Some(FilterReport::new(&header));
@@ -154,6 +155,6 @@ fn keys<'m, I: Item>(
     progress: &Progress,
 ) -> Result<Read<'m, I>, Error> {
     let feed = Feed::new(inputs, plan.format, progress);
-    let read = read(feed, store, terms, plan.threads, progress)?;
+    let read = read(feed, store, terms, plan.workers(), progress)?;
     Ok(read.expect("no date is lost: these items keep dates, or none matter"))
 }

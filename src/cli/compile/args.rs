@@ -157,7 +157,7 @@ pub struct Reading {
 /// Options of every command that works long.
 #[derive(Debug, Args)]
 pub struct Work {
-    /// Threads that work [default: one for each processor].
+    /// Threads that work, as far as memory allows so many [default: one for each processor].
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Memory to stay within, as 512M or 2G [default: a quarter of what there is].
