@@ -10,6 +10,7 @@
 //! there are only as many places to write to as the first cache has room for.
 
 use std::mem;
+use std::sync::atomic::AtomicBool;
 
 use super::Error;
 use super::arena::Chunk;
@@ -23,13 +24,19 @@ const BINS: usize = STAGES / STAGES_OF_BIN;
 /// Keys of a full bin: 16 for each of its stages. All bins together are 512 KiB, which stay
 /// in the second cache.
 const BIN_KEYS: usize = 16 * STAGES_OF_BIN;
+/// Keys of one tag after which the bins are emptied for them: so many that to go
+/// through all bins costs each of them little.
+const MANY: u32 = 256;
 
 /// A worker's bins, and its chunks, one for each stage.
 #[derive(Debug)]
 pub(crate) struct Stager<'s, 'm, I> {
     store: &'s Store<'m, I>,
     /// Of all keys in the bins.
-    tag: Tag,
+    usual: Tag,
+    /// The last that was another, and how many came of it.
+    other: Tag,
+    others: u32,
     failed: Option<Error>,
     bins: Box<[[u64; BIN_KEYS]; BINS]>,
     counts: [usize; BINS],
@@ -42,7 +49,9 @@ impl<'s, 'm, I: Item> Stager<'s, 'm, I> {
         let bins = vec![[0; BIN_KEYS]; BINS].into_boxed_slice();
         Self {
             store,
-            tag: Tag::default(),
+            usual: Tag::default(),
+            other: Tag::default(),
+            others: 0,
             failed: None,
             bins: bins
                 .try_into()
@@ -52,16 +61,34 @@ impl<'s, 'm, I: Item> Stager<'s, 'm, I> {
         }
     }
 
-    /// The keys that come now have this tag. To change it often is slow.
+    /// The tag of the keys in the bins.
+    pub(crate) fn usual(&self) -> Tag {
+        self.usual
+    }
+
+    /// Adds a key to its stage. One whose tag is not the usual one goes past the bins; when
+    /// many come, their tag becomes the usual one.
     #[inline]
-    pub(crate) fn label(&mut self, tag: Tag) {
-        if tag != self.tag {
+    pub(crate) fn add(&mut self, key: u64, tag: Tag) {
+        if tag == self.usual {
+            return self.push(key);
+        }
+        if tag != self.other {
+            (self.other, self.others) = (tag, 0);
+        }
+        self.others += 1;
+        if self.others == MANY {
             self.empty_all();
-            self.tag = tag;
+            (self.usual, self.others) = (tag, 0);
+        }
+        let bin = stage_of(key) / STAGES_OF_BIN;
+        let chunks = &mut self.chunks[bin * STAGES_OF_BIN..][..STAGES_OF_BIN];
+        if let Err(error) = deal_out(self.store, chunks, &[key], tag) {
+            self.failed = Some(error);
         }
     }
 
-    /// Adds a key to its stage.
+    /// Adds a key that has the usual tag.
     #[inline]
     pub(crate) fn push(&mut self, key: u64) {
         let bin = stage_of(key) / STAGES_OF_BIN;
@@ -81,20 +108,18 @@ impl<'s, 'm, I: Item> Stager<'s, 'm, I> {
         self.failed.take().map_or(Ok(()), Err)
     }
 
+    /// Set when a worker's key could not be staged: the others need not go on.
+    pub(crate) fn failed_flag(&self) -> &'s AtomicBool {
+        self.store.failed_flag()
+    }
+
     /// Deals out the keys of a bin.
     fn empty(&mut self, bin: usize) {
         let count = mem::take(&mut self.counts[bin]);
+        let keys = &self.bins[bin][..count];
         let chunks = &mut self.chunks[bin * STAGES_OF_BIN..][..STAGES_OF_BIN];
-        for &key in &self.bins[bin][..count] {
-            let stage = stage_of(key);
-            let chunk = &mut chunks[stage % STAGES_OF_BIN];
-            let item = I::new(key, self.tag).bytes();
-            while !chunk.push(item.as_ref()) {
-                if let Err(error) = self.store.exchange(stage, chunk) {
-                    self.failed = Some(error);
-                    return;
-                }
-            }
+        if let Err(error) = deal_out(self.store, chunks, keys, self.usual) {
+            self.failed = Some(error);
         }
     }
 
@@ -114,4 +139,22 @@ impl<'s, 'm, I: Item> Stager<'s, 'm, I> {
         }
         Ok(())
     }
+}
+
+/// Puts keys of one bin into the chunks of its stages; a full chunk goes to the store.
+fn deal_out<'m, I: Item>(
+    store: &Store<'m, I>,
+    chunks: &mut [Chunk<'m>],
+    keys: &[u64],
+    tag: Tag,
+) -> Result<(), Error> {
+    for &key in keys {
+        let stage = stage_of(key);
+        let chunk = &mut chunks[stage % STAGES_OF_BIN];
+        let item = I::new(key, tag).bytes();
+        while !chunk.push(item.as_ref()) {
+            store.exchange(stage, chunk)?;
+        }
+    }
+    Ok(())
 }

@@ -10,6 +10,7 @@
 
 use std::io;
 use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bins::Stager;
 use super::feed::{Feed, Opened, Work, block_buffer};
@@ -158,9 +159,15 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     let content = Stopping {
                         content,
                         progress: self.progress,
+                        failed: self.stager.failed_flag(),
                     };
                     let read = reader.read_all(content, &mut |line, row| self.row(line, row));
                     self.tally.end(reader.lines());
+                    self.stager.check()?;
+                    if self.stager.failed_flag().load(Ordering::Relaxed) {
+                        // Another worker says why.
+                        return Ok(None);
+                    }
                     read.map_err(|error| feed.failed(input, error))?;
                 }
             }
@@ -182,7 +189,6 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             .copied()
             .unwrap_or(input);
         self.tally.begin(input, block);
-        self.stager.label(self.tag(Kind::Mailbox, self.dates));
     }
 
     fn tag(&self, kind: Kind, dates: Dates) -> Tag {
@@ -205,19 +211,27 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
         // property tests hold the two equal.
         let mut lines = 0;
         let mailbox_tag = self.tag(Kind::Mailbox, self.dates);
+        let mut is_usual = self.stager.usual() == mailbox_tag;
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.terms.rules, |Line { written, mailbox }| {
             lines += 1;
             if let Some(mailbox) = mailbox {
                 match self.terms.key(Kind::Mailbox, mailbox) {
-                    Ok(key) => self.stage(key),
+                    Ok(key) if is_usual => {
+                        self.tally.listed();
+                        self.stager.push(key);
+                    }
+                    Ok(key) => {
+                        self.stage(key, mailbox_tag);
+                        is_usual = self.stager.usual() == mailbox_tag;
+                    }
                     Err(danger) => self.tally.reject(lines, written, &danger),
                 }
             } else if written.is_empty() {
                 self.tally.skip(Skip::Blank);
             } else {
                 reader.read(written, true, &mut |_, row| self.row(lines, row));
-                self.stager.label(mailbox_tag);
+                is_usual = self.stager.usual() == mailbox_tag;
             }
         });
         self.text = text;
@@ -249,34 +263,38 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                 return;
             }
         }
+        if !I::KEEPS_DATES {
+            // All are alike to the item.
+            dates = self.dates;
+        }
         let kind = self.entry.kind();
         match self.terms.key(kind, self.entry.as_bytes()) {
-            Ok(key) => {
-                self.stager.label(self.tag(kind, dates));
-                self.stage(key);
-            }
+            Ok(key) => self.stage(key, self.tag(kind, dates)),
             Err(danger) => self.tally.reject(line, item.text, &danger),
         }
     }
 
-    /// Stages a key that has the stager's tag.
     #[inline]
-    fn stage(&mut self, key: u64) {
+    fn stage(&mut self, key: u64, tag: Tag) {
         self.tally.listed();
-        self.stager.push(key);
+        self.stager.add(key, tag);
     }
 }
 
-/// Ends reading when a person interrupts.
+/// Ends reading when a person interrupts, and when what is read cannot be staged.
 struct Stopping<'a, R> {
     content: R,
     progress: &'a Progress,
+    failed: &'a AtomicBool,
 }
 
 impl<R: io::Read> io::Read for Stopping<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.progress.stopped() {
             return Err(io::Error::other("interrupted"));
+        }
+        if self.failed.load(Ordering::Relaxed) {
+            return Err(io::Error::other("a key could not be staged"));
         }
         self.content.read(buffer)
     }
