@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use blocklist_milter::compile::{self, Error, Progress};
+use blocklist_milter::compile::{self, Error, MIN_MEMORY_BYTES, Progress};
 use blocklist_milter::filter::Filter;
 use support::{addresses, build, command, folder, names, plan};
 
@@ -180,6 +180,27 @@ fn a_full_disk_is_said_and_the_old_file_stands() {
     );
     assert_eq!(fs::read(disk.0.join("list.blf")).unwrap(), old);
     assert_eq!(names(&disk.0), ["list.blf"]);
+
+    // While keys are spilled, by several workers or by one that reads a list whole.
+    let all: Vec<String> = (0..1_200_000).map(|n| format!("u{n}@x.example")).collect();
+    fs::write(folder.path().join("all.txt"), all.join("\n")).unwrap();
+    fs::write(
+        folder.path().join("all.json"),
+        format!("[\"{}\"]", all.join("\",\"")),
+    )
+    .unwrap();
+    for (list, threads) in [("all.txt", 4), ("all.json", 1)] {
+        let mut plan = plan(folder.path(), "disk/list.blf", &[list]);
+        (plan.memory_bytes, plan.threads) = (MIN_MEMORY_BYTES, threads);
+        let full = compile::build(&plan, &Progress::new());
+        let said = full.unwrap_err().to_string();
+        assert!(
+            said.contains(".list.blf.spill") && said.contains("os error 28"),
+            "{said}"
+        );
+        assert_eq!(fs::read(disk.0.join("list.blf")).unwrap(), old);
+        assert_eq!(names(&disk.0), ["list.blf"]);
+    }
 }
 
 #[test]
