@@ -330,13 +330,7 @@ proptest! {
         prop_assert_eq!(upper(of_header(value.as_bytes())), upper(of_header(value.to_ascii_uppercase().as_bytes())));
         let folded = value.replace("\r\n ", " ").replace('\t', " ").replace(' ', "\n ");
         let unfolded = value.replace("\r\n ", " ").replace('\t', " ");
-        // Out of what is no address the two readings glue weak ones at a blank, not at a fold.
-        let strong = |text: &str| {
-            let mut found = upper(of_header(text.as_bytes()));
-            found.retain(|address| !address.starts_with('~'));
-            found
-        };
-        prop_assert_eq!(strong(&folded), strong(&unfolded));
+        prop_assert_eq!(upper(of_header(folded.as_bytes())), upper(of_header(unfolded.as_bytes())));
     }
 
     /// What the fast path takes is what the slow one finds: the value is made slow by
