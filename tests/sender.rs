@@ -325,8 +325,12 @@ proptest! {
             found.dedup();
             found
         };
-        let mut value = value.replace("=?", "");
+        // Encoded words are about the case of their letters.
+        let mut value = value;
         value.retain(|character| character.is_ascii());
+        while value.contains("=?") {
+            value = value.replace("=?", "");
+        }
         prop_assert_eq!(upper(of_header(value.as_bytes())), upper(of_header(value.to_ascii_uppercase().as_bytes())));
         let folded = value.replace("\r\n ", " ").replace('\t', " ").replace(' ', "\n ");
         let unfolded = value.replace("\r\n ", " ").replace('\t', " ");

@@ -4,10 +4,12 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
+use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use support::site::{Daemon, Site, Socket, Transport};
 use support::{run, until};
@@ -92,13 +94,18 @@ fn a_hangup_at_the_start_is_not_the_end() {
     });
     kill_process(pid, Signal::HUP).expect("our own child");
     let text = fs::read(site.path().join("milter.toml")).expect("just written");
-    // For both directions, so that it does not wait for a reader that has ended.
-    File::options()
-        .read(true)
-        .write(true)
-        .open(&config)
-        .and_then(|mut pipe| pipe.write_all(&text))
-        .expect("our own pipe");
+    // Not before there is a reader: what is written to a pipe that nobody has open is lost.
+    let mut pipe = until("the program reads its configuration", || {
+        let ended = child.0.try_wait().expect("our own child");
+        assert!(ended.is_none(), "{ended:?}");
+        let mut options = File::options();
+        options
+            .write(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        options.open(&config).ok()
+    });
+    pipe.write_all(&text).expect("our own pipe");
+    drop(pipe);
     until("the daemon listens", || {
         let ended = child.0.try_wait().expect("our own child");
         assert!(ended.is_none(), "{ended:?}");
