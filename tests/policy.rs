@@ -127,6 +127,103 @@ fn recipients_that_stay_reachable() {
     );
 }
 
+/// What the server made of MAIL FROM counts beside what the client typed.
+#[test]
+fn the_sender_as_the_server_understood_it() {
+    let rig = rejecting("[whitelist]\nentries = ['good@bad.test']\n");
+    for (argument, understood, expected) in [
+        ("<spam%bad.example>", Some("spam@bad.example"), "reject"),
+        ("<bad.example!spam>", Some("SPAM@Bad.Example"), "reject"),
+        (
+            "<\"spam\"%bad.example>",
+            Some("\"spam\"@bad.example"),
+            "reject",
+        ),
+        ("<role>", Some("role@mx.test"), "reject"),
+        ("<spam@bad.example>", Some("other@ok.example"), "reject"),
+        ("<spam@bad.example>", Some("spam@bad.example"), "reject"),
+        ("<spam@bad.example>", Some(""), "reject"),
+        ("<spam@bad.example>", Some("spam"), "reject"),
+        ("<good@bad.test>", Some("GOOD@bad.test"), "accept"),
+        ("<good%bad.test>", Some("good@bad.test"), "accept"),
+        // No server said so.
+        ("<spam%bad.example>", None, "accept"),
+        (
+            "<spam%bad.example>",
+            Some("spam%bad.example@mx.test"),
+            "accept",
+        ),
+        ("<a@ok.example>", Some("a@ok.example"), "accept"),
+        ("<>", Some(""), "accept"),
+    ] {
+        let mut letter = from(argument, &[]);
+        letter
+            .macros
+            .extend(understood.map(|address| ("{mail_addr}".into(), address.into())));
+        assert_eq!(
+            verdict(&rig.deliver(&letter)),
+            expected,
+            "{argument} {understood:?}"
+        );
+    }
+    // It was for that message alone.
+    let mut peer = rig.peer();
+    let mut letter = from("<spam%bad.example>", &[]);
+    letter.macros = vec![("{mail_addr}".into(), "spam@bad.example".into())];
+    assert_eq!(verdict(&peer.deliver(&letter).unwrap()), "reject");
+    letter.macros.clear();
+    assert_eq!(verdict(&peer.deliver(&letter).unwrap()), "accept");
+}
+
+/// A recipient is exempt by what it is to the server, not by what a sender would be found behind.
+#[test]
+fn the_recipient_as_the_server_understood_it() {
+    let rig = rejecting("");
+    for (argument, understood, expected) in [
+        ("<abuse@our.example>", Some("abuse@our.example"), "accept"),
+        (
+            "<\"abuse\"@our.example>",
+            Some("abuse@our.example"),
+            "accept",
+        ),
+        (
+            "<@r.example:abuse@our.example>",
+            Some("abuse@our.example"),
+            "accept",
+        ),
+        ("<postmaster>", Some("postmaster@mx.test"), "accept"),
+        ("<postmaster>", None, "accept"),
+        (
+            "<prvs=0=abuse@our.example>",
+            Some("prvs=0=abuse@our.example"),
+            "reject",
+        ),
+        ("<prvs=0=abuse@our.example>", None, "reject"),
+        (
+            "<mailto:abuse@our.example>",
+            Some("\"mailto:abuse\"@our.example"),
+            "reject",
+        ),
+        (
+            "<mailto:abuse@our.example>",
+            Some("mailto:abuse@our.example"),
+            "reject",
+        ),
+        ("<mailto:abuse@our.example>", None, "reject"),
+        ("<abuse%our.example@our.example>", None, "reject"),
+    ] {
+        let mut letter = to(&[argument], "<spam@bad.example>", "X: y");
+        letter
+            .recipient_macros
+            .extend(understood.map(|address| ("{rcpt_addr}".into(), address.into())));
+        assert_eq!(
+            verdict(&rig.deliver(&letter)),
+            expected,
+            "{argument} {understood:?}"
+        );
+    }
+}
+
 #[test]
 fn clients_that_are_not_refused() {
     let rig = rejecting("[exempt]\nnetworks = ['192.0.2.0/28', '2001:db8::/32']\n");

@@ -92,6 +92,8 @@ pub struct Letter {
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Macros told at MAIL, such as `{auth_authen}`.
     pub macros: Vec<(String, String)>,
+    /// Macros told at every RCPT, such as `{rcpt_addr}`.
+    pub recipient_macros: Vec<(String, String)>,
 }
 
 impl Letter {
@@ -109,6 +111,7 @@ impl Letter {
                 .collect(),
             headers: headers.iter().map(field).collect(),
             macros: Vec::new(),
+            recipient_macros: Vec::new(),
         }
     }
 }
@@ -261,12 +264,7 @@ impl Peer {
         id: &str,
         outcome: &mut Outcome,
     ) -> io::Result<Option<Answer>> {
-        let told: Vec<(&str, &str)> = letter
-            .macros
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
-        self.macros(b'M', &told);
+        self.macros(b'M', &borrowed(&letter.macros));
         if self.steps & NO_MAIL == 0 {
             self.put(
                 b'M',
@@ -282,8 +280,11 @@ impl Peer {
         let mut accepted = letter.recipients.is_empty();
         for recipient in &letter.recipients {
             // The queue file opens with the first good recipient.
-            let macros: &[(&str, &str)] = if accepted { &[("i", id)] } else { &[] };
-            self.macros(b'R', macros);
+            let mut macros = borrowed(&letter.recipient_macros);
+            if accepted {
+                macros.push(("i", id));
+            }
+            self.macros(b'R', &macros);
             if self.steps & NO_RCPT != 0 {
                 accepted = true;
                 continue;
@@ -393,6 +394,13 @@ impl Peer {
         let payload = packet.split_off(1);
         Ok((packet[0], payload))
     }
+}
+
+fn borrowed(macros: &[(String, String)]) -> Vec<(&str, &str)> {
+    let macros = macros.iter();
+    macros
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect()
 }
 
 fn broken(what: &str) -> io::Error {

@@ -25,7 +25,7 @@ pub use text::{Paint, Report};
 use crate::address::{Canonical, escaped};
 use crate::config::{self, Config};
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
-use crate::policy::Entries;
+use crate::policy::{self, Entries};
 use crate::screen::Screen;
 use crate::snapshot::{self, Live, Snapshot};
 
@@ -189,12 +189,12 @@ impl Explainer {
         for recipient in &mail.recipients {
             let reply = self.screen.rcpt(recipient, &Macros::default());
             let decided = self.screen.observer().decision.take();
-            let exempt = self
-                .live
-                .snapshot()
-                .policy
-                .reach(recipient, &mut Default::default())
-                == 0;
+            let written = policy::Recipient {
+                written: recipient,
+                understood: None,
+            };
+            let policy = &self.live.snapshot().policy;
+            let exempt = policy.reach(written, &mut Default::default()) == 0;
             let made = decided.unwrap_or_default();
             explanation.recipients.push(Recipient {
                 recipient: escaped(recipient).to_string(),

@@ -3,7 +3,8 @@
 //!
 //! They come in packets of their own, before the command they belong to. Only the ones
 //! the handler asked for are kept. Those of the stages connect and helo live until the
-//! next client, the others until the next message; a later value replaces an earlier.
+//! next client, those of a recipient until whatever follows it, the others until the
+//! next message; a later value replaces an earlier.
 //!
 //! Postfix sends a macro packet even where a step was declined, one before every
 //! header, and empty ones: all of that is normal.
@@ -33,8 +34,13 @@ pub enum Stage {
 /// The names asked for, stage by stage, without braces.
 pub(super) type Lists = &'static [(Stage, &'static [&'static str])];
 
-/// Most bytes of values kept of one client, and of one message.
-const VALUE_BYTES_MAX: usize = 4096;
+/// Bytes of a macro packet that are read.
+pub(super) const MACRO_BYTES_MAX: usize = 64 << 10;
+/// Most bytes of values kept of one client, one message and one recipient: all that a
+/// packet can bring, so that no address is too long to be known as the server has it.
+const VALUE_BYTES_MAX: usize = MACRO_BYTES_MAX;
+/// Memory beyond this many bytes is given back.
+const KEPT_BYTES: usize = 4096;
 
 /// The macros that are valid now.
 #[derive(Debug, Default)]
@@ -42,10 +48,13 @@ pub struct Macros {
     lists: Lists,
     client: Values,
     message: Values,
+    recipient: Values,
     /// The macros of a CONNECT have come, the command itself has not.
     before_connect: bool,
     /// The same for MAIL.
     before_mail: bool,
+    /// The same for RCPT.
+    before_rcpt: bool,
 }
 
 impl Macros {
@@ -61,7 +70,8 @@ impl Macros {
     /// is written without braces.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.message.get(name).or_else(|| self.client.get(name))
+        let lifetimes = [&self.recipient, &self.message, &self.client];
+        lifetimes.into_iter().find_map(|values| values.get(name))
     }
 
     /// Keeps the values of these names alone.
@@ -75,6 +85,7 @@ impl Macros {
         let Some((command, mut pairs)) = payload.split_first() else {
             return;
         };
+        self.end_recipient();
         let values = match command {
             b'C' => {
                 self.end_client();
@@ -86,6 +97,10 @@ impl Macros {
                 self.message.clear();
                 self.before_mail = true;
                 &mut self.message
+            }
+            b'R' => {
+                self.before_rcpt = true;
+                &mut self.recipient
             }
             _ => &mut self.message,
         };
@@ -111,12 +126,26 @@ impl Macros {
         if !std::mem::take(&mut self.before_mail) {
             self.message.clear();
         }
+        self.end_recipient();
+    }
+
+    /// A recipient is named: what came for it just before stays, what came for another goes.
+    pub(super) fn begin_recipient(&mut self) {
+        if !std::mem::take(&mut self.before_rcpt) {
+            self.recipient.clear();
+        }
+    }
+
+    fn end_recipient(&mut self) {
+        self.before_rcpt = false;
+        self.recipient.clear();
     }
 
     /// The message is over.
     pub(super) fn end_message(&mut self) {
         self.before_mail = false;
         self.message.clear();
+        self.end_recipient();
     }
 
     /// The client has gone.
@@ -197,6 +226,7 @@ impl Values {
     fn clear(&mut self) {
         self.known.clear();
         self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
     }
 }
 
@@ -207,7 +237,7 @@ mod tests {
     const LISTS: Lists = &[
         (Stage::Connect, &["j"]),
         (Stage::Mail, &["i", "auth_authen", "mail_addr"]),
-        (Stage::Rcpt, &["i"]),
+        (Stage::Rcpt, &["i", "rcpt_addr"]),
     ];
 
     fn macros() -> Macros {
@@ -251,6 +281,33 @@ mod tests {
     }
 
     #[test]
+    fn a_recipient_does_not_see_the_macros_of_the_one_before() {
+        let mut macros = macros();
+        macros.read(b"Mi\0AB\0");
+        macros.begin_message();
+        macros.read(b"R{rcpt_addr}\0a@b.test\0i\0CD\0");
+        macros.begin_recipient();
+        assert_eq!(macros.get("rcpt_addr"), Some(&b"a@b.test"[..]));
+        assert_eq!(macros.get("i"), Some(&b"CD"[..]));
+        // An empty packet, and then none at all.
+        macros.read(b"R");
+        macros.begin_recipient();
+        assert_eq!(macros.get("rcpt_addr"), None);
+        macros.read(b"R{rcpt_addr}\0c@d.test\0");
+        macros.begin_recipient();
+        macros.begin_recipient();
+        assert_eq!(macros.get("rcpt_addr"), None);
+        assert_eq!(macros.get("i"), Some(&b"AB"[..]));
+        macros.read(b"R{rcpt_addr}\0c@d.test\0");
+        macros.read(b"Li\0EF\0");
+        assert_eq!(macros.get("rcpt_addr"), None);
+        assert_eq!(macros.get("i"), Some(&b"EF"[..]));
+        macros.read(b"R{rcpt_addr}\0c@d.test\0");
+        macros.begin_message();
+        assert_eq!(macros.get("rcpt_addr"), None);
+    }
+
+    #[test]
     fn odd_and_empty_lists_are_taken_as_they_are() {
         let mut macros = macros();
         for payload in [
@@ -274,12 +331,12 @@ mod tests {
     fn values_are_bounded_and_a_stale_one_is_never_shown() {
         let mut macros = macros();
         macros.read(b"Mi\0short\0");
-        let mut long = b"Ri\0".to_vec();
+        let mut long = b"Li\0".to_vec();
         long.resize(3 + VALUE_BYTES_MAX + 1, b'x');
         macros.read(&long);
         assert_eq!(macros.get("i"), None);
         for len in 1..200 {
-            let mut payload = b"Ri\0".to_vec();
+            let mut payload = b"Li\0".to_vec();
             payload.resize(3 + len, b'x');
             macros.read(&payload);
         }

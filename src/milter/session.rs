@@ -20,7 +20,7 @@
 
 use super::command::{Client, header, string};
 use super::edit::EditError;
-use super::macros::Macros;
+use super::macros::{MACRO_BYTES_MAX, Macros};
 use super::negotiate::Agreed;
 use super::packet::{BadLength, Packet, Packets};
 use super::reply::write_packet;
@@ -34,8 +34,6 @@ const CONNECT_BYTES_MAX: usize = 4 << 10;
 /// Of MAIL and RCPT. SMTP allows 512 with all parameters, servers some 2,000, and Postfix
 /// whatever `line_length_limit` says.
 const ENVELOPE_BYTES_MAX: usize = 64 << 10;
-/// Of macros.
-const MACRO_BYTES_MAX: usize = 64 << 10;
 /// Once this much waits to be sent, no further command is read before it has been. A
 /// mail server waits for each answer, so that only a broken one comes here.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
@@ -323,7 +321,10 @@ impl<H: Handler> Talk<H> {
         };
         let reply = match letter {
             b'R' if payload.is_empty() => return Err(ProtocolError::NoArgument(letter)),
-            b'R' => self.handler.rcpt(string(payload).0, &self.macros),
+            b'R' => {
+                self.macros.begin_recipient();
+                self.handler.rcpt(string(payload).0, &self.macros)
+            }
             b'L' => {
                 if self.wanted.headers && !headers_ended {
                     let (name, value) = header(payload);

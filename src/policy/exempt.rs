@@ -173,9 +173,32 @@ impl Entries {
         found.break_value()
     }
 
-    /// As [`find`](Self::find), and a bare word (`postmaster`, which RFC 5321 4.5.1 wants accepted
-    /// without a domain) is looked up as a local part.
-    pub fn find_recipient(&self, written: &[u8], memory: &mut Canonical) -> Option<&[u8]> {
+    /// The entry that names a recipient, by either of its forms; a bare word (`postmaster`, which
+    /// RFC 5321 4.5.1 wants accepted without a domain) is looked up as a local part.
+    pub fn find_recipient(
+        &self,
+        recipient: Recipient<'_>,
+        memory: &mut Canonical,
+    ) -> Option<&[u8]> {
+        recipient
+            .forms()
+            .find_map(|form| self.find_in(form, memory))
+    }
+
+    /// As [`find_recipient`](Self::find_recipient), for entries that let mail through: only a form that
+    /// says plainly what the entry says counts.
+    ///
+    /// A sender is found behind a BATV tag, `mailto:`, comments and the like, since whoever is listed
+    /// may be hidden there. A server that knows nothing of them takes `prvs=0=abuse@our.example` for
+    /// a mailbox of its own, and what is exempt must not be a way to reach it.
+    pub fn find_exempt(&self, recipient: Recipient<'_>, memory: &mut Canonical) -> Option<&[u8]> {
+        recipient.forms().find_map(|form| {
+            let found = self.find_in(form, memory)?;
+            is_plain(form, memory).then_some(found)
+        })
+    }
+
+    fn find_in(&self, written: &[u8], memory: &mut Canonical) -> Option<&[u8]> {
         if self.kinds?.contains(Kind::LocalPart)
             && let Some(word) = bare_word(written)
         {
@@ -187,13 +210,61 @@ impl Entries {
     }
 }
 
-fn bare_word(written: &[u8]) -> Option<&[u8]> {
+/// A recipient of a message, in both forms that are known of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recipient<'a> {
+    /// The argument of RCPT TO as the client typed it.
+    pub written: &'a [u8],
+    /// The address as the mail server understood it (`{rcpt_addr}`), if it said so. For a mailbox of
+    /// its own Sendmail leaves the domain out.
+    pub understood: Option<&'a [u8]>,
+}
+
+impl<'a> Recipient<'a> {
+    fn forms(self) -> impl Iterator<Item = &'a [u8]> {
+        [Some(self.written), self.understood].into_iter().flatten()
+    }
+}
+
+fn unbracketed(written: &[u8]) -> &[u8] {
     let written = written.trim_ascii();
-    let word = written
+    written
         .strip_prefix(b"<")
-        .and_then(|w| w.strip_suffix(b">"))
-        .unwrap_or(written);
+        .and_then(|inner| inner.strip_suffix(b">"))
+        .unwrap_or(written)
+}
+
+fn bare_word(written: &[u8]) -> Option<&[u8]> {
+    let word = unbracketed(written);
     (!word.is_empty() && !word.contains(&b'@')).then_some(word)
+}
+
+/// Whether an address is what it seems to be: a word, or a word, one `@` and a domain, out of which
+/// neither the server (`victim%other@our.example`) nor a rule for senders makes anything else.
+fn is_plain(written: &[u8], memory: &mut Canonical) -> bool {
+    let bare = unbracketed(written);
+    let mut halves = bare.split(|&byte| byte == b'@');
+    let (Some(local), domain, None) = (halves.next(), halves.next(), halves.next()) else {
+        return false;
+    };
+    let Some(domain) = domain else {
+        return true;
+    };
+    let (domain, marks) = match domain {
+        [b'[', literal @ .., b']'] => (literal, ".:"),
+        name => (name, ".-_"),
+    };
+    let in_domain = |c: char| c.is_alphanumeric() || marks.contains(c);
+    let plain_domain = std::str::from_utf8(domain).is_ok_and(|name| name.chars().all(in_domain));
+    // Providers fold by more than a tag, but only what somebody put on the list of exemptions.
+    let rules = Rules {
+        providers: false,
+        ..Entries::rules()
+    };
+    plain_domain
+        && !local.iter().any(|byte| matches!(byte, b'%' | b'!'))
+        && memory.read(bare, rules).is_ok()
+        && memory.local().eq_ignore_ascii_case(local)
 }
 
 #[cfg(test)]
@@ -244,19 +315,29 @@ mod tests {
         ] {
             entries.add(entry.as_bytes()).unwrap();
         }
-        let found = |written: &str| {
-            entries
-                .find_recipient(written.as_bytes(), &mut Canonical::new())
-                .is_some()
+        entries.add(b"\"john doe\"@our.example").unwrap();
+        let found = |written: &str, understood: Option<&str>| {
+            let recipient = Recipient {
+                written: written.as_bytes(),
+                understood: understood.map(str::as_bytes),
+            };
+            let mut memory = Canonical::new();
+            let exempt = entries.find_exempt(recipient, &mut memory).is_some();
+            let named = entries.find_recipient(recipient, &mut memory).is_some();
+            assert!(named || !exempt, "{written}");
+            (exempt, named)
         };
         for written in [
             "<postmaster>",
             "POSTMASTER",
             "<Abuse@our.example>",
+            "<abuse@b\u{fc}cher.example>",
+            "<abuse@[192.0.2.1]>",
             "helpdesk@our.example",
             "<x@open.example>",
+            "<\"John Doe\"@our.example>",
         ] {
-            assert!(found(written), "{written}");
+            assert_eq!(found(written, None), (true, true), "{written}");
         }
         for written in [
             "<>",
@@ -264,8 +345,35 @@ mod tests {
             "<user>",
             "<user@our.example>",
             "<x@sub.open.example>",
+            "<abuse%other@our.example>",
         ] {
-            assert!(!found(written), "{written}");
+            assert_eq!(found(written, None), (false, false), "{written}");
+        }
+        // A sender would be found there; a recipient who is let through is not.
+        for written in [
+            "<prvs=0=abuse@our.example>",
+            "<mailto:abuse@our.example>",
+            "<abuse(x)@our.example>",
+            "<\"abuse\"@our.example>",
+            "<@relay.example:abuse@our.example>",
+            "<user%other.example@open.example>",
+            "<other.example!user@open.example>",
+            "<helpdesk@our.example(x)>",
+            "<helpdesk@our\u{200b}.example>",
+            "<x <abuse@our.example>",
+        ] {
+            assert_eq!(found(written, None), (false, true), "{written}");
+        }
+        // What the server makes of it counts as well, by the same measure.
+        for (understood, expected) in [
+            ("abuse@our.example", (true, true)),
+            ("abuse", (true, true)),
+            ("prvs=0=abuse@our.example", (false, true)),
+            ("\"mailto:abuse\"@our.example", (false, false)),
+            ("user@our.example", (false, false)),
+        ] {
+            let found = found("<\"user\"@our.example>", Some(understood));
+            assert_eq!(found, expected, "{understood}");
         }
     }
 }

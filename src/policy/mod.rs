@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 pub use authentication::{dkim_domains, is_aligned};
 pub use examine::{Cause, Circumstances, Desk, Hit, Outcome, Seen};
-pub use exempt::{Entries, Exemption, Network};
+pub use exempt::{Entries, Exemption, Network, Recipient};
 pub use list::{Action, List, Terms, Weak};
 pub use reply::{Fields, Template, TemplateError};
 pub use share::{Change, RejectShare};

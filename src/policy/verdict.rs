@@ -1,6 +1,7 @@
 //! Hits, recipients and what softens make one verdict.
 
 use super::examine::{Desk, Hit};
+use super::exempt::Recipient;
 use super::list::{Action, Terms, Weak};
 use super::{LISTS_MAX, Policy};
 use crate::address::Canonical;
@@ -120,11 +121,11 @@ impl Verdict {
 
 impl Policy {
     /// The lists that affect mail to this recipient. None at all: it is exempt.
-    pub fn reach(&self, recipient: &[u8], desk: &mut Desk) -> u64 {
+    pub fn reach(&self, recipient: Recipient<'_>, desk: &mut Desk) -> u64 {
         let form = desk.whitelist_form.get_or_insert_with(Canonical::new);
         if self
             .exempt_recipients
-            .find_recipient(recipient, form)
+            .find_exempt(recipient, form)
             .is_some()
         {
             return 0;
@@ -137,7 +138,7 @@ impl Policy {
             if wanted
                 && terms
                     .except_recipients
-                    .find_recipient(recipient, form)
+                    .find_exempt(recipient, form)
                     .is_none()
             {
                 reach |= 1 << index;

@@ -25,8 +25,8 @@ use std::time::Instant;
 
 use crate::milter::{Client, Edit, Handler, Macros, Reply, Stage, Wanted};
 use crate::policy::{
-    Action, Circumstances, Desk, Exemption, Outcome, Reach, Seen, Softening, Verdict, dkim_domains,
-    is_aligned,
+    Action, Circumstances, Desk, Exemption, Outcome, Reach, Recipient, Seen, Softening, Verdict,
+    dkim_domains, is_aligned,
 };
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Counters, Live, Snapshot};
@@ -149,8 +149,8 @@ impl<O: Observer> Handler for Screen<O> {
             macros: &[
                 (Stage::Connect, &[]),
                 (Stage::Helo, &[]),
-                (Stage::Mail, &["i", "auth_authen"]),
-                (Stage::Rcpt, &["i"]),
+                (Stage::Mail, &["i", "auth_authen", "mail_addr"]),
+                (Stage::Rcpt, &["i", "rcpt_addr"]),
                 (Stage::Data, &["i"]),
                 (Stage::EndOfHeaders, &["i"]),
                 (Stage::EndOfMessage, &["i"]),
@@ -169,6 +169,9 @@ impl<O: Observer> Handler for Screen<O> {
         let snapshot = self.live.snapshot();
         let message = &mut self.message;
         message.senders.add_mail_from(argument);
+        if let Some(understood) = macros.get("mail_addr") {
+            message.senders.add_mail_addr(understood);
+        }
         message.today = today();
         let exempt = &snapshot.config.exempt;
         let in_network = || {
@@ -208,7 +211,11 @@ impl<O: Observer> Handler for Screen<O> {
         if !std::mem::replace(&mut self.message.envelope_done, true) {
             self.examine(&snapshot, true);
         }
-        let lists = snapshot.policy.reach(argument, &mut self.desk);
+        let recipient = Recipient {
+            written: argument,
+            understood: macros.get("rcpt_addr"),
+        };
+        let lists = snapshot.policy.reach(recipient, &mut self.desk);
         let softening = Softening {
             mailing_list: false,
             brake: self.message.brake,

@@ -5,6 +5,9 @@
 //! section 4.1.2 has the grammar; what the server accepted beyond it is read like the
 //! inside of an angle address of a header. Where Postfix 3.7 accepts an argument of
 //! `tests/senders/mail.txt`, the sender it logs is among those found.
+//!
+//! What only a server can know it says in `{mail_addr}`: that `x%bad.example` is x@bad.example to
+//! it (without that, a percent hack or a bang path is never undone), and what a bare `x` is.
 
 use crate::address::{Canonical, ParseError, Rules};
 
@@ -39,6 +42,18 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
         && let Err(ParseError::NoLocalPart) = Canonical::parse(path, Rules::default())
     {
         out.push(&[b"\"\"", path].concat());
+    }
+}
+
+/// Adds the address as the server understood it: after it has undone quotes, blanks, routes, bang paths
+/// and percent signs, and completed what had no domain. It comes without brackets; Postfix writes it in
+/// lower case and in quotes where it must, Sendmail more as it came.
+///
+/// Nothing is added that says the same as what was found in the argument: nearly every time it does.
+pub(super) fn understood(scanner: &mut Scanner, address: &[u8], out: &mut Out<'_>) {
+    let address = address.trim_ascii();
+    if has_address(address) {
+        scanner.whole(address, out.begin(), out);
     }
 }
 

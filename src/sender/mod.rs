@@ -188,6 +188,13 @@ impl Senders {
         envelope::scan(&mut self.scanner, argument, &mut out);
     }
 
+    /// Adds the sender of the envelope as the mail server understood it (`{mail_addr}`): a second reading
+    /// beside that of the argument, which it does not replace.
+    pub fn add_mail_addr(&mut self, address: &[u8]) {
+        let mut out = Out::new(&mut self.store, Identity::MailFrom);
+        envelope::understood(&mut self.scanner, address, &mut out);
+    }
+
     /// Adds the senders in one header value; call it for every occurrence of the
     /// header. Folds may be CRLF or LF and white space; any bytes of any length do.
     pub fn add_header(&mut self, identity: Identity, value: &[u8]) {

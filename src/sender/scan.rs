@@ -228,8 +228,13 @@ impl Scanner {
         out.pushed() > before
     }
 
-    fn whole(&mut self, text: &[u8], mark: Mark, out: &mut Out<'_>) {
-        let rules = Rules::default();
+    /// Pushes the text as one address, unless one that was found since the mark says the same.
+    pub(super) fn whole(&mut self, text: &[u8], mark: Mark, out: &mut Out<'_>) {
+        // What a provider takes for one mailbox is still spelled in two ways.
+        let rules = Rules {
+            providers: false,
+            ..Rules::default()
+        };
         if self.whole.read(text, rules).is_err() {
             return;
         }

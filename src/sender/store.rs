@@ -257,10 +257,19 @@ impl<'s> Out<'s> {
         (self.store.mark(), self.pushed)
     }
 
-    /// The addresses kept since the mark.
+    /// The mark before all others.
+    pub(super) fn begin(&self) -> Mark {
+        Mark {
+            found: 0,
+            truncated: false,
+        }
+    }
+
+    /// The addresses of this identity that were kept since the mark.
     pub(super) fn since(&self, mark: Mark) -> impl Iterator<Item = &[u8]> {
         let found = self.store.found.get(mark.found..).unwrap_or_default();
-        found.iter().map(|found| self.store.bytes(found))
+        let found = found.iter().filter(|found| found.identity == self.identity);
+        found.map(|found| self.store.bytes(found))
     }
 
     /// Takes back all that was pushed since the mark.

@@ -147,6 +147,10 @@ pub(crate) fn listed_envelope_sender_is_refused<M: Mta>() {
         ("<spammer@listed.test.>", "spammer@listed.test"),
         // Both servers take it so, although RFC 5321 demands the brackets.
         ("spammer@listed.test", "spammer@listed.test"),
+        // The server undoes these, and says what came out.
+        ("<spammer%listed.test>", "spammer@listed.test"),
+        ("<listed.test!spammer>", "spammer@listed.test"),
+        ("<wholesale>", "wholesale@mx.test"),
         ("<anybody@listed-domain.test>", "anybody@listed-domain.test"),
         (
             "<anybody@a.b.listed-tree.test>",
@@ -341,10 +345,13 @@ pub(crate) fn refusal_is_per_recipient<M: Mta>() {
             "<reader@local.test>",
             "<PostMaster@local.test>",
             "<other@local.test>",
+            // Mailboxes of their own to the server.
+            "<prvs=0=abuse@local.test>",
+            "<mailto:abuse@local.test>",
         ]);
     let sent = scene.send(&mail);
     let codes: Vec<u16> = sent.recipients.iter().map(|reply| reply.code).collect();
-    assert_eq!(codes, [550, 250, 550], "{sent:?}");
+    assert_eq!(codes, [550, 250, 550, 550, 550], "{sent:?}");
     assert_accepted(&sent);
     let copies = scene.mta.delivered("an appeal");
     assert_eq!(copies.len(), 1, "{copies:?}");
