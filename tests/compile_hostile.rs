@@ -158,7 +158,7 @@ fn said(list: &[u8], seed: u64) -> Said {
             Err(_) => said.rejected += 1,
         },
         Row::Rejected { .. } => said.rejected += 1,
-        Row::Skipped(_) => {}
+        Row::Skipped { .. } | Row::Mended { .. } => {}
     });
     said.lines = reader.lines();
     said

@@ -28,7 +28,8 @@ fn show(number: u64, row: &Row<'_>) -> String {
             }
             shown
         }
-        Row::Skipped(skip) => format!("{number} skipped {skip:?}"),
+        Row::Skipped { skip, .. } => format!("{number} skipped {skip:?}"),
+        Row::Mended { mend, text } => format!("{number} mended {mend:?} {}", text.escape_ascii()),
         Row::Rejected { reason, text } => {
             format!("{number} rejected {reason:?} {}", text.escape_ascii())
         }
@@ -113,7 +114,7 @@ fn an_endless_line_is_rejected_once_and_not_kept() {
             let mut seen = Vec::new();
             Reader::new(format)
                 .read_all(&list[..], &mut |number, row| {
-                    seen.push((number, matches!(row, Row::Skipped(_))));
+                    seen.push((number, matches!(row, Row::Skipped { .. })));
                 })
                 .unwrap();
             assert_eq!(seen, [(1, false), (2, true)], "{format}, {open}");

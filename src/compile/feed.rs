@@ -49,6 +49,8 @@ pub(crate) enum Work {
         input: u32,
         /// Number of the block within the input.
         block: u32,
+        /// Lines of the input before this block, when they are counted.
+        lines_before: u64,
         /// Bytes of the buffer that the lines fill.
         length: usize,
         /// How its lines are written.
@@ -81,6 +83,7 @@ pub(crate) struct Feed<'a> {
     inputs: &'a [Input],
     format: Option<Format>,
     progress: &'a Progress,
+    counts_lines: bool,
     state: Mutex<State>,
 }
 
@@ -97,6 +100,8 @@ struct Current {
     format: Format,
     content: Box<dyn Read + Send>,
     next_block: u32,
+    /// Lines handed out, when they are counted.
+    lines: u64,
     /// The beginning of a line whose end has not been read.
     begun: Vec<u8>,
     /// Inside a line that is longer than a block; its beginning was handed out.
@@ -111,8 +116,24 @@ impl<'a> Feed<'a> {
             inputs,
             format,
             progress,
+            counts_lines: false,
             state: Mutex::default(),
         }
+    }
+
+    /// Says of each block how many lines stand before it. All workers wait for the count, so
+    /// it is made only when somebody asks for line numbers at once.
+    pub(crate) fn counting_lines(self, counts_lines: bool) -> Self {
+        Self {
+            counts_lines,
+            ..self
+        }
+    }
+
+    /// An input as messages name it.
+    pub(crate) fn shown(&self, input: u32) -> String {
+        let input = self.inputs.get(input as usize);
+        input.map_or_else(String::new, Input::shown)
     }
 
     /// The next piece of work; none when all is read.
@@ -132,13 +153,19 @@ impl<'a> Feed<'a> {
                     let Current {
                         input,
                         next_block: block,
+                        lines: lines_before,
                         format,
                         ..
                     } = *current;
                     current.next_block += 1;
+                    if self.counts_lines {
+                        let block = buffer.get(..length).unwrap_or_default();
+                        current.lines += memchr::memchr_iter(b'\n', block).count() as u64;
+                    }
                     return Ok(Some(Work::Block {
                         input,
                         block,
+                        lines_before,
                         length,
                         format,
                     }));
@@ -167,6 +194,7 @@ impl<'a> Feed<'a> {
                 format,
                 content,
                 next_block: 0,
+                lines: 0,
                 begun: Vec::new(),
                 in_long_line: false,
                 at_end: false,
@@ -383,7 +411,7 @@ mod tests {
             reader.read(&buffer[..length], true, &mut |_, row| match row {
                 Row::Item(item) => items.push(item.text.to_vec()),
                 Row::Rejected { .. } => rejected += 1,
-                Row::Skipped(_) => {}
+                Row::Skipped { .. } | Row::Mended { .. } => {}
             });
             lines += reader.lines();
         }

@@ -15,7 +15,7 @@
 //! | file | about |
 //! |---|---|
 //! | `plan`, `memory`, `input` | what to build, with what, from which files |
-//! | `feed`, `read`, `tally` | blocks of lines, lines to keys, what was rejected |
+//! | `feed`, `read`, `tally`, `rejects` | blocks of lines, lines to keys, what was rejected |
 //! | `item`, `bins`, `stage` | keys packed and dealt out to stages |
 //! | `arena`, `spill` | the memory of stages, and the disk when it is full |
 //! | `sort`, `keys` | stages sorted and counted |
@@ -46,6 +46,7 @@ mod plan;
 mod progress;
 mod query;
 mod read;
+mod rejects;
 mod report;
 mod sort;
 mod sorted;
@@ -83,7 +84,7 @@ pub use overlap::{Overlap, overlap};
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now};
 pub use progress::{Phase, Progress, State};
 pub use query::{Finding, Match, Query, open};
-pub use report::{FilterReport, InputReport, KindCount, Reject, Report, Skipped};
+pub use report::{FilterReport, InputReport, KindCount, Mended, Reject, Report, Skipped};
 pub use update::{Changes, update};
 
 /// Builds a filter from text lists.
@@ -110,6 +111,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         guard: plan.guard()?,
         sources: (0..).take(inputs.len()).collect(),
         keeps_dates: plan.records,
+        rejects: plan.rejects_file()?,
     };
     let build = Build {
         plan,
@@ -128,6 +130,9 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let narrow = inputs.len() <= NARROW_SOURCES as usize && (read_twice || !plan.records);
     if narrow && let Some(keys) = build.read::<Narrow>(aside.target(), &mut arena)? {
         return build.write(aside, keys);
+    }
+    if narrow && let Some(rejects) = &terms.rejects {
+        rejects.restart()?;
     }
     let keys = build
         .read::<Wide>(aside.target(), &mut arena)?
@@ -155,7 +160,8 @@ impl Build<'_> {
     ) -> Result<Option<Read<'m, I>>, Error> {
         self.progress
             .begin(Phase::Reading, input::total_bytes(self.inputs));
-        let feed = Feed::new(self.inputs, self.plan.format, self.progress);
+        let feed = Feed::new(self.inputs, self.plan.format, self.progress)
+            .counting_lines(self.terms.rejects.is_some());
         let store = Store::new(output, arena);
         read(feed, store, self.terms, self.plan.workers(), self.progress)
     }

@@ -1,9 +1,11 @@
 //! What to build: all settings of one compile, with their defaults.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::guard::Guard;
 use super::input::{name_of, text};
+use super::rejects::RejectsFile;
 use super::{Error, memory};
 use crate::address::{Entry, Kind, Rules};
 use crate::filter::sizing::RATES;
@@ -56,6 +58,8 @@ pub struct Plan {
     pub overwrite: bool,
     /// Rejected lines up to which the filter is written; any number otherwise.
     pub max_rejects: Option<u64>,
+    /// Where every rejected, skipped and mended line is written.
+    pub rejects: Option<PathBuf>,
     /// Workers.
     pub threads: usize,
     /// Memory to stay within.
@@ -93,6 +97,7 @@ impl Plan {
             allow_empty: false,
             overwrite: false,
             max_rejects: None,
+            rejects: None,
             threads: default_threads(),
             memory_bytes: memory::default_bytes().max(MIN_MEMORY_BYTES),
         }
@@ -124,6 +129,15 @@ impl Plan {
             (true, false) => Some(Guard::of_protected_alone(domains)),
             (true, true) => None,
         })
+    }
+
+    /// The file of rejects, empty.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub(crate) fn rejects_file(&self) -> Result<Option<Arc<RejectsFile>>, Error> {
+        let file = self.rejects.as_deref().map(RejectsFile::create);
+        Ok(file.transpose()?.map(Arc::new))
     }
 
     /// As many threads as wanted, if memory allows so many.

@@ -8,19 +8,22 @@
 //! Nothing is allocated for a line: the entry keeps its memory, and the key goes
 //! straight into the chunk of its stage.
 
+use std::fmt::Display;
 use std::io;
 use std::mem;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bins::Stager;
 use super::feed::{Feed, Opened, Work, block_buffer};
 use super::guard::{Danger, Guard};
 use super::item::{Dates, Item, Tag};
+use super::rejects::{Lines, RejectsFile};
 use super::stage::{Sealed, Store};
 use super::tally::Tally;
 use super::{Error, Progress};
 use crate::address::{Block, Entry, Kind, Line, Rules, key};
-use crate::list::{self, Day, Format, Reader, Row, Skip};
+use crate::list::{self, Day, Format, Mend, Reader, Row, Skip};
 use crate::parallel::on_threads;
 
 /// How lines become keys; the same for all workers.
@@ -38,6 +41,8 @@ pub(crate) struct Terms {
     pub(crate) sources: Vec<u32>,
     /// Whether the dates of a row are kept at all.
     pub(crate) keeps_dates: bool,
+    /// Where rejected and skipped lines are written down.
+    pub(crate) rejects: Option<Arc<RejectsFile>>,
 }
 
 impl Terms {
@@ -106,6 +111,10 @@ struct Worker<'a, 'm, I> {
     entry: Entry,
     stager: Stager<'a, 'm, I>,
     tally: Tally,
+    /// Lines for the file of rejects.
+    logged: Lines,
+    /// Why the work cannot go on; acted upon after the block.
+    failed: Option<Error>,
     /// Set inside a row, acted upon after its block.
     dated: bool,
 }
@@ -121,6 +130,8 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             entry: Entry::new(),
             stager: store.stager(),
             tally: Tally::default(),
+            logged: Lines::default(),
+            failed: None,
             dated: false,
         }
     }
@@ -142,10 +153,12 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                 Work::Block {
                     input,
                     block,
+                    lines_before,
                     length,
                     format,
                 } => {
                     self.begin(input, block);
+                    self.logged.begin(feed.shown(input), lines_before);
                     let lines = self.block(format, &buffer[..length]);
                     self.tally.end(lines);
                 }
@@ -156,6 +169,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                 } => {
                     let mut reader = Reader::new(format);
                     self.begin(input, 0);
+                    self.logged.begin(feed.shown(input), 0);
                     let content = Stopping {
                         content,
                         progress: self.progress,
@@ -170,6 +184,12 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     }
                     read.map_err(|error| feed.failed(input, error))?;
                 }
+            }
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
+            if let Some(rejects) = &self.terms.rejects {
+                rejects.write(&mut self.logged)?;
             }
             self.progress.add_entries(self.tally.take_new());
             self.stager.check()?;
@@ -225,10 +245,10 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                         self.stage(key, mailbox_tag);
                         is_usual = self.stager.usual() == mailbox_tag;
                     }
-                    Err(danger) => self.tally.reject(lines, written, &danger),
+                    Err(danger) => self.reject(lines, written, &danger),
                 }
             } else if written.is_empty() {
-                self.tally.skip(Skip::Blank);
+                self.tally.skip(lines, b"", Skip::Blank);
             } else {
                 reader.read(written, true, &mut |_, row| self.row(lines, row));
                 is_usual = self.stager.usual() == mailbox_tag;
@@ -242,20 +262,22 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
     fn row(&mut self, line: u64, row: Row<'_>) {
         match row {
             Row::Item(item) => self.item(line, item),
-            Row::Skipped(skip) => self.tally.skip(skip),
-            Row::Rejected { reason, text } => self.tally.reject(line, text, &reason),
+            Row::Skipped { skip, text } => self.skip(line, text, skip),
+            Row::Rejected { reason, text } => self.reject(line, text, &reason),
+            Row::Mended { mend, text } => self.mend(line, text, mend),
         }
     }
 
     fn item(&mut self, line: u64, item: list::Item<'_>) {
         if let Err(error) = self.entry.read(item.text, self.terms.rules) {
-            return self.tally.reject(line, item.text, &error);
+            return self.reject(line, item.text, &error);
         }
         let mut dates = self.dates;
         if item.added.is_some() || item.expires.is_some() {
             dates.added = item.added.map_or(dates.added, |day| day.0);
             dates.expires = item.expires.map_or(dates.expires, |day| Some(day.0));
             if dates.expires.is_some_and(|day| day <= self.terms.today.0) {
+                self.log(line, item.text, &"expired");
                 return self.tally.expired();
             }
             if self.terms.keeps_dates && !I::KEEPS_DATES && dates != self.dates {
@@ -270,7 +292,34 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
         let kind = self.entry.kind();
         match self.terms.key(kind, self.entry.as_bytes()) {
             Ok(key) => self.stage(key, self.tag(kind, dates)),
-            Err(danger) => self.tally.reject(line, item.text, &danger),
+            Err(danger) => self.reject(line, item.text, &danger),
+        }
+    }
+
+    fn skip(&mut self, line: u64, text: &[u8], skip: Skip) {
+        self.tally.skip(line, text, skip);
+        if skip.is_notable() {
+            self.log(line, text, &skip);
+        }
+    }
+
+    fn mend(&mut self, line: u64, text: &[u8], mend: Mend) {
+        self.tally.mend(line, text, mend);
+        self.log(line, text, &mend);
+    }
+
+    fn reject(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
+        self.tally.reject(line, text, reason);
+        self.log(line, text, reason);
+    }
+
+    /// Writes a line down that somebody wants to see, whatever its number.
+    fn log(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
+        if let Some(rejects) = &self.terms.rejects
+            && self.logged.add(line, text, reason)
+            && let Err(error) = rejects.write(&mut self.logged)
+        {
+            self.failed = Some(error);
         }
     }
 

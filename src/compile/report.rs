@@ -9,10 +9,9 @@ use super::feed::Opened;
 use super::figures::{bits_per_entry, counted, counted_kind};
 use super::input::Input;
 use super::keys::Census;
-use super::tally::Tally;
+use super::tally::{Example, Tally};
 use crate::address::Kind;
 use crate::filter::{Header, Source, sizing};
-use crate::list::Skip;
 
 /// What came of a compile.
 #[derive(Clone, Debug, Serialize)]
@@ -39,6 +38,8 @@ pub struct Report {
     pub passed_over: Vec<String>,
     /// Rows that list nobody, and are not meant to, by reason.
     pub skipped: Vec<Skipped>,
+    /// Faulty rows whose meaning was clear all the same, by fault.
+    pub mended: Vec<Mended>,
     /// Entries left out because their last day is past.
     pub expired: u64,
     /// Entries of the filter that was updated.
@@ -95,8 +96,21 @@ pub struct Skipped {
     pub reason: String,
     /// How many.
     pub count: u64,
-    /// Whether a person should know: not so for blank lines, comments and headings.
+    /// Whether a person should know: not so for blank lines and comments.
     pub notable: bool,
+    /// The first of them, as file:line: text.
+    pub first: Vec<String>,
+}
+
+/// Faulty rows that were read as what they must mean.
+#[derive(Clone, Debug, Serialize)]
+pub struct Mended {
+    /// The fault, and what was made of it.
+    pub reason: String,
+    /// How many.
+    pub count: u64,
+    /// The first of them, as file:line: text.
+    pub first: Vec<String>,
 }
 
 /// The written filter.
@@ -147,6 +161,7 @@ pub(crate) struct Readings {
     pub(crate) rejected: u64,
     pub(crate) expired: u64,
     pub(crate) skipped: Vec<Skipped>,
+    pub(crate) mended: Vec<Mended>,
 }
 
 impl Readings {
@@ -170,13 +185,36 @@ impl Readings {
             all.rows += counts.entries;
             all.rejected += counts.rejected;
             all.expired += counts.expired;
-            for (skip, count) in Skip::ALL.into_iter().zip(counts.skipped) {
-                all.skip(skip, count);
+            let shown = |examples: Vec<Example>| -> Vec<String> {
+                examples
+                    .iter()
+                    .map(|example| format!("{file}:{}: {}", example.line, example.text))
+                    .collect()
+            };
+            for (skip, count, examples) in counts.skips() {
+                let reason = skip.to_string();
+                match all.skipped.iter_mut().find(|other| other.reason == reason) {
+                    Some(other) => other.count += count,
+                    None => all.skipped.push(Skipped {
+                        reason,
+                        count,
+                        notable: skip.is_notable(),
+                        first: shown(examples),
+                    }),
+                }
+            }
+            for (mend, count, examples) in counts.mends() {
+                let reason = mend.to_string();
+                match all.mended.iter_mut().find(|other| other.reason == reason) {
+                    Some(other) => other.count += count,
+                    None => all.mended.push(Mended {
+                        reason,
+                        count,
+                        first: shown(examples),
+                    }),
+                }
             }
             for (reason, count, examples) in counts.rejects() {
-                let first = examples
-                    .iter()
-                    .map(|example| format!("{file}:{}: {}", example.line, example.text));
                 match all
                     .rejects
                     .iter_mut()
@@ -186,7 +224,7 @@ impl Readings {
                     None => all.rejects.push(Reject {
                         reason: reason.to_owned(),
                         count,
-                        first: first.collect(),
+                        first: shown(examples),
                     }),
                 }
             }
@@ -203,23 +241,6 @@ impl Readings {
         all.rejects
             .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
         all
-    }
-
-    /// Counts `count` rows that list nobody.
-    fn skip(&mut self, skip: Skip, count: u64) {
-        let reason = skip.to_string();
-        match self.skipped.iter_mut().find(|other| other.reason == reason) {
-            Some(other) => other.count += count,
-            None if count > 0 => self.skipped.push(Skipped {
-                reason,
-                count,
-                notable: match skip {
-                    Skip::Allow | Skip::OtherAction | Skip::NotSender => true,
-                    Skip::Blank | Skip::Comment | Skip::Setting => false,
-                },
-            }),
-            None => {}
-        }
     }
 }
 
@@ -260,6 +281,7 @@ impl Report {
             rejected: readings.rejected,
             passed_over: Vec::new(),
             skipped: readings.skipped,
+            mended: readings.mended,
             expired: readings.expired,
             entries_before: None,
             filter: None,
@@ -268,10 +290,12 @@ impl Report {
         }
     }
 
-    /// Takes in what lists of removals had to reject.
+    /// Takes in what lists of removals had to reject, skip and mend.
     pub(crate) fn add_rejects(&mut self, removals: Readings) {
         self.rejected += removals.rejected;
         self.rejects.extend(removals.rejects);
+        self.skipped.extend(removals.skipped);
+        self.mended.extend(removals.mended);
         self.inputs.extend(removals.inputs);
         self.rows += removals.rows;
     }

@@ -60,12 +60,17 @@ impl fmt::Display for Report {
             writeln!(f, "warning   no entry in {}", input.file)?;
         }
         for skipped in self.skipped.iter().filter(|skipped| skipped.notable) {
-            writeln!(
-                f,
-                "skipped   {}: {}",
-                grouped(skipped.count),
-                skipped.reason
-            )?;
+            let count = grouped(skipped.count);
+            writeln!(f, "skipped   {count}: {}", skipped.reason)?;
+            for line in skipped.first.iter().take(1) {
+                writeln!(f, "          {line}")?;
+            }
+        }
+        for mended in &self.mended {
+            writeln!(f, "mended    {}: {}", grouped(mended.count), mended.reason)?;
+            for line in mended.first.iter().take(1) {
+                writeln!(f, "          {line}")?;
+            }
         }
         if self.expired > 0 {
             writeln!(

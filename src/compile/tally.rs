@@ -1,5 +1,5 @@
-//! What came of the lines: counts for each input, and the first rejected lines of
-//! each reason, with their numbers.
+//! What came of the lines: counts for each input, and the first rejected, skipped and
+//! mended lines of each reason, with their numbers.
 //!
 //! Several workers read blocks of one input; each counts lines from the start of its
 //! block, and remembers which block. Only when all are done can a line's number in
@@ -10,16 +10,14 @@ use std::fmt::{Display, Write as _};
 use std::mem;
 
 use crate::address::escaped;
-use crate::list::Skip;
+use crate::list::{Mend, Skip};
 
-/// Rejected lines kept as examples, for each input and reason.
+/// Lines kept as examples, for each input and reason.
 const EXAMPLES: usize = 3;
 /// Reasons told apart; those beyond are counted as one.
 const REASONS: usize = 64;
-/// Bytes of a rejected line that are shown.
+/// Bytes of a line that are shown.
 const SHOWN_BYTES: usize = 80;
-/// Kinds of skipped line.
-const SKIPS: usize = Skip::ALL.len();
 
 /// Counts of one worker, then of all.
 #[derive(Debug, Default)]
@@ -41,24 +39,24 @@ pub(crate) struct Counts {
     pub(crate) entries: u64,
     /// Entries whose last day is past.
     pub(crate) expired: u64,
-    /// Rows that list nobody, by [`Skip`].
-    pub(crate) skipped: [u64; SKIPS],
     /// Rows that cannot be keys.
     pub(crate) rejected: u64,
-    rejects: BTreeMap<String, Rejects>,
+    rejects: BTreeMap<String, Noted>,
+    skips: BTreeMap<Skip, Noted>,
+    mends: BTreeMap<Mend, Noted>,
     /// Lines of each block.
     blocks: BTreeMap<u32, u64>,
 }
 
-/// Rows rejected for one reason.
+/// Rows rejected, skipped or mended for one reason.
 #[derive(Debug, Default)]
-struct Rejects {
+struct Noted {
     count: u64,
     /// The first of them, by block and line.
     examples: Vec<((u32, u64), String)>,
 }
 
-/// A rejected line, its number counted from 1.
+/// A line, its number counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Example {
     pub(crate) line: u64,
@@ -91,11 +89,20 @@ impl Tally {
         self.counts.expired += 1;
     }
 
-    /// Counts a row that lists nobody.
-    pub(crate) fn skip(&mut self, skip: Skip) {
-        if let Some(at) = Skip::ALL.iter().position(|one| *one == skip) {
-            self.counts.skipped[at] += 1;
+    /// Counts a row that lists nobody. `line` counts within the block.
+    pub(crate) fn skip(&mut self, line: u64, text: &[u8], skip: Skip) {
+        let noted = self.counts.skips.entry(skip).or_default();
+        if skip.is_notable() {
+            noted.add(self.block, line, text);
+        } else {
+            noted.count += 1;
         }
+    }
+
+    /// Counts a row that had to be mended. `line` counts within the block.
+    pub(crate) fn mend(&mut self, line: u64, text: &[u8], mend: Mend) {
+        let noted = self.counts.mends.entry(mend).or_default();
+        noted.add(self.block, line, text);
     }
 
     /// Counts a rejected row. `line` counts within the block.
@@ -111,14 +118,7 @@ impl Tally {
             self.counts.rejects.entry(self.reason.clone()).or_default();
         }
         if let Some(rejects) = self.counts.rejects.get_mut(&self.reason) {
-            rejects.count += 1;
-            // A worker gets the blocks of an input in their order.
-            if rejects.examples.len() < EXAMPLES {
-                let text = text.get(..SHOWN_BYTES).unwrap_or(text);
-                rejects
-                    .examples
-                    .push(((self.block, line), escaped(text).to_string()));
-            }
+            rejects.add(self.block, line, text);
         }
     }
 
@@ -155,35 +155,67 @@ impl Counts {
         self.blocks.values().sum()
     }
 
-    /// Each reason with its count and its first lines.
+    /// Each reason for rejecting with its count and its first lines.
     pub(crate) fn rejects(&self) -> impl Iterator<Item = (&str, u64, Vec<Example>)> {
-        self.rejects.iter().map(|(reason, rejects)| {
-            let examples = rejects.examples.iter().map(|((block, line), text)| {
-                let before: u64 = self.blocks.range(..block).map(|(_, lines)| lines).sum();
-                Example {
-                    line: before + line,
-                    text: text.clone(),
-                }
-            });
-            (reason.as_str(), rejects.count, examples.collect())
-        })
+        let rejects = self.rejects.iter();
+        rejects.map(|(reason, noted)| (reason.as_str(), noted.count, self.examples(noted)))
+    }
+
+    /// The same for skipping.
+    pub(crate) fn skips(&self) -> impl Iterator<Item = (Skip, u64, Vec<Example>)> {
+        let skips = self.skips.iter();
+        skips.map(|(skip, noted)| (*skip, noted.count, self.examples(noted)))
+    }
+
+    /// The same for mending.
+    pub(crate) fn mends(&self) -> impl Iterator<Item = (Mend, u64, Vec<Example>)> {
+        let mends = self.mends.iter();
+        mends.map(|(mend, noted)| (*mend, noted.count, self.examples(noted)))
+    }
+
+    /// The examples, with their line numbers in the input.
+    fn examples(&self, noted: &Noted) -> Vec<Example> {
+        let examples = noted.examples.iter().map(|((block, line), text)| {
+            let before: u64 = self.blocks.range(..block).map(|(_, lines)| lines).sum();
+            Example {
+                line: before + line,
+                text: text.clone(),
+            }
+        });
+        examples.collect()
     }
 
     fn add(&mut self, other: Self) {
         self.entries += other.entries;
         self.expired += other.expired;
         self.rejected += other.rejected;
-        for (sum, count) in self.skipped.iter_mut().zip(other.skipped) {
-            *sum += count;
-        }
         self.blocks.extend(other.blocks);
-        for (reason, rejects) in other.rejects {
-            let sum = self.rejects.entry(reason).or_default();
-            sum.count += rejects.count;
-            sum.examples.extend(rejects.examples);
-            sum.examples.sort();
-            sum.examples.truncate(EXAMPLES);
+        join(&mut self.rejects, other.rejects);
+        join(&mut self.skips, other.skips);
+        join(&mut self.mends, other.mends);
+    }
+}
+
+impl Noted {
+    fn add(&mut self, block: u32, line: u64, text: &[u8]) {
+        self.count += 1;
+        // A worker gets the blocks of an input in their order.
+        if self.examples.len() < EXAMPLES {
+            let text = text.get(..SHOWN_BYTES).unwrap_or(text);
+            self.examples
+                .push(((block, line), escaped(text).to_string()));
         }
+    }
+}
+
+/// Adds what was noted elsewhere for the same reasons.
+fn join<K: Ord>(sums: &mut BTreeMap<K, Noted>, others: BTreeMap<K, Noted>) {
+    for (key, other) in others {
+        let sum = sums.entry(key).or_default();
+        sum.count += other.count;
+        sum.examples.extend(other.examples);
+        sum.examples.sort();
+        sum.examples.truncate(EXAMPLES);
     }
 }
 

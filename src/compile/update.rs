@@ -61,6 +61,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         guard: plan.guard()?,
         sources: Vec::new(),
         keeps_dates: true,
+        rejects: plan.rejects_file()?,
     };
     let (to_add, to_remove) = (find(&plan.inputs)?, find(&changes.remove)?);
     let (adding, removing) = (to_add.lists, to_remove.lists);

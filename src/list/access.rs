@@ -47,7 +47,7 @@ impl Access {
     }
 
     /// Reads one line.
-    pub(super) fn read(&mut self, line: &[u8], number: u64, out: &mut Out<'_>) {
+    pub(super) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
         let line = line.strip_prefix(plain::BOM).unwrap_or(line);
         let text = line.trim_ascii();
         if text.is_empty() || text.first() == Some(&b'#') {
@@ -62,7 +62,7 @@ impl Access {
         } else {
             self.finish(out);
             self.logical.extend_from_slice(text);
-            self.first_line = number;
+            self.first_line = out.line();
         }
     }
 
@@ -73,7 +73,7 @@ impl Access {
         }
         let mut words = Words(&self.logical);
         let key = words.next().unwrap_or_default();
-        let mut out = out.at(self.first_line);
+        let mut out = out.at(self.first_line, &self.logical);
         match words.next() {
             None => out.reject(Reason::NoAction, key),
             Some(action) => match self.program.action(action).skip() {

@@ -76,7 +76,7 @@ impl Csv {
                 Record::LongLine | Record::Unknown => return done,
             };
             let text = rest.get(..length).unwrap_or_default();
-            let mut out = Out::new(*lines + 1, &mut *sink);
+            let mut out = Out::new(*lines + 1, text, &mut *sink);
             if matches!(record, Record::Unclosed(_)) {
                 out.reject(Reason::UnclosedQuote, text.trim_ascii());
             } else if text.contains(&0) {

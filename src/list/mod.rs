@@ -72,7 +72,7 @@ use std::io::{self, Read};
 /// leaves room for a hundred of them in one line with names and comments.
 pub const MAX_LINE: usize = 64 << 10;
 
-/// The bytes of a rejected line that are handed out for a message.
+/// The bytes of a rejected or skipped line that are handed out for a message.
 const SHOWN: usize = 120;
 
 /// What one list says about one sender, domain, subtree or local part.
@@ -104,11 +104,23 @@ pub enum Row<'a> {
     /// Somebody is listed.
     Item(Item<'a>),
     /// Nobody is listed, and that is as it should be.
-    Skipped(Skip),
+    Skipped {
+        /// Why.
+        skip: Skip,
+        /// The text, or its beginning.
+        text: &'a [u8],
+    },
     /// Perhaps somebody should be listed, but this text cannot say whom.
     Rejected {
         /// Why.
         reason: Reason,
+        /// The text, or its beginning.
+        text: &'a [u8],
+    },
+    /// The items that follow were read out of a faulty text.
+    Mended {
+        /// What was wrong with it.
+        mend: Mend,
         /// The text, or its beginning.
         text: &'a [u8],
     },
@@ -118,9 +130,22 @@ impl<'a> Row<'a> {
     fn rejected(reason: Reason, text: &'a [u8]) -> Self {
         Self::Rejected {
             reason,
-            text: text.get(..SHOWN).unwrap_or(text),
+            text: beginning(text),
         }
     }
+
+    fn skipped(skip: Skip, text: &'a [u8]) -> Self {
+        Self::Skipped {
+            skip,
+            text: beginning(text),
+        }
+    }
+}
+
+/// What a message shows of a text.
+fn beginning(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii();
+    text.get(..SHOWN).unwrap_or(text)
 }
 
 /// Why a line lists nobody.
@@ -128,28 +153,47 @@ impl<'a> Row<'a> {
 pub enum Skip {
     /// Nothing on it.
     Blank,
-    /// A comment, or text that continues the line before.
+    /// A comment.
     Comment,
+    /// Text that continues the line before.
+    Continuation,
     /// It lets a sender pass: OK, allow, an exception, a negative score.
     Allow,
     /// Its action is something else than refusing: DUNNO, HOLD, FILTER, quarantine.
     OtherAction,
     /// It is about clients or recipients, not about senders.
     NotSender,
-    /// A column heading, an option, or a directive of the format.
+    /// A mention, under a heading or key that does not say it is listed: a contact,
+    /// a reporter.
+    Mention,
+    /// Part of a list of known good names, such as the warninglists of MISP.
+    KnownGood,
+    /// A column heading, or a setting of the format.
     Setting,
+    /// A directive that this reader does not know.
+    Directive,
 }
 
 impl Skip {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::Blank,
         Self::Comment,
+        Self::Continuation,
         Self::Allow,
         Self::OtherAction,
         Self::NotSender,
+        Self::Mention,
+        Self::KnownGood,
         Self::Setting,
+        Self::Directive,
     ];
+
+    /// Whether a person should see it: all but blank lines and comments.
+    #[must_use]
+    pub fn is_notable(self) -> bool {
+        !matches!(self, Self::Blank | Self::Comment)
+    }
 }
 
 impl fmt::Display for Skip {
@@ -158,9 +202,39 @@ impl fmt::Display for Skip {
             Self::Blank => "blank",
             Self::Comment => "comment",
             Self::Allow => "allows a sender; the place for that is the whitelist",
-            Self::OtherAction => "the action is no refusal",
+            Self::OtherAction => "the action does not reject",
             Self::NotSender => "about clients, recipients or the null sender",
+            Self::Continuation => "continues the line before",
+            Self::Mention => "only mentioned: its heading or key does not say it is listed",
+            Self::KnownGood => "from a list of known good names",
             Self::Setting => "heading or setting",
+            Self::Directive => "a directive that lists no sender",
+        })
+    }
+}
+
+/// What was wrong with a text whose meaning was clear all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mend {
+    /// Not UTF-8.
+    Charset,
+    /// The full-width form of the `@`.
+    AtSign,
+    /// Quotation marks around the entry.
+    Quotes,
+}
+
+impl Mend {
+    /// All of them, in the order of a report.
+    pub const ALL: [Self; 3] = [Self::Charset, Self::AtSign, Self::Quotes];
+}
+
+impl fmt::Display for Mend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Charset => "not UTF-8; listed byte by byte, and as Windows-1252",
+            Self::AtSign => "full-width @ read as @",
+            Self::Quotes => "quotation marks around the entry removed",
         })
     }
 }
@@ -370,7 +444,7 @@ impl Reader {
             self.in_long_line = true;
         }
         if last && let Way::Access(access) = &mut self.way {
-            access.finish(&mut Out::new(self.lines, sink));
+            access.finish(&mut Out::new(self.lines, b"", sink));
         }
         done
     }
@@ -394,9 +468,9 @@ impl Reader {
             }
             match &mut self.way {
                 Way::Plain => plain::read(line, number, sink),
-                Way::AtLines(read) => read(line, &mut Out::new(number, sink)),
-                Way::Access(access) => access.read(line, number, &mut Out::new(number, sink)),
-                Way::Rpz(rpz) => rpz.read(line, &mut Out::new(number, sink)),
+                Way::AtLines(read) => read(line, &mut Out::new(number, line, sink)),
+                Way::Access(access) => access.read(line, &mut Out::new(number, line, sink)),
+                Way::Rpz(rpz) => rpz.read(line, &mut Out::new(number, line, sink)),
                 // These do not end at lines.
                 Way::Csv(_) | Way::Json(_) => {}
             }

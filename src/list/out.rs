@@ -7,13 +7,15 @@ use super::{Item, Reason, Row, Skip};
 /// The rows of one line on their way to the reader's caller.
 pub(super) struct Out<'s> {
     line: u64,
+    /// What a skipped row is shown as.
+    text: &'s [u8],
     sink: &'s mut dyn FnMut(u64, Row<'_>),
 }
 
 impl<'s> Out<'s> {
-    /// For the rows of line number `line`.
-    pub(super) fn new(line: u64, sink: &'s mut dyn FnMut(u64, Row<'_>)) -> Self {
-        Self { line, sink }
+    /// For the rows of line number `line`, which reads `text`.
+    pub(super) fn new(line: u64, text: &'s [u8], sink: &'s mut dyn FnMut(u64, Row<'_>)) -> Self {
+        Self { line, text, sink }
     }
 
     /// The number of the line.
@@ -22,16 +24,17 @@ impl<'s> Out<'s> {
     }
 
     /// Goes to another line.
-    pub(super) fn at(&mut self, line: u64) -> Out<'_> {
+    pub(super) fn at<'o>(&'o mut self, line: u64, text: &'o [u8]) -> Out<'o> {
         Out {
             line,
+            text,
             sink: &mut *self.sink,
         }
     }
 
     /// Nobody is listed here.
     pub(super) fn skip(&mut self, skip: Skip) {
-        (self.sink)(self.line, Row::Skipped(skip));
+        (self.sink)(self.line, Row::skipped(skip, self.text));
     }
 
     /// This cannot be an entry.

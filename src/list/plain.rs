@@ -34,14 +34,14 @@ where
         sink(number, Row::Item(Item::new(line)));
     } else if !signs.at && !signs.special && !line.is_empty() && !line.starts_with(BOM) {
         // One word, and no separator, comment or quote: a domain, or `OK`.
-        let mut out = Out::new(number, sink);
+        let mut out = Out::new(number, line, sink);
         match Action::of(line) {
             Some(Action::Allow) => out.skip(Skip::Allow),
             _ => out.entry(line),
         }
     } else {
         let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
-        entries(line, &mut Out::new(number, sink));
+        entries(line, &mut Out::new(number, line, sink));
     }
 }
 

@@ -352,7 +352,7 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
                 }
             }
             Row::Rejected { reason, text } => refuse(line, &reason, text),
-            Row::Skipped(_) => {}
+            Row::Skipped { .. } | Row::Mended { .. } => {}
         };
         let read =
             File::open(path).and_then(|file| Reader::new(Format::Plain).read_all(file, &mut sink));

@@ -152,6 +152,10 @@ pub struct Reading {
     /// Write nothing when any line is rejected.
     #[arg(long, conflicts_with = "max_rejects")]
     pub strict: bool,
+    /// Write every rejected, skipped or mended line to this file, as file:line: reason: text. Blank
+    /// lines and comments are left out.
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
 }
 
 /// Options of every command that works long.

@@ -112,6 +112,7 @@ impl Reading {
         plan.expires = self.expires;
         plan.protect.clone_from(&self.protect);
         plan.allow_world = self.allow_world;
+        plan.rejects.clone_from(&self.rejects);
         plan.max_rejects = if self.strict {
             Some(0)
         } else {
@@ -132,9 +133,12 @@ fn run(
     plan.built = work
         .date
         .map_or(plan.built, |day| u64::from(day.0) * 86_400);
+    // Before the work: afterwards the filter has been replaced.
     if let Some(file) = &work.report {
-        // Before the work: afterwards the filter has been replaced.
-        report_may_be(file, &plan.output, reads)?;
+        may_write(file, WRITE_REPORT, &plan.output, reads)?;
+    }
+    if let Some(file) = &plan.rejects {
+        may_write(file, "write the rejects", &plan.output, reads)?;
     }
     let watcher = Watcher::start(work.quiet)?;
     let report = job(&plan, watcher.progress());
@@ -192,9 +196,14 @@ fn verify(file: &Path) -> Result<ExitCode, Error> {
 /// What is done to a report, as it follows "cannot".
 const WRITE_REPORT: &str = "write the report";
 
-/// Whether the report can go there: it must not replace what is read or written.
-fn report_may_be(report: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), Error> {
-    let cannot = |why: &str| Err(Error::io(report, WRITE_REPORT)(io::Error::other(why)));
+/// Whether a text can go to `file`: it must not replace what is read or written.
+fn may_write(
+    file: &Path,
+    doing: &'static str,
+    output: &Path,
+    reads: &[PathBuf],
+) -> Result<(), Error> {
+    let cannot = |why: &str| Err(Error::io(file, doing)(io::Error::other(why)));
     let real = |path: &Path| {
         let folder = path
             .parent()
@@ -204,7 +213,7 @@ fn report_may_be(report: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), 
             Ok::<_, io::Error>(folder.join(path.file_name().unwrap_or_default()))
         })
     };
-    let place = real(report).map_err(Error::io(report, WRITE_REPORT))?;
+    let place = real(file).map_err(Error::io(file, doing))?;
     if real(output).is_ok_and(|output| output == place) {
         return cannot("this is the filter file to write");
     }
@@ -214,7 +223,7 @@ fn report_may_be(report: &Path, output: &Path, reads: &[PathBuf]) -> Result<(), 
     }) {
         return cannot("this is one of the files to read");
     }
-    if is_filter(report) {
+    if is_filter(file) {
         return cannot(IS_FILTER);
     }
     Ok(())

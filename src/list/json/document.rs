@@ -301,7 +301,7 @@ impl Document {
             }
         }
         let Some((_, text, line)) = best else { return };
-        let mut out = out.at(line);
+        let mut out = out.at(line, text);
         if frame.holds == Holds::Allowances {
             return out.skip(Skip::Allow);
         }

@@ -73,7 +73,7 @@ impl Json {
         let mut rest = block;
         while let Some((&byte, after)) = rest.split_first() {
             rest = after;
-            let mut out = Out::new(*lines + 1, &mut *sink);
+            let mut out = Out::new(*lines + 1, b"", &mut *sink);
             match self.state {
                 State::Broken => {
                     // Only lines matter now.
@@ -101,7 +101,7 @@ impl Json {
         }
         self.in_line = block.last().map_or(self.in_line, |&byte| byte != b'\n');
         if last {
-            self.end(&mut Out::new(*lines + 1, &mut *sink));
+            self.end(&mut Out::new(*lines + 1, b"", &mut *sink));
             *lines += u64::from(std::mem::take(&mut self.in_line));
         }
     }
@@ -269,7 +269,7 @@ impl Json {
     fn value(&mut self, out: &mut Out<'_>) {
         let is_string = self.state != State::Bare;
         self.state = State::Between;
-        let mut out = out.at(self.token_line);
+        let mut out = out.at(self.token_line, &self.token);
         self.document.value(&self.token, is_string, &mut out);
     }
 }
