@@ -413,6 +413,67 @@ fn long_command_lines_do_not_end_the_connection() {
     assert_eq!(calls[1..], ["mail <a@b.test>", "rcpt <a@b.test>"]);
 }
 
+/// Handed on after each packet, a session still knows client, sender, recipients and macros.
+#[test]
+fn a_session_handed_on_knows_its_macros() {
+    let handler = Scripted {
+        wanted: Wanted {
+            macros: MACROS,
+            ..Wanted::default()
+        },
+        rcpt: HashMap::from([(b"<no@b.test>".to_vec(), Reply::Reject)]),
+        ..Scripted::default()
+    };
+    let commands: [(u8, &[u8]); 12] = [
+        (b'C', b"mail.test\x004\x04\xd2192.0.2.1\0"),
+        (b'D', b"M{auth_authen}\0me\0"),
+        (b'M', b"<a@b.test>\0SIZE=10\0"),
+        (b'D', b"Ri\0AB12\0"),
+        (b'R', b"<c@b.test>\0"),
+        (b'D', b"Ri\0AB12\0"),
+        (b'R', b"<no@b.test>\0"),
+        (b'D', b"Ri\0AB12\0"),
+        (b'R', b"<d@b.test>\0"),
+        (b'A', b""),
+        (b'D', b"M{auth_authen}\0you\0"),
+        (b'M', b"<e@b.test>\0"),
+    ];
+    let mut session = Session::new(handler.clone());
+    feed(&mut session, &offer(6, 0x1ff, 0x001f_ffff));
+    let told = [
+        vec!["connect mail.test 192.0.2.1 port 1234"],
+        vec![
+            "mail <a@b.test> auth_authen=me",
+            "rcpt <c@b.test> i=AB12 auth_authen=me",
+            "rcpt <d@b.test> i=AB12 auth_authen=me",
+        ],
+        vec!["mail <e@b.test> auth_authen=you"],
+    ];
+    for (n, (letter, payload)) in commands.into_iter().enumerate() {
+        assert_eq!(feed(&mut session, &framed(letter, payload)).1, None);
+        let history = session.history().expect("nothing is missing");
+        session = Session::resume(handler.clone(), &history).expect("its own history");
+        let calls = &session.handler().calls;
+        match n {
+            8 => assert_eq!(*calls, [&told[0][..], &told[1][..]].concat()),
+            9 => assert_eq!(*calls, told[0]),
+            11 => assert_eq!(*calls, [&told[0][..], &told[2][..]].concat()),
+            _ => {}
+        }
+    }
+    feed(&mut session, &framed(b'L', b"From\0a@b.test\0"));
+    assert_eq!(session.history(), None, "headers are not kept");
+    feed(&mut session, &framed(b'E', b""));
+    assert!(session.history().is_some());
+    for broken in [
+        &b"short"[..],
+        &[0; 16],
+        &[&[0; 12][..], &framed(b'Q', b"")].concat(),
+    ] {
+        assert!(Session::resume(handler.clone(), broken).is_none());
+    }
+}
+
 // ------------------------------------------------------------------ properties
 
 /// A command with a payload that may or may not fit.
@@ -605,6 +666,41 @@ proptest! {
         prop_assert_eq!(sent, expected);
         prop_assert_eq!(end, expected_end);
         prop_assert_eq!(&in_pieces.handler().calls, &at_once.handler().calls);
+    }
+
+    /// A connection that is handed from session to session, wherever that is possible, is
+    /// answered as if one had served it all along.
+    #[test]
+    fn a_session_goes_on_where_another_has_left_off(
+        handler in handler(),
+        commands in proptest::collection::vec(command(), 0..40),
+    ) {
+        let fresh = handler.clone();
+        let mut stays = Session::new(handler.clone());
+        let mut moves = Session::new(handler);
+        let offer = (b'O', offer(6, 0x1ff, 0x001f_ffff)[5..].to_vec());
+        // A mail server sends nothing more of a message that is decided.
+        let mut decided = false;
+        for (letter, payload) in std::iter::once(offer).chain(commands) {
+            decided &= !b"ACHKM".contains(&letter);
+            if !decided && let Some(history) = moves.history() {
+                moves = Session::resume(fresh.clone(), &history).expect("its own history");
+            }
+            let heard = [&stays, &moves].map(|session| session.handler().calls.len());
+            let packet = framed(letter, &payload);
+            let (sent, end) = feed(&mut stays, &packet);
+            prop_assert_eq!(feed(&mut moves, &packet), (sent.clone(), end));
+            if end.is_some() {
+                break;
+            }
+            decided |= b"RLNBE".contains(&letter) && !sent.ends_with(b"\0\0\0\x01c");
+            // Macros out of their order are kept as it happens.
+            let calls = [(&stays, heard[0]), (&moves, heard[1])].map(|(session, heard)| {
+                let calls = session.handler().calls.iter().skip(heard);
+                calls.map(|call| call.split(" i=").next().map(str::to_owned)).collect::<Vec<_>>()
+            });
+            prop_assert_eq!(&calls[0], &calls[1]);
+        }
     }
 
     /// Bytes of no meaning end a connection, and nothing else.

@@ -44,6 +44,7 @@
 
 mod command;
 mod edit;
+mod history;
 mod macros;
 mod negotiate;
 mod packet;

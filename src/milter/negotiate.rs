@@ -66,9 +66,14 @@ impl Agreed {
     /// Reads the server's offer and takes what is wanted of it; `None` if it is too
     /// short or of a version that cannot be spoken.
     pub(super) fn on(offer: &[u8], wanted: &Wanted) -> Option<Self> {
-        let (version, offer) = number(offer)?;
-        let (actions, offer) = number(offer)?;
-        let (steps, _) = number(offer)?;
+        let (
+            Self {
+                version,
+                actions,
+                steps,
+            },
+            _,
+        ) = Self::of_numbers(offer)?;
         if version < VERSION_MIN {
             return None;
         }
@@ -101,6 +106,27 @@ impl Agreed {
         })
     }
 
+    /// What was agreed in an earlier session, as [`numbers`](Self::numbers) gave it, and
+    /// what follows it.
+    pub(super) fn of_numbers(bytes: &[u8]) -> Option<(Self, &[u8])> {
+        let (version, bytes) = number(bytes)?;
+        let (actions, bytes) = number(bytes)?;
+        let (steps, bytes) = number(bytes)?;
+        let agreed = Self {
+            version,
+            actions,
+            steps,
+        };
+        Some((agreed, bytes))
+    }
+
+    /// The three numbers as they are sent.
+    pub(super) fn numbers(self) -> impl Iterator<Item = u8> {
+        [self.version, self.actions, self.steps]
+            .into_iter()
+            .flat_map(u32::to_be_bytes)
+    }
+
     /// Is there an answer to this command? Not to macros, abort and the two quits, and
     /// not where silence was agreed.
     pub(super) fn is_awaited(self, letter: u8) -> bool {
@@ -126,9 +152,7 @@ impl Agreed {
 
     /// The payload of our answer: the three numbers, then the macro lists.
     pub(super) fn write(self, macros: Lists, out: &mut Vec<u8>) {
-        for number in [self.version, self.actions, self.steps] {
-            out.extend_from_slice(&number.to_be_bytes());
-        }
+        out.extend(self.numbers());
         if !self.allows(action::MACRO_LISTS) {
             return;
         }

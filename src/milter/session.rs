@@ -20,6 +20,7 @@
 
 use super::command::{Client, header, string};
 use super::edit::EditError;
+use super::history::History;
 use super::macros::{MACRO_BYTES_MAX, Macros};
 use super::negotiate::Agreed;
 use super::packet::{BadLength, Packet, Packets};
@@ -115,9 +116,54 @@ impl<H: Handler> Session<H> {
                 agreed: Agreed::default(),
                 phase: Phase::Opening,
                 macros: Macros::default(),
+                history: History::default(),
                 edits: Vec::new(),
             },
         }
+    }
+
+    /// A connection that another session has served so far, which left this
+    /// [`history`](Self::history); `None` if that makes no sense.
+    ///
+    /// The handler hears all of it again; what it answers was answered before, and goes
+    /// nowhere.
+    pub fn resume(handler: H, history: &[u8]) -> Option<Self> {
+        let mut session = Self::new(handler);
+        if history.is_empty() {
+            return Some(session);
+        }
+        let (agreed, packets) = Agreed::of_numbers(history)?;
+        let talk = &mut session.talk;
+        talk.wanted = talk.handler.wanted();
+        // Not negotiated anew: the mail server keeps to what it was answered.
+        talk.agreed = agreed;
+        talk.macros.keep(talk.wanted.macros);
+        talk.phase = Phase::Between;
+        let mut rest = packets;
+        while !rest.is_empty() {
+            let progress = session.receive(rest, &mut Vec::new()).ok()?;
+            if progress.status == Status::Quit {
+                return None;
+            }
+            rest = rest.get(progress.taken..)?;
+        }
+        (!session.is_inside_packet()).then_some(session)
+    }
+
+    /// What [`resume`](Self::resume) needs to go on from here, in this program or a later
+    /// version of it; `None` where nobody else can: inside a packet, and from the first
+    /// header of a message to its end.
+    pub fn history(&self) -> Option<Vec<u8>> {
+        if self.is_inside_packet() {
+            return None;
+        }
+        if !self.is_negotiated() {
+            return Some(Vec::new());
+        }
+        let packets = self.talk.history.packets()?;
+        let mut history: Vec<u8> = self.talk.agreed.numbers().collect();
+        history.extend_from_slice(packets);
+        Some(history)
     }
 
     /// Takes bytes as they came, and appends to `out` what is to be sent back. Packets may
@@ -198,6 +244,7 @@ struct Talk<H> {
     agreed: Agreed,
     phase: Phase,
     macros: Macros,
+    history: History,
     edits: Vec<Edit>,
 }
 
@@ -233,6 +280,7 @@ impl<H: Handler> Talk<H> {
         let reply = match letter {
             b'D' => {
                 self.macros.read(payload);
+                self.history.macros(payload);
                 return Ok(Status::Open);
             }
             b'A' => {
@@ -242,17 +290,20 @@ impl<H: Handler> Talk<H> {
             b'K' => {
                 self.end_message();
                 self.macros.end_client();
+                self.history.end_client();
                 self.handler.connect(&Client::default(), &self.macros);
                 return Ok(Status::Open);
             }
             b'C' => {
                 self.abort();
                 self.macros.begin_client();
+                self.history.connect(payload);
                 self.handler.connect(&Client::read(payload), &self.macros);
                 Reply::Continue
             }
             b'H' => {
                 self.abort();
+                self.history.end_message();
                 Reply::Continue
             }
             b'M' => {
@@ -297,7 +348,9 @@ impl<H: Handler> Talk<H> {
         self.phase = Phase::Message {
             headers_ended: false,
         };
-        self.handler.mail(string(payload).0, &self.macros);
+        let argument = string(payload).0;
+        self.history.mail(argument);
+        self.handler.mail(argument, &self.macros);
         Ok(())
     }
 
@@ -322,10 +375,13 @@ impl<H: Handler> Talk<H> {
         let reply = match letter {
             b'R' if payload.is_empty() => return Err(ProtocolError::NoArgument(letter)),
             b'R' => {
+                let argument = string(payload).0;
                 self.macros.begin_recipient();
-                self.handler.rcpt(string(payload).0, &self.macros)
+                self.history.rcpt(argument);
+                self.handler.rcpt(argument, &self.macros)
             }
             b'L' => {
+                self.history.begin_headers();
                 if self.wanted.headers && !headers_ended {
                     let (name, value) = header(payload);
                     self.handler.header(name, value);
@@ -336,6 +392,7 @@ impl<H: Handler> Talk<H> {
                 self.phase = Phase::Message {
                     headers_ended: true,
                 };
+                self.history.begin_headers();
                 self.handler.end_of_headers(&self.macros)
             }
             _ => Reply::Continue,
@@ -352,12 +409,16 @@ impl<H: Handler> Talk<H> {
             _ => {}
         }
         self.answer(letter, &reply, out);
+        if letter == b'R' {
+            self.history.end_rcpt(matches!(reply, Reply::Continue));
+        }
         let ends = match &reply {
             Reply::Continue => false,
             Reply::Accept | Reply::Discard => true,
             Reply::Reject | Reply::Tempfail | Reply::Text(_) => letter != b'R',
         };
         if ends {
+            self.history.end_message();
             self.phase = if letter == b'E' {
                 Phase::Between
             } else {
@@ -384,6 +445,7 @@ impl<H: Handler> Talk<H> {
             }
         }
         self.answer(b'E', &reply, out);
+        self.history.end_message();
         self.phase = Phase::Between;
     }
 
@@ -398,6 +460,7 @@ impl<H: Handler> Talk<H> {
     fn end_message(&mut self) {
         self.abort();
         self.macros.end_message();
+        self.history.end_message();
     }
 
     /// Forgets the message under way, but not the macros: those of the command that ends

@@ -1,0 +1,120 @@
+//! What a mail server has said that still counts: enough to bring another session to the
+//! same point.
+//!
+//! A restart hands each connection to the next process, which has never heard of it. The
+//! protocol itself is the best description of where a session stands: what was agreed,
+//! then the commands since, as they came.
+//!
+//! ```text
+//!  [version, actions, steps] [D C] [D M] [D R]*        what the next process is told
+//!                            ------ -----------
+//!                            client   message, until its headers begin
+//! ```
+//!
+//! Only what counts is kept: recipients that were accepted, and nothing of a message that
+//! is over. Once headers have come there is no history until the message has ended: mail
+//! servers send them in one go, so that this takes milliseconds.
+
+use super::reply::write_packet;
+
+/// A thousand recipients with the longest addresses that SMTP allows. A message with more
+/// has no history.
+const HISTORY_BYTES_MAX: usize = 256 << 10;
+/// What a message leaves behind is given back when it was more than this.
+const HISTORY_BYTES_KEPT: usize = 4 << 10;
+
+/// The packets that still count.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    packets: Vec<u8>,
+    /// Where those of the client end.
+    client: usize,
+    /// Where the last command ends; what follows are macros for the next.
+    command: usize,
+    /// MAIL is among them.
+    has_mail: bool,
+    /// Something came that is not among them and would be missed.
+    has_gap: bool,
+}
+
+impl History {
+    /// The packets, unless one is missing.
+    pub(super) fn packets(&self) -> Option<&[u8]> {
+        (!self.has_gap).then_some(&self.packets)
+    }
+
+    /// Macros for the command that follows.
+    pub(super) fn macros(&mut self, payload: &[u8]) {
+        match payload.first() {
+            Some(b'C') => self.end_client(),
+            _ if self.has_mail => {}
+            Some(b'M') => self.end_message(),
+            // Outside of a message nothing else is asked for.
+            _ => return,
+        }
+        self.push(b'D', &[payload]);
+    }
+
+    pub(super) fn connect(&mut self, payload: &[u8]) {
+        if self.client > 0 {
+            self.end_client();
+        }
+        self.push(b'C', &[payload]);
+        self.client = self.packets.len();
+        self.command = self.client;
+    }
+
+    pub(super) fn mail(&mut self, argument: &[u8]) {
+        // Of a message that was given up without a word only what came just before stays.
+        self.packets.drain(self.client..self.command);
+        self.has_gap = false;
+        self.has_mail = true;
+        self.push(b'M', &[argument, b"\0"]);
+        self.command = self.packets.len();
+    }
+
+    pub(super) fn rcpt(&mut self, argument: &[u8]) {
+        self.push(b'R', &[argument, b"\0"]);
+    }
+
+    /// The last recipient was answered. One that was refused counts no more, nor do its
+    /// macros.
+    pub(super) fn end_rcpt(&mut self, accepted: bool) {
+        if accepted {
+            self.command = self.packets.len();
+        } else {
+            self.packets.truncate(self.command);
+        }
+    }
+
+    /// From here on the message is more than its history.
+    pub(super) fn begin_headers(&mut self) {
+        self.has_gap = true;
+    }
+
+    /// The message is over, in whatever way.
+    pub(super) fn end_message(&mut self) {
+        self.packets.truncate(self.client);
+        if self.packets.capacity() > HISTORY_BYTES_KEPT {
+            self.packets.shrink_to_fit();
+        }
+        self.command = self.client;
+        self.has_mail = false;
+        self.has_gap = false;
+    }
+
+    /// The client is gone.
+    pub(super) fn end_client(&mut self) {
+        self.client = 0;
+        self.end_message();
+    }
+
+    fn push(&mut self, letter: u8, payload: &[&[u8]]) {
+        let bytes: usize = payload.iter().map(|part| part.len()).sum();
+        if self.packets.len() + bytes > HISTORY_BYTES_MAX {
+            self.has_gap = true;
+        } else {
+            write_packet(&mut self.packets, letter, payload);
+        }
+    }
+}
