@@ -279,6 +279,31 @@ fn a_filter_that_says_yes_to_everybody_stays_out() {
 }
 
 #[test]
+fn a_filter_of_other_address_rules_stays_out() {
+    let rig = rig();
+    let spec = Filter::open(&rig.path("spam.blf"), Load::Memory)
+        .unwrap()
+        .spec()
+        .clone();
+    let older = Spec {
+        generation: 9,
+        rules_version: spec.rules_version - 1,
+        records: false,
+        ..spec
+    };
+    let mut writer = Writer::create(&rig.path("old.blf"), older, 0).unwrap();
+    writer.append(&[EncodedPage::new()]).unwrap();
+    writer.finish().unwrap();
+    let asked = compile::open(&rig.path("old.blf"), Load::Memory).unwrap_err();
+    assert!(
+        asked.to_string().ends_with("compile the list again"),
+        "{asked}"
+    );
+    fs::rename(rig.path("old.blf"), rig.path("spam.blf")).unwrap();
+    is_refused(&rig, "compile the list again");
+}
+
+#[test]
 fn a_filter_that_hits_an_address_that_must_not_be_listed_stays_out() {
     let must_miss = format!("{CONFIG}[safety]\nmust_miss = ['boss@our.example']\n");
     let rig = Rig::new(

@@ -3,7 +3,9 @@
 use std::ops::ControlFlow;
 
 use super::unicode::{Fold, fold};
-use super::{Kind, Kinds, MAX_DOMAIN_BYTES, ParseError, Rules, domain, parse, plain, providers};
+use super::{
+    Kind, Kinds, MAX_DOMAIN_BYTES, ParseError, Rules, bounce, domain, parse, plain, providers,
+};
 
 /// The canonical form of an address. Reusable: it keeps its memory, so that
 /// reading a plain ASCII address into it again allocates nothing.
@@ -85,8 +87,12 @@ impl Canonical {
             self.work.shrink();
         }
         if rules.srs
-            && let Some(inner) = srs(self.outer.spelled().local())
+            && let Some((local, domain)) = bounce::original(self.outer.spelled().local())
         {
+            let mut inner = Vec::with_capacity(local.len() + domain.len() + 3);
+            write_local(local, &mut inner);
+            inner.push(b'@');
+            inner.extend_from_slice(domain);
             let inner_rules = Rules {
                 srs: false,
                 ..rules
@@ -211,8 +217,8 @@ impl Form {
         };
         memory.clear();
         mailbox.write_local(memory);
-        let tag = batv(memory);
-        self.spelled.write(&memory[tag..], mailbox.domain());
+        self.spelled
+            .write(&memory[bounce::user(memory)], mailbox.domain());
         self.differs = self.spelled != self.canonical;
         std::mem::swap(&mut self.spelled, &mut self.canonical);
     }
@@ -295,8 +301,9 @@ fn read_local(raw: &[u8], rules: Rules, work: &mut Work) -> bool {
     let any = parse::local(raw, &mut work.read);
     work.local.clear();
     fold(&work.read, how, &mut work.local);
-    let tag = batv(&work.local);
-    work.local.drain(..tag);
+    let user = bounce::user(&work.local);
+    work.local.truncate(user.end);
+    work.local.drain(..user.start);
     any
 }
 
@@ -348,74 +355,6 @@ fn is_atext(byte: u8) -> bool {
         | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~')
 }
 
-/// What BATV puts before a local part (in lower case): the mailbox is the one behind the tag,
-/// which changes from message to message.
-struct Batv {
-    begin: &'static [u8],
-    is_digit: fn(&u8) -> bool,
-    end: &'static [u8],
-}
-
-const BATV: [Batv; 3] = [
-    // `prvs=3815f2ba8f=user`: draft-levine-smtp-batv-01.
-    Batv {
-        begin: b"prvs=",
-        is_digit: u8::is_ascii_hexdigit,
-        end: b"=",
-    },
-    // `btv1==760cdc7c545==user`: Barracuda, as seen in the archives of public lists.
-    Batv {
-        begin: b"btv1==",
-        is_digit: u8::is_ascii_hexdigit,
-        end: b"==",
-    },
-    // `msprvs1=20681k-oj8lal=user`: SparkPost, as seen in public reports of bounces.
-    Batv {
-        begin: b"msprvs1=",
-        is_digit: |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
-        end: b"=",
-    },
-];
-
-/// How long the BATV tags are that a local part (lower case) begins with.
-fn batv(local: &[u8]) -> usize {
-    let one = |local: &[u8], tag: &Batv| {
-        let rest = local.strip_prefix(tag.begin)?;
-        let digits = rest.iter().take_while(|byte| (tag.is_digit)(byte)).count();
-        let user = rest[digits..].strip_prefix(tag.end)?;
-        (digits > 0 && !user.is_empty()).then(|| local.len() - user.len())
-    };
-    let mut tags = 0;
-    while let Some(length) = BATV.iter().find_map(|tag| one(&local[tags..], tag)) {
-        tags += length;
-    }
-    tags
-}
-
-/// The sender inside `SRS0=hash=time=domain=local` or `SRS1=hash=relay==hash=time=domain=local`,
-/// of a local part in lower case (Shevek, "The Sender Rewriting Scheme"). Behind `SRS0` and
-/// before the inner hash, the separator may be `=`, `+` or `-`.
-fn srs(local: &[u8]) -> Option<Vec<u8>> {
-    fn separated(rest: &[u8]) -> Option<&[u8]> {
-        rest.split_first()
-            .filter(|(separator, _)| b"=+-".contains(separator))
-            .map(|(_, rest)| rest)
-    }
-    let (version, rest) = local.split_at_checked(4)?;
-    let first = match version {
-        b"srs0" => separated(rest)?,
-        b"srs1" => separated(separated(rest)?.splitn(3, |&byte| byte == b'=').nth(2)?)?,
-        _ => return None,
-    };
-    let mut fields = first.splitn(4, |&byte| byte == b'=').skip(2);
-    let (domain, local) = (fields.next()?, fields.next()?);
-    let mut inner = Vec::with_capacity(first.len());
-    write_local(local, &mut inner);
-    inner.push(b'@');
-    inner.extend_from_slice(domain);
-    Some(inner)
-}
-
 /// The halves of an entry that is no mailbox; for [`super::Entry`].
 pub(super) fn local_entry(raw: &[u8], rules: Rules, out: &mut Vec<u8>) -> bool {
     let mut work = Work::default();
@@ -443,7 +382,7 @@ mod tests {
         #[test]
         fn plain_is_full(
             local in r"[A-Za-z0-9.+/^_`{|}~-]{1,12}|p\.?rvs=ab=x|[a-z]{0,3}[+-]?[a-z.]{1,5}",
-            domain in r"[A-Za-z0-9.-]{1,12}|(Gmail|googlemail|yahoo|me|user.fastmail|fastmail|xn--BCHER-kva)\.(com|\.com)|a-b\.proton\.me|pm\.me",
+            domain in r"[A-Za-z0-9.-]{1,12}|(Gmail|googlemail|yandex|me|user.fastmail|fastmail|xn--BCHER-kva)\.(com|\.com)|a-b\.proton\.me|pm\.me|Ya\.ru",
             bits in 0_u8..16,
         ) {
             let written = format!("{local}@{domain}");

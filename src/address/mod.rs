@@ -13,7 +13,7 @@
 //! | step | what happens | where |
 //! |---|---|---|
 //! | read | comments, folds, controls and invisible code points go; `<>`, `mailto:` and source routes are taken off; the last `@` outside quotes divides | `parse` |
-//! | local part | unquoted, NFC, lower case; a BATV tag goes; quoted again only where it must be | `canonical`, `unicode` |
+//! | local part | unquoted, NFC, lower case; a BATV tag goes; quoted again only where it must be | `canonical`, `unicode`, `bounce` |
 //! | domain | UTS 46 to A-labels, lower case, no final dot; address literals in one form | `domain` |
 //! | provider | what a provider documents as one mailbox becomes one (dots at Gmail, `+tag`) | `providers` |
 //!
@@ -27,6 +27,7 @@
 //! An [`Entry`] is what a list names, in its canonical text; [`key`] is its hash.
 
 mod block;
+mod bounce;
 mod canonical;
 mod domain;
 mod entry;
@@ -46,7 +47,7 @@ use twox_hash::XxHash3_64;
 
 /// Raised whenever the canonical form of any address changes, so that a filter
 /// made by other rules is noticed.
-pub const RULES_VERSION: u16 = 1;
+pub const RULES_VERSION: u16 = 2;
 
 /// The longest text that is read as one address, in bytes. Far beyond any mail
 /// server's limits (RFC 5321 has 320, Postfix keeps 102,400 of a header), so that

@@ -5,12 +5,18 @@
 //! | Gmail | dots mean nothing, `+tag` is cut, googlemail.com is gmail.com | support.google.com/mail/answer/7436150, /22370, /10313 |
 //! | Outlook.com (Hotmail, Live, MSN) | `+tag` is cut | support.microsoft.com, "Add or remove an email alias in Outlook.com"; the domains: validator.js, normalizeEmail.js (MIT) |
 //! | iCloud | `+tag` is cut | support.apple.com/guide/icloud, "Use + addresses in iCloud Mail" |
-//! | Proton | `+tag` is cut; `.`, `-` and `_` mean nothing | proton.me/support/creating-aliases, /change-username ("treated as transparent") |
+//! | Proton | `+tag` is cut; `.`, `-` and `_` mean nothing; one name, one account, whichever of its domains | proton.me/support/creating-aliases, /change-username ("treated as transparent"; no variation "can be used for a different account"), /addresses-and-aliases (the same name at proton.me, protonmail.com, protonmail.ch and pm.me) |
 //! | Fastmail | `+tag` is cut; `tag@user.fastmail.com` is `user@fastmail.com` | fastmail.help/hc/en-us/articles/360060591053 |
-//! | Yahoo | `base-keyword` is `base`; no other name has a hyphen | help.yahoo.com, "Disposable addresses"; the domains: validator.js, and Wikipedia, "Yahoo Mail", without those of other companies |
+//! | Yandex | one login, one mailbox, whichever of its domains | yandex.com/support/domain/additional/mailbox-alias ("Emails sent to any of these addresses will arrive at the same mailbox"), /support/id/authorization/email ("addresses using your username on all Yandex domains are linked to you"); the domains: Yandex's answer in bitwarden/server#876, and ya.ru in validatorjs/validator.js#807 |
 //!
-//! Domains that one owner may hold under one name (icloud.com and me.com; proton.me and
-//! pm.me) stay apart: no provider says that each name is the same person's in all of them.
+//! What is not done, for in doubt two addresses are two people:
+//!
+//! * Yahoo's `base-keyword`: `base` alone is no mailbox of its owner, and nothing says that it
+//!   is nobody else's (gmr/email-normalize#14 dropped the rule for that reason).
+//! * Dots, hyphens and `+tag` at Yandex: no page of Yandex that we found speaks of them.
+//! * icloud.com, me.com and mac.com, and the domains of Outlook and Fastmail, stay apart: no
+//!   provider says that each name is the same person's in all of them.
+//!
 //! Tags that are cut leave at least one byte: `+tag@gmail.com` stays as it is.
 
 use super::Rules;
@@ -18,8 +24,8 @@ use super::Rules;
 /// What a provider does with a local part.
 #[derive(Debug, PartialEq, Eq)]
 struct Provider {
-    /// The first of this byte begins the tag.
-    tag: u8,
+    /// The first of this byte begins the tag, if there are tags.
+    tag: Option<u8>,
     /// These bytes mean nothing.
     ignored: &'static [u8],
     /// `tag@user.domain` is `user@domain`.
@@ -31,7 +37,7 @@ struct Provider {
 }
 
 const GMAIL: Provider = Provider {
-    tag: b'+',
+    tag: Some(b'+'),
     ignored: b".",
     subdomains: false,
     domain: Some("gmail.com"),
@@ -40,7 +46,7 @@ const GMAIL: Provider = Provider {
 
 #[rustfmt::skip]
 const OUTLOOK: Provider = Provider {
-    tag: b'+',
+    tag: Some(b'+'),
     ignored: b"",
     subdomains: false,
     domain: None,
@@ -67,7 +73,7 @@ const OUTLOOK: Provider = Provider {
 };
 
 const ICLOUD: Provider = Provider {
-    tag: b'+',
+    tag: Some(b'+'),
     ignored: b"",
     subdomains: false,
     domain: None,
@@ -75,16 +81,16 @@ const ICLOUD: Provider = Provider {
 };
 
 const PROTON: Provider = Provider {
-    tag: b'+',
+    tag: Some(b'+'),
     ignored: b".-_",
     subdomains: false,
-    domain: None,
+    domain: Some("proton.me"),
     domains: &["pm.me", "proton.me", "protonmail.ch", "protonmail.com"],
 };
 
 #[rustfmt::skip]
 const FASTMAIL: Provider = Provider {
-    tag: b'+',
+    tag: Some(b'+'),
     ignored: b"",
     subdomains: true,
     domain: None,
@@ -97,33 +103,29 @@ const FASTMAIL: Provider = Provider {
 };
 
 #[rustfmt::skip]
-const YAHOO: Provider = Provider {
-    tag: b'-',
+const YANDEX: Provider = Provider {
+    tag: None,
     ignored: b"",
     subdomains: false,
-    domain: None,
+    domain: Some("yandex.ru"),
     domains: &[
-        "rocketmail.com", "yahoo.at", "yahoo.be", "yahoo.ca", "yahoo.co.id", "yahoo.co.il",
-        "yahoo.co.in", "yahoo.co.nz", "yahoo.co.th", "yahoo.co.uk", "yahoo.co.za", "yahoo.com",
-        "yahoo.com.ar", "yahoo.com.au", "yahoo.com.br", "yahoo.com.co", "yahoo.com.hk",
-        "yahoo.com.hr", "yahoo.com.mx", "yahoo.com.my", "yahoo.com.ph", "yahoo.com.sg",
-        "yahoo.com.tr", "yahoo.com.tw", "yahoo.com.vn", "yahoo.cz", "yahoo.de", "yahoo.dk",
-        "yahoo.es", "yahoo.fi", "yahoo.fr", "yahoo.gr", "yahoo.hu", "yahoo.ie", "yahoo.in",
-        "yahoo.it", "yahoo.nl", "yahoo.no", "yahoo.pl", "yahoo.pt", "yahoo.ro", "yahoo.se",
-        "ymail.com",
+        "ya.ru", "yandex.az", "yandex.by", "yandex.co.il", "yandex.com", "yandex.com.am",
+        "yandex.com.ge", "yandex.com.tr", "yandex.ee", "yandex.fi", "yandex.fr", "yandex.kg",
+        "yandex.kz", "yandex.lt", "yandex.lv", "yandex.md", "yandex.pl", "yandex.ru", "yandex.tj",
+        "yandex.tm", "yandex.ua", "yandex.uz",
     ],
 };
 
 /// The rule of the option `plus` at a domain of nobody.
 static ANYBODY: Provider = Provider {
-    tag: b'+',
+    tag: Some(b'+'),
     ignored: b"",
     subdomains: false,
     domain: None,
     domains: &[],
 };
 
-static PROVIDERS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YAHOO];
+static PROVIDERS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YANDEX];
 
 /// The mailbox that a provider delivers to.
 pub(super) struct Mailbox<'a> {
@@ -189,7 +191,10 @@ fn user_domain(domain: &[u8]) -> Option<(&[u8], &[u8], &'static Provider)> {
 impl Mailbox<'_> {
     /// Without the tag.
     fn cut(&self) -> &[u8] {
-        let local = cut(self.local, self.rule.tag);
+        let local = match self.rule.tag {
+            Some(tag) => cut(self.local, tag),
+            None => self.local,
+        };
         if self.plus { cut(local, b'+') } else { local }
     }
 
@@ -362,7 +367,7 @@ mod tests {
             "gmail.co",
             "gmail.com.example",
             "xgmail.com",
-            "yahoo.co.jp",
+            "yahoo.com",
         ] {
             assert_eq!(super::provider(other.as_bytes()), None, "{other}");
         }

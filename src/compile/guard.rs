@@ -238,6 +238,12 @@ fn is_at_or_below(domain: &[u8], other: &[u8]) -> bool {
 /// that give out addresses by the thousand to honest people count as such.
 #[rustfmt::skip]
 const FREEMAIL: &[&[u8]] = &[
+    b",
+        ", b",
+    subdomains: false,
+    domain: None,
+    domains: &[
+        ", b", ",
     b"126.com", b"139.com", b"163.com", b"188.com", b"189.cn", b"1und1.de", b"a1.net", b"abv.bg",
     b"aim.com", b"alice.it", b"aliceadsl.fr", b"aliyun.com", b"ameritech.net", b"aol.co.uk",
     b"aol.com", b"aol.de", b"aol.es", b"aol.fr", b"aol.it", b"aon.at", b"arcor.de", b"arnet.com.ar",
@@ -295,10 +301,10 @@ const FREEMAIL: &[&[u8]] = &[
     b"virginmedia.com", b"vodafone.de", b"vodafone.it", b"vodafonemail.de", b"vodamail.co.za",
     b"voila.fr", b"volny.cz", b"vp.pl", b"walla.co.il", b"walla.com", b"wanadoo.fr", b"web.de",
     b"webmail.co.za", b"welho.com", b"westnet.com.au", b"windstream.net", b"wo.cn", b"wp.pl",
-    b"writeme.com", b"xfinity.com", b"xs4all.nl", b"xtra.co.nz", b"ya.ru", b"yahoo.cl", b"yahoo.cn",
-    b"yahoo.co.jp", b"yahoo.co.kr", b"yahoo.com.cn", b"yahoo.com.pe", b"yandex.by", b"yandex.com",
-    b"yandex.kz", b"yandex.ru", b"yandex.ua", b"ybb.ne.jp", b"yeah.net", b"ziggo.nl",
-    b"zipmail.com.br", b"zoho.com", b"zohomail.com", b"zohomail.eu", b"zohomail.in", b"zoznam.sk",
+    b"writeme.com", b"xfinity.com", b"xs4all.nl", b"xtra.co.nz", b"yahoo.cl", b"yahoo.cn",
+    b"yahoo.co.jp", b"yahoo.co.kr", b"yahoo.com.cn", b"yahoo.com.pe", b"ybb.ne.jp", b"yeah.net",
+    b"ziggo.nl", b"zipmail.com.br", b"zoho.com", b"zohomail.com", b"zohomail.eu", b"zohomail.in",
+    b"zoznam.sk",
 ];
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub(crate) fn rules_of(filter: &Filter, path: &Path) -> Result<Rules, Error> {
     let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
     rules.ok_or_else(|| {
         Error::Unlike(format!(
-            "{}: made by address rules version {} (options {:#x}), this program has version {RULES_VERSION}; build it again from its lists",
+            "{}: compiled with address rules {} (options {:#04x}), this program has {RULES_VERSION}: compile the list again",
             path.display(),
             spec.rules_version,
             spec.rules

@@ -1,0 +1,137 @@
+//! Senders that a mail server has signed or rewritten so that bounces find back: BATV, SRS.
+//!
+//! | written | by | source |
+//! |---|---|---|
+//! | `prvs=tag=user` | BATV; Exim since 4.63, Proofpoint, Postfix milters | draft-levine-smtp-batv-01 |
+//! | `prvs=user/tag` | BATV before that draft; Exim 4.53 to 4.62 | Exim's history, "Adapt PRVS BATV scheme address format to latest draft version" |
+//! | `prvs=user=tag` | Cisco (IronPort) Bounce Verification | Cisco AsyncOS user guide, "Overview: Tagging and Bounce Verification" |
+//! | `btv1==tag==user` | Barracuda | archives of public lists |
+//! | `msprvs1=tag=user` | SparkPost | public reports of bounces |
+//! | `SRS0=hash=time=domain=user`, `SRS1=hash=relay==hash=time=domain=user` | forwarders | Shevek, "The Sender Rewriting Scheme" |
+//!
+//! BATV is undone always: the tag changes from message to message, and the domain stays. SRS
+//! only on demand, since a forwarder is a sender of its own.
+
+use std::ops::Range;
+
+/// A tag that stands before the user, in lower case.
+struct Before {
+    begin: &'static [u8],
+    is_digit: fn(&u8) -> bool,
+    end: &'static [u8],
+}
+
+const BEFORE: [Before; 3] = [
+    Before {
+        begin: b"prvs=",
+        is_digit: u8::is_ascii_hexdigit,
+        end: b"=",
+    },
+    Before {
+        begin: b"btv1==",
+        is_digit: u8::is_ascii_hexdigit,
+        end: b"==",
+    },
+    Before {
+        begin: b"msprvs1=",
+        is_digit: |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+        end: b"=",
+    },
+];
+
+/// Where in a local part (lower case, unquoted) the user stands whom BATV has signed: all of it
+/// where it has not. Tags of several servers come off one after the other.
+pub(super) fn user(local: &[u8]) -> Range<usize> {
+    let mut user = 0..local.len();
+    loop {
+        let rest = &local[user.clone()];
+        if let Some(inner) = tag_behind(rest) {
+            user = user.start + inner.start..user.start + inner.end;
+        } else if let Some(tag) = tag_before(rest) {
+            user.start += tag;
+        } else {
+            return user;
+        }
+    }
+}
+
+/// How long the tag is that `local` begins with.
+fn tag_before(local: &[u8]) -> Option<usize> {
+    BEFORE.iter().find_map(|tag| {
+        let rest = local.strip_prefix(tag.begin)?;
+        let digits = rest.iter().take_while(|byte| (tag.is_digit)(byte)).count();
+        let user = rest[digits..].strip_prefix(tag.end)?;
+        (digits > 0 && !user.is_empty()).then(|| local.len() - user.len())
+    })
+}
+
+/// Where the user stands in `prvs=user/tag` and `prvs=user=tag`. Such a tag has its ten
+/// characters, and the user is no such tag nor has one, or this could be the other form.
+fn tag_behind(local: &[u8]) -> Option<Range<usize>> {
+    const TAG_BYTES: usize = 10;
+    let rest = local.strip_prefix(b"prvs=")?;
+    let (user, tag) = rest.split_at_checked(rest.len().checked_sub(TAG_BYTES + 1)?)?;
+    let (divider, tag) = tag.split_first()?;
+    // A digit for the key and three for the day, then three bytes of a hash; Cisco's guide
+    // shows three digits and letters of all kinds.
+    let is_tag = match divider {
+        b'/' => {
+            tag[..4].iter().all(u8::is_ascii_digit) && tag[4..].iter().all(u8::is_ascii_hexdigit)
+        }
+        b'=' => {
+            tag[..3].iter().all(u8::is_ascii_digit)
+                && tag[3..].iter().all(u8::is_ascii_alphanumeric)
+        }
+        _ => false,
+    };
+    let is_other = user.is_empty()
+        || user.contains(&b'=')
+        || user.len() == TAG_BYTES && user.iter().all(u8::is_ascii_hexdigit);
+    let start = local.len() - rest.len();
+    (is_tag && !is_other).then(|| start..start + user.len())
+}
+
+/// The local part and the domain of the sender inside an SRS address, of its local part in
+/// lower case. A forwarder that knows no SRS1 wraps once more: the innermost sender it is.
+pub(super) fn original(local: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut found = unwrapped(local)?;
+    while let Some(inner) = unwrapped(&found.0[user(found.0)]) {
+        found = inner;
+    }
+    Some(found)
+}
+
+/// The halves inside one wrapping. Behind `SRS0` and before the inner hash, the separator may
+/// be `=`, `+` or `-`.
+fn unwrapped(local: &[u8]) -> Option<(&[u8], &[u8])> {
+    fn separated(rest: &[u8]) -> Option<&[u8]> {
+        rest.split_first()
+            .filter(|(separator, _)| b"=+-".contains(separator))
+            .map(|(_, rest)| rest)
+    }
+    let (version, rest) = local.split_at_checked(4)?;
+    let first = match version {
+        b"srs0" => separated(rest)?,
+        b"srs1" => separated(separated(rest)?.splitn(3, |&byte| byte == b'=').nth(2)?)?,
+        _ => return None,
+    };
+    let mut fields = first.splitn(4, |&byte| byte == b'=').skip(2);
+    let (domain, local) = (fields.next()?, fields.next()?);
+    Some((local, domain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_wrappings_come_off_in_one_pass() {
+        let wrapped = format!("{}u", "srs0=h=t=d.example=prvs=0a=".repeat(20_000));
+        let (local, domain) = original(wrapped.as_bytes()).expect("is wrapped");
+        assert_eq!((local, domain), (&b"prvs=0a=u"[..], &b"d.example"[..]));
+        let signed = format!("{}u", "prvs=0a=".repeat(20_000));
+        assert_eq!(user(signed.as_bytes()), 160_000..160_001);
+        let behind = format!("{}u=1234567890", "prvs=0=".repeat(20_000));
+        assert_eq!(user(behind.as_bytes()), 140_000..140_012);
+    }
+}
