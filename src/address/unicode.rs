@@ -54,6 +54,9 @@ pub(super) fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200C}' | '\u{200D}')
 }
 
+/// The longest code point in UTF-8.
+const MAX_CHAR_BYTES: usize = 4;
+
 /// The code point that the bytes begin with, if they begin with a valid one.
 pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
     let length = match bytes.first()? {
@@ -70,10 +73,13 @@ pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
 }
 
 /// The code point that the bytes end with, if they end with a valid one.
+///
+/// Asked behind every byte of a text, so it looks back over no more bytes than a code point has.
 pub(super) fn last_char(bytes: &[u8]) -> Option<char> {
-    let start = bytes.iter().rposition(|&byte| byte & 0xC0 != 0x80)?;
-    let c = first_char(&bytes[start..])?;
-    (c.len_utf8() == bytes.len() - start).then_some(c)
+    let last = &bytes[bytes.len().saturating_sub(MAX_CHAR_BYTES)..];
+    let start = last.iter().rposition(|&byte| byte & 0xC0 != 0x80)?;
+    let c = first_char(&last[start..])?;
+    (c.len_utf8() == last.len() - start).then_some(c)
 }
 
 /// How the local part of an address or a label of a domain is made equal to its other spellings.

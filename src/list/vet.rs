@@ -183,6 +183,7 @@ fn is_expression(text: &[u8]) -> bool {
     if text.first() == Some(&b'^') || text.last() == Some(&b'$') {
         return true;
     }
+    let has_group = memchr::memchr(b'(', text).is_some();
     let mut in_quotes = false;
     let mut before = b' ';
     let mut escaped = false;
@@ -196,7 +197,7 @@ fn is_expression(text: &[u8]) -> bool {
             b'*' if before == b'.' => return true,
             // A comment stands apart: `(er)` in `spam(er)@bad.example` is a group.
             b'(' if !matches!(before, b' ' | b'\t' | b'>') => return true,
-            b'|' if memchr::memchr(b'(', text).is_some() => return true,
+            b'|' if has_group => return true,
             _ => {}
         }
         before = b;

@@ -6,7 +6,7 @@
 //! * the closing quote found from one quote is also that of every quote passed on the
 //!   way (they are escaped, and after an escape all reads the same);
 //! * once a comment was open to the end of the text, the ends of later ones are sought
-//!   only up to the next comma or `<`, where an unclosed one ends;
+//!   only up to the next comma or `<`, escaped or not, where an unclosed one ends;
 //! * an unclosed `<` ends at a comma, although its `>` was sought beyond; another `<`
 //!   on that way, hidden in what was a comment then, does not look beyond its comma.
 
@@ -211,6 +211,9 @@ impl<'t> Tokens<'t> {
         let mut escaped = false;
         for (index, &byte) in self.text.iter().enumerate().skip(open + 1) {
             match byte {
+                // Escaped, too, for an unclosed comment ends there: were it passed over
+                // here, the same text would be searched from each such comma again.
+                b',' | b'<' if self.open_comment => return None,
                 _ if escaped => escaped = false,
                 b'\\' => escaped = true,
                 b'(' => depth += 1,
@@ -220,7 +223,6 @@ impl<'t> Tokens<'t> {
                         return Some(index);
                     }
                 }
-                b',' | b'<' if self.open_comment => return None,
                 _ => {}
             }
         }

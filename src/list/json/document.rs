@@ -75,6 +75,8 @@ struct Frame {
     fields: usize,
     /// Where the key for the next value begins in `text`, once read.
     key: Option<usize>,
+    /// The object has said that it allows: `{"action": "allow", "addresses": [...]}`.
+    allows: bool,
     /// It has more text than is kept.
     too_long: bool,
 }
@@ -124,14 +126,13 @@ impl Document {
         let mut holds = Holds::Entries;
         let mut subject = None;
         let mut text = self.text.len();
-        let of_allowance = self.is_about_allowances();
         if let Some(parent) = self.frames.last_mut() {
             holds = parent.holds;
             if parent.is_object {
                 // The key goes with the value, at its end.
                 text = parent.key.take().unwrap_or(text);
                 let name = self.text.get(text..).unwrap_or_default();
-                if of_allowance {
+                if parent.allows {
                     holds = Holds::Allowances;
                 }
                 if holds != Holds::Allowances {
@@ -148,6 +149,7 @@ impl Document {
             text,
             fields: self.fields.len(),
             key: None,
+            allows: false,
             too_long: false,
         };
         self.frames.push(frame);
@@ -165,20 +167,6 @@ impl Document {
             None => {}
         }
         Ok(())
-    }
-
-    /// Whether the object under way has said that it allows: `{"action": "allow",
-    /// "addresses": [...]}`.
-    fn is_about_allowances(&self) -> bool {
-        let Some(frame) = self.frames.last() else {
-            return false;
-        };
-        let fields = self.fields.get(frame.fields..).unwrap_or_default();
-        frame.is_object
-            && fields.iter().any(|field| {
-                let value = self.text.get(field.value..field.end).unwrap_or_default();
-                field.heading == Heading::Action && Action::of(value) == Some(Action::Allow)
-            })
     }
 
     /// An array or object ends.
@@ -272,6 +260,7 @@ impl Document {
             frame.too_long = true;
             return;
         }
+        frame.allows |= heading == Heading::Action && Action::of(value) == Some(Action::Allow);
         self.text.extend_from_slice(value);
         self.fields.push(Field {
             heading,

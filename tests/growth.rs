@@ -1,0 +1,502 @@
+//! Work grows with the text and no faster, whatever is repeated in it.
+//!
+//! A reader that searches back, or forward from each byte, is fast on every real text and
+//! stands still on one that is made for it. Nobody thinks of all such texts, so they are
+//! generated: one to five tokens, out of all that means something to some reader, are
+//! repeated behind a beginning and before an end, and each reader gets the same text at
+//! several lengths.
+//!
+//! What is counted is the processor time of this thread. Other programs do not add to it, and
+//! what does (a cold cache, a slow clock) is small: a linear reader takes four times as
+//! long for four times the text, a quadratic one sixteen times, and [`MOST_GROWTH`] lies between.
+//! A text is only found guilty when the *shortest* of several times says so. Instructions would be
+//! exact, but need valgrind, under which a tenth of the texts would take all the time there
+//! is; `instructions_grow_with_the_text`, a campaign, counts them where it is installed.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::fmt;
+use std::time::Duration;
+
+use blocklist_milter::address::{Block, Canonical, Entry, Rules};
+use blocklist_milter::list::{self, Format, Reader, Row};
+use blocklist_milter::sender::{Identity, Senders};
+use rustix::time::{ClockId, clock_gettime};
+
+/// What means something to a reader, bytes that are no text among them.
+const TOKENS: &[&[u8]] = &[
+    b"\x80",
+    b"\xbf",
+    b"\xc3",
+    b"\xe2\x80",
+    b"\xf0\x9f",
+    b"\xff",
+    b"\xed\xa0\x80",
+    b"\"",
+    b"\\",
+    b"(",
+    b")",
+    b"<",
+    b">",
+    b"[",
+    b"]",
+    b"{",
+    b"}",
+    b",",
+    b";",
+    b":",
+    b"@",
+    b".",
+    b" ",
+    b"\t",
+    b"\r\n ",
+    b"\n",
+    b"\r",
+    b"\0",
+    b"\x7f",
+    b"=?utf-8?q?",
+    b"=?utf-8?b?",
+    b"=?a?q?",
+    b"=?",
+    b"?=",
+    b"=",
+    b"=?utf-8?q?a?=",
+    b"=?utf-8?b?YQ==?=",
+    b"=?utf-8?q?=40?=",
+    b"a",
+    b"b",
+    b"x",
+    b"1",
+    b"5",
+    b"-",
+    b"+",
+    b"_",
+    b"*",
+    b"!",
+    b"#",
+    b"/",
+    b"|",
+    b"^",
+    b"$",
+    b"&",
+    b"%",
+    b"'",
+    b"?",
+    b"~",
+    b"a@b",
+    b"a@b.c",
+    b"x.example",
+    b"<a@b>",
+    b"\"x\"",
+    b"(x)",
+    b"\"a\"@b",
+    b"mailto:",
+    b"prvs=1=",
+    b"srs0=",
+    b"[192.0.2.1]",
+    b"::",
+    b"xn--",
+    b"xn--bcher-kva.",
+    b"gmail.com",
+    b"\xc3\xa9",
+    b"e\xcc\x81",
+    b"\xcc\x81",
+    b"\xcc\xa3",
+    b"\xcd\xa0",
+    b"\xe2\x80\x8b",
+    b"\xe2\x80\x8d",
+    b"\xc2\xad",
+    b"\xef\xbb\xbf",
+    b"\xc2\xa0",
+    b"\xe3\x80\x80",
+    b"\xe3\x80\x82",
+    b"\xef\xbc\xa0",
+    b"\xef\xbc\x8e",
+    b"\xef\xbc\xa1",
+    b"\xef\xbc\x8c",
+    b"\xea\xb0\x80",
+    b"\xe1\x84\x80",
+    b"\xe1\x85\xa1",
+    b"\xe1\x86\xa8",
+    b"\xce\xa3",
+    b"\xc3\x9f",
+    b"\xf0\x9f\x98\x80",
+    b"\xd8\xa7",
+    b"\xe0\xa4\x95\xe0\xa5\x8d",
+    b"\xef\xb7\xba",
+    b"REJECT",
+    b"OK",
+    b"CNAME .",
+    b"CNAME",
+    b"$ORIGIN ",
+    b"SOA",
+    b"||",
+    b"@@",
+    b"##",
+    b"://",
+    b"blocklist_from ",
+    b"127.0.0.1 ",
+    b"address=/",
+    b"\"email\":",
+    b"\"action\":\"x\",",
+    b"\"a\":[],",
+    b"\"a@b\":{}",
+    b"[]",
+    b"{}",
+    b"\\u00e9",
+    b"\\ud83d",
+    b"2026-01-01",
+    b"endif",
+    b"if /",
+    b"From:",
+];
+
+/// Before what is repeated.
+const BEGINNINGS: &[&[u8]] = &[
+    b"",
+    b"a@",
+    b"a@b",
+    b"<",
+    b"<a@",
+    b"\"",
+    b"(",
+    b"a@b (",
+    b"<\"",
+    b"=?utf-8?q?",
+    b"\"a\"@",
+    b"[",
+    b"{",
+    b"[\"",
+    b"{\"",
+    b"@",
+    b"a:",
+    b"email,action\n",
+    b"address=/",
+    b"127.0.0.1 ",
+    b"||",
+    b"$ORIGIN a.\n",
+    b"/",
+    b"a ",
+    b"a@[",
+    b"\\",
+    b"<a@b>,",
+    b"srs0=a=b=c=",
+];
+
+/// Behind it.
+const ENDS: &[&[u8]] = &[
+    b"",
+    b">",
+    b"\"",
+    b")",
+    b"@b",
+    b"@b.example>",
+    b"?=",
+    b"]",
+    b"}",
+    b"\"]",
+    b"\n",
+    b" CNAME .",
+    b"\"@b>",
+    b" <a@b>",
+    b",",
+];
+
+/// A text of any length.
+#[derive(Clone)]
+struct Repeated {
+    beginning: &'static [u8],
+    unit: Vec<u8>,
+    end: &'static [u8],
+}
+
+impl Repeated {
+    fn at_random(dice: &mut Dice) -> Self {
+        let one_of = |dice: &mut Dice, all: &[&'static [u8]]| all[dice.below(all.len())];
+        let beginning = if dice.below(3) == 0 {
+            b""
+        } else {
+            one_of(dice, BEGINNINGS)
+        };
+        let end = if dice.below(2) == 0 {
+            b""
+        } else {
+            one_of(dice, ENDS)
+        };
+        let tokens = 1 + dice.below(5);
+        let unit = (0..tokens).flat_map(|_| one_of(dice, TOKENS)).copied();
+        Self {
+            beginning,
+            unit: unit.collect(),
+            end,
+        }
+    }
+
+    fn of_bytes(size: usize, beginning: &[u8], unit: &[u8], end: &[u8]) -> Vec<u8> {
+        let times = size / unit.len();
+        [beginning, &unit.repeat(times), end].concat()
+    }
+
+    fn text(&self, size: usize) -> Vec<u8> {
+        Self::of_bytes(size, self.beginning, &self.unit, self.end)
+    }
+}
+
+impl fmt::Debug for Repeated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [beginning, unit, end] =
+            [self.beginning, &self.unit, self.end].map(|part| part.escape_ascii());
+        write!(f, "\"{beginning}\" \"{unit}\"... \"{end}\"")
+    }
+}
+
+/// Numbers that come again with the same seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((mixed ^ mixed >> 31) % end as u64).unwrap()
+    }
+}
+
+/// A reader under test.
+#[derive(Clone, Copy, Debug)]
+enum Subject {
+    Header,
+    MailFrom,
+    /// Every address that is found in a header, in its canonical form.
+    Message,
+    Address,
+    Entry,
+    List(Format),
+    /// Lines of a list as the compiler reads them.
+    Lines,
+    Guess,
+}
+
+const SENDERS: &[Subject] = &[Subject::Header, Subject::MailFrom, Subject::Message];
+const ADDRESSES: &[Subject] = &[Subject::Address, Subject::Entry];
+const LISTS: &[Subject] = &[
+    Subject::Lines,
+    Subject::Guess,
+    Subject::List(Format::Plain),
+    Subject::List(Format::Hosts),
+    Subject::List(Format::Csv { column: 0 }),
+    Subject::List(Format::PostfixAccess),
+    Subject::List(Format::SendmailAccess),
+    Subject::List(Format::SpamAssassin),
+    Subject::List(Format::Rspamd),
+    Subject::List(Format::Amavis),
+    Subject::List(Format::Exim),
+    Subject::List(Format::Json),
+    Subject::List(Format::JsonLines),
+    Subject::List(Format::Rpz),
+    Subject::List(Format::Rbldnsd),
+    Subject::List(Format::Dnsmasq),
+    Subject::List(Format::Adblock),
+    Subject::List(Format::Patterns),
+];
+
+/// The rules that make the most work.
+const ALL_RULES: Rules = Rules {
+    providers: true,
+    plus: true,
+    srs: true,
+    nfkc: true,
+};
+
+impl Subject {
+    fn read(self, text: &[u8]) {
+        match self {
+            Self::Header => {
+                let mut senders = Senders::new();
+                senders.add_header(Identity::From, text);
+            }
+            Self::MailFrom => {
+                let mut senders = Senders::new();
+                senders.add_mail_from(text);
+            }
+            Self::Message => {
+                let mut senders = Senders::new();
+                senders.add_header(Identity::From, text);
+                let mut form = Canonical::new();
+                for sender in senders.iter() {
+                    let _ = form.read(sender.address, Rules::default());
+                }
+            }
+            Self::Address => {
+                let mut form = Canonical::new();
+                let _ = form.read(text, Rules::default());
+                let _ = form.read(text, ALL_RULES);
+            }
+            Self::Entry => {
+                let mut entry = Entry::new();
+                let _ = entry.read(text, Rules::default());
+                let _ = entry.read(text, ALL_RULES);
+            }
+            Self::List(format) => {
+                let mut bytes = 0;
+                let mut count = |_, row: Row<'_>| {
+                    if let Row::Item(item) = row {
+                        bytes += item.text.len();
+                    }
+                };
+                Reader::new(format).read_all(text, &mut count).unwrap();
+                // What comes out has to be read, too.
+                assert!(
+                    bytes <= 8 * text.len() + 1024,
+                    "{format:?} multiplies a text"
+                );
+            }
+            Self::Lines => {
+                let mut reader = Reader::new(Format::Plain);
+                let mut entry = Entry::new();
+                Block::new().lines(text, Rules::default(), |line| {
+                    if line.mailbox.is_none() {
+                        reader.read(line.written, true, &mut |_, row| {
+                            if let Row::Item(item) = row {
+                                let _ = entry.read(item.text, Rules::default());
+                            }
+                        });
+                    }
+                });
+            }
+            Self::Guess => {
+                let _ = list::guess(text, "list");
+            }
+        }
+    }
+
+    /// Processor time that a text takes.
+    fn time(self, text: &[u8]) -> Duration {
+        let start = thread_time();
+        self.read(text);
+        thread_time() - start
+    }
+}
+
+/// How long this thread has been on a processor.
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(
+        time.tv_sec.try_into().unwrap(),
+        time.tv_nsec.try_into().unwrap(),
+    )
+}
+
+/// Bytes of the shorter and the longer text at first sight, and of those that convict.
+const SIGHT: [usize; 2] = [2 << 10, 8 << 10];
+const PROOF: [usize; 3] = [20 << 10, 40 << 10, 80 << 10];
+
+/// Between the growth of a linear and of a quadratic reader for four times the text.
+const MOST_GROWTH: u32 = 8;
+
+/// Times that a text is read before it is found guilty.
+const TRIALS: usize = 6;
+
+/// What is wrong, if the time grows faster than the text.
+fn excess(subject: Subject, repeated: &Repeated) -> Option<String> {
+    /// Shorter times are those of the clock.
+    const FLOOR: Duration = Duration::from_micros(200);
+    let grows = |short: Duration, long: Duration| long > short.max(FLOOR / 4) * MOST_GROWTH;
+    let [short, long] = SIGHT.map(|size| subject.time(&repeated.text(size)));
+    // At first sight half of the growth is enough for a doubt.
+    if long <= short.max(FLOOR / 4) * MOST_GROWTH * 3 / 4 {
+        return None;
+    }
+    let texts = PROOF.map(|size| repeated.text(size));
+    let mut best = [Duration::MAX; 3];
+    for _ in 0..TRIALS {
+        for (best, text) in best.iter_mut().zip(&texts) {
+            *best = subject.time(text).min(*best);
+        }
+        if !grows(best[0], best[2]) {
+            return None;
+        }
+    }
+    Some(format!(
+        "{subject:?} {repeated:?}: {best:?} at {PROOF:?} bytes"
+    ))
+}
+
+/// Reads random texts for so long; one in each `step` by chance the subject.
+fn check(subjects: &[Subject], texts: usize, seed: u64) {
+    let mut dice = Dice(seed);
+    let mut wrong = Vec::new();
+    for _ in 0..texts {
+        let repeated = Repeated::at_random(&mut dice);
+        let subject = subjects[dice.below(subjects.len())];
+        wrong.extend(excess(subject, &repeated));
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} texts:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// Texts that made some version of a reader take quadratic time.
+const KNOWN: &[(&[u8], &[u8], &[u8])] = &[
+    (b"a@", b"\x80", b""),
+    (b"<a@", b"\x80", b">"),
+    (b"", b"\\,(", b""),
+    (b"", b"\\<(", b""),
+    (b"a", b"|", b""),
+    (b"{", b"\"action\":\"x\",\"a\":[],", b"}"),
+    (b"", b"\"", b""),
+    (b"", b"(", b""),
+    (b"", b"<", b""),
+];
+
+#[test]
+fn known_texts() {
+    let mut wrong = Vec::new();
+    for &(beginning, unit, end) in KNOWN {
+        let unit = unit.to_vec();
+        let repeated = Repeated {
+            beginning,
+            unit,
+            end,
+        };
+        for &subject in [SENDERS, ADDRESSES, LISTS].concat().iter() {
+            wrong.extend(excess(subject, &repeated));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} texts:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn header_values_and_mail_arguments() {
+    check(SENDERS, texts(1000), seed(1));
+}
+
+#[test]
+fn addresses_and_entries() {
+    check(ADDRESSES, texts(400), seed(2));
+}
+
+#[test]
+fn lists() {
+    check(LISTS, texts(2500), seed(3));
+}
+
+fn texts(usual: usize) -> usize {
+    number("GROWTH_TEXTS").unwrap_or(usual)
+}
+
+fn seed(usual: u64) -> u64 {
+    number("GROWTH_SEED").map_or(usual, |seed| seed as u64)
+}
+
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
