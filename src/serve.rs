@@ -105,6 +105,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         messages = read(&counters.messages),
         refused = read(&counters.refused),
         marked = read(&counters.marked),
+        deferred = read(&counters.deferred),
         false_positives = read(&counters.false_positives),
         failures = read(&counters.failures),
         reloads = read(&counters.reloads),

@@ -4,10 +4,13 @@ mod support;
 
 use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom, Write};
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
 
 use blocklist_milter::address::Rules;
 use blocklist_milter::compile::{self, Plan, Progress};
-use blocklist_milter::demo::peer::{Change, Letter, Peer};
+use blocklist_milter::demo::peer::{Answer, Change, Letter, Outcome, Peer};
+use proptest::prelude::*;
 use support::rig::{Rig, verdict};
 use support::until;
 
@@ -62,18 +65,21 @@ fn a_crowd_of_hits_hides_none() {
     assert_eq!(verdict_of(&[&tagged, "Sender: x@bad.test"]), "reject");
 }
 
-/// Each recipient has a list that refuses the sender, although not the same one.
-#[test]
-fn what_every_recipient_would_refuse_is_refused() {
-    let rig = Rig::new(
+/// The files and the lists of a site that filters for several domains.
+fn tenants(mixed: &str) -> Rig {
+    Rig::new(
         &[
             ("shop.list", "@bad.test\n"),
             ("corp.list", "@bad.test\n"),
             ("later.list", "@bad.test\n"),
             ("held.list", "@held.test\n"),
             ("hold.list", "@held.test\n"),
+            ("mark.list", "@marked.test\n"),
+            ("trial.list", "@bad.test\n@held.test\n"),
+            ("envelope.list", "@envelope.test\n"),
         ],
         &[
+            format!("mixed_recipients = '{mixed}'\n"),
             list("shop", "recipients = ['@shop.example']"),
             list("corp", "recipients = ['@corp.example']"),
             list(
@@ -88,9 +94,169 @@ fn what_every_recipient_would_refuse_is_refused() {
                 "hold",
                 "recipients = ['@corp.example']\naction = 'quarantine'",
             ),
+            list("mark", "recipients = ['@mark.example']\naction = 'tag'"),
+            list("trial", "recipients = ['@mark.example']\ndry_run = true"),
+            list(
+                "envelope",
+                "check = ['mail-from']\nrecipients = ['@mark.example']\naction = 'discard'",
+            ),
         ]
         .concat(),
+    )
+}
+
+const RECIPIENTS: [&str; 7] = [
+    "<a@shop.example>",
+    "<b@corp.example>",
+    "<c@later.example>",
+    "<d@elsewhere.example>",
+    "<postmaster@shop.example>",
+    "<e@mark.example>",
+    "<abuse@corp.example>",
+];
+
+/// What becomes of the message for each recipient who was not refused, in the order given: one word.
+fn fate(outcome: &Outcome) -> Option<String> {
+    let accepted = outcome.recipients.iter().any(|answer| !answer.refuses());
+    let message = Outcome {
+        recipients: Vec::new(),
+        ..outcome.clone()
+    };
+    accepted.then(|| verdict(&message))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whoever else the message goes to: apart, each recipient gets what it would get alone; together, a
+    /// listed message gets at least its tag, and nobody gets worse than a tag for the sake of others.
+    #[test]
+    fn no_recipient_changes_what_another_gets(
+        recipients in proptest::sample::subsequence(RECIPIENTS.to_vec(), 1..=7).prop_shuffle(),
+        from in proptest::sample::subsequence(vec!["bad", "held", "marked", "ok"], 1..=3),
+        envelope in proptest::sample::select(vec!["bad", "envelope", "ok"]),
+    ) {
+        static DEFER: LazyLock<Rig> = LazyLock::new(|| tenants("defer"));
+        static TAG: LazyLock<Rig> = LazyLock::new(|| tenants("tag"));
+        let from: Vec<String> = from.iter().map(|name| format!("x@{name}.test")).collect();
+        let header = format!("From: {}", from.join(", "));
+        let mail_from = format!("<x@{envelope}.test>");
+        let letter = |to: &[&str]| Letter::new(&mail_from, to, &[&header]);
+        let alone = |recipient: &str| verdict(&DEFER.deliver(&letter(&[recipient])));
+
+        // As a client does: what is deferred comes again, until nothing is.
+        let mut waiting = recipients.clone();
+        for _ in 0..=RECIPIENTS.len() {
+            let outcome = DEFER.deliver(&letter(&waiting));
+            let fate = fate(&outcome);
+            let mut deferred = Vec::new();
+            for (&recipient, answer) in waiting.iter().zip(&outcome.recipients) {
+                match answer {
+                    Answer::Text(text) if text.starts_with("452 4.5.3") => deferred.push(recipient),
+                    Answer::Text(_) => {
+                        let alone = alone(recipient);
+                        prop_assert!(alone == "reject" || alone == "tempfail", "{recipient}: {alone}");
+                    }
+                    _ if fate.as_deref() == Some("tag") => {
+                        // A tag is what an unaffected recipient may get beside an affected one.
+                        let alone = alone(recipient);
+                        prop_assert!(alone == "tag" || alone == "accept", "{recipient}: {alone}");
+                    }
+                    _ => prop_assert_eq!(fate.clone(), Some(alone(recipient)), "{}", recipient),
+                }
+            }
+            prop_assert!(deferred.len() < waiting.len(), "{waiting:?} make no way");
+            waiting = deferred;
+            if waiting.is_empty() {
+                break;
+            }
+        }
+
+        let outcome = TAG.deliver(&letter(&recipients));
+        let fate = fate(&outcome);
+        for (recipient, answer) in recipients.iter().zip(&outcome.recipients) {
+            let alone = alone(recipient);
+            let got = if answer.refuses() { "refused" } else { fate.as_deref().unwrap_or_default() };
+            match alone.as_str() {
+                "accept" => prop_assert!(matches!(got, "accept" | "tag"), "{recipient}: {got}"),
+                _ => prop_assert!(got != "accept", "{recipient}: {alone}, and here it is taken"),
+            }
+        }
+    }
+}
+
+/// Nobody is kept waiting where a hit could do no more than tag, or has been answered at RCPT.
+#[test]
+fn recipients_share_a_transaction_where_they_can() {
+    let (bob, postmaster) = ("<bob@our.example>", "<postmaster@our.example>");
+    for (rest, mail_from, expected) in [
+        ("", "<a@ok.example>", "tempfail accept"),
+        ("action = 'quarantine'", "<a@ok.example>", "tempfail accept"),
+        ("action = 'tag'", "<a@ok.example>", "accept"),
+        ("action = 'log'", "<a@ok.example>", "accept"),
+        ("dry_run = true", "<a@ok.example>", "accept"),
+        ("enabled = false", "<a@ok.example>", "accept"),
+        ("check = ['mail-from']", "<a@ok.example>", "accept"),
+        ("check = ['mail-from']", "<x@bad.test>", "reject accept"),
+        (
+            "check = ['mail-from']\naction = 'discard'",
+            "<a@ok.example>",
+            "accept",
+        ),
+        (
+            "check = ['mail-from']\naction = 'discard'",
+            "<x@bad.test>",
+            "tempfail accept",
+        ),
+        (
+            "except_recipients = ['bob@our.example']",
+            "<a@ok.example>",
+            "accept",
+        ),
+    ] {
+        let rig = Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", rest));
+        let letter = Letter::new(mail_from, &[postmaster, bob], &["From: a@ok.example"]);
+        assert_eq!(
+            verdict(&rig.deliver(&letter)),
+            expected,
+            "{rest} {mail_from}"
+        );
+        let deferred = rig.live.counters.deferred.load(Ordering::Relaxed);
+        assert_eq!(
+            deferred,
+            u64::from(expected.starts_with("tempfail")),
+            "{rest}"
+        );
+    }
+    // Nor a client that is exempt, and nothing that was submitted here: it would come again as it is.
+    let rig = Rig::new(
+        &[("spam.list", "@bad.test\n")],
+        &format!(
+            "{}[exempt]\nlocal = false\nnetworks = ['192.0.2.7']\n",
+            list("spam", "")
+        ),
     );
+    for (client, port) in [("192.0.2.7", 25), ("127.0.0.1", 0)] {
+        let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
+        peer.client(client.parse().unwrap(), port).unwrap();
+        let letter = Letter::new(
+            "<a@ok.example>",
+            &[bob, postmaster],
+            &["From: a@ok.example"],
+        );
+        assert_eq!(
+            verdict(&peer.deliver(&letter).unwrap()),
+            "accept",
+            "{client}"
+        );
+        peer.quit().unwrap();
+    }
+}
+
+/// Each recipient has a list that refuses the sender, although not the same one.
+#[test]
+fn what_every_recipient_would_refuse_is_refused() {
+    let rig = tenants("tag");
     let (shop, corp, later) = ("<a@shop.example>", "<b@corp.example>", "<c@later.example>");
     let (nobody, postmaster) = ("<d@elsewhere.example>", "<postmaster@shop.example>");
     for (recipients, sender, expected) in [
@@ -291,13 +457,21 @@ fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
     for (rest, recipients, expected) in [
         ("", &["<bob@our.example>"][..], "tempfail"),
         ("", &["<abuse@our.example>"], "accept"),
-        ("", &["<bob@our.example>", "<abuse@our.example>"], "accept"),
+        // An exempt recipient does not make it clean.
+        ("", &["<bob@our.example>", "<abuse@our.example>"], "tag"),
         ("dry_run = true", &["<bob@our.example>"], "accept"),
         ("action = 'log'", &["<bob@our.example>"], "accept"),
     ] {
-        let rig = Rig::new(&files, &list("spam", rest));
+        let tagging = format!("mixed_recipients = 'tag'\n{}", list("spam", rest));
+        let rig = Rig::new(&files, &tagging);
         let outcome = rig.deliver(&hidden(recipients));
         assert_eq!(verdict(&outcome), expected, "{rest} {recipients:?}");
+        let added = |change: &Change| match change {
+            Change::Added(_, value) => Some(value.clone()),
+            Change::Changed(..) | Change::Quarantined(_) => None,
+        };
+        let tag = outcome.changes.iter().find_map(added);
+        assert_eq!(tag, (expected == "tag").then(|| "undecided".to_owned()));
     }
     let rig = Rig::new(
         &files,

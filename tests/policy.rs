@@ -120,10 +120,13 @@ fn recipients_that_stay_reachable() {
         "{outcome:?}"
     );
     assert_eq!(outcome.message, Some(Answer::Accept));
-    // A header hit, and one answer for all: nobody is dropped in silence.
+    // A header hit has one answer for all: the second comes in a transaction of its own.
+    let outcome = rig.deliver(&to(&both, "<a@ok.example>", "From: spam@bad.example"));
+    assert_eq!(verdict(&outcome), "tempfail reject");
+    let apart = "452 4.5.3 send to this recipient in a transaction of its own";
     assert_eq!(
-        verdict(&rig.deliver(&to(&both, "<a@ok.example>", "From: spam@bad.example"))),
-        "tag"
+        outcome.recipients,
+        [Answer::Continue, Answer::Text(apart.into())]
     );
 }
 
@@ -393,11 +396,19 @@ fn each_action() {
 fn discarding_and_holding_never_touch_an_exempt_recipient() {
     let both = ["<bob@our.example>", "<postmaster@our.example>"];
     for action in ["discard", "quarantine"] {
-        let rig = rejecting(&format!("action = '{action}'\n"));
+        let rig = Rig::new(
+            &[("spam.list", SPAM)],
+            &format!("mixed_recipients = 'tag'\n{REJECTING}action = '{action}'\n"),
+        );
         assert_eq!(
             verdict(&rig.deliver(&to(&both, "<spam@bad.example>", "X: y"))),
             "tag",
             "{action}"
+        );
+        let rig = rejecting(&format!("action = '{action}'\n"));
+        assert_eq!(
+            verdict(&rig.deliver(&to(&both, "<spam@bad.example>", "X: y"))),
+            format!("tempfail {action}"),
         );
         assert_eq!(
             verdict(&rig.deliver(&to(&both[1..], "<spam@bad.example>", "X: y"))),
@@ -497,7 +508,7 @@ fn lists_for_some_recipients() {
     );
     assert_eq!(
         verdict(&rig.deliver(&to(&mixed, "<a@ok.example>", "From: x@bad.test"))),
-        "tag"
+        "tempfail reject"
     );
 }
 

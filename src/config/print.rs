@@ -20,6 +20,7 @@ impl fmt::Display for Config {
         set(f, "socket_group", self.socket_group.as_str())?;
         set(f, "workers", number(self.workers))?;
         set(f, "on_error", on_error)?;
+        set(f, "mixed_recipients", self.mixed_recipients.name())?;
         for list in &self.lists {
             list.fmt(f)?;
         }

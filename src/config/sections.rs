@@ -15,7 +15,7 @@ use super::{
 use crate::address::Canonical;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::filter::Load;
-use crate::policy::{Action, Entries, LISTS_MAX, Terms, Weak};
+use crate::policy::{Action, Entries, LISTS_MAX, MixedRecipients, Terms, Weak};
 use crate::sender::Identity;
 
 impl Config {
@@ -76,6 +76,9 @@ impl Config {
                     text(value)?,
                     &[("tempfail", OnError::Tempfail), ("accept", OnError::Accept)],
                 )
+            }),
+            mixed_recipients: top.get("mixed_recipients", MixedRecipients::Defer, |value| {
+                choice(text(value)?, &MixedRecipients::NAMES)
             }),
             lists,
             whitelist: read_whitelist(top.table("whitelist"), folder),

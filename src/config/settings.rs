@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
 use crate::filter::Load;
-use crate::policy::{Network, Terms};
+use crate::policy::{MixedRecipients, Network, Terms};
 
 /// What the look-up of a filter that cannot be read does to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Config {
     pub workers: usize,
     /// What happens when a filter cannot be read.
     pub on_error: OnError,
+    /// What becomes of recipients whom other lists affect than those before them.
+    pub mixed_recipients: MixedRecipients,
     /// The lists, also those that are not enabled.
     pub lists: Vec<ListSettings>,
     /// Who is never refused.

@@ -140,6 +140,9 @@ fn reason(of: &Explanation) -> String {
             format!("a sender is on the list {list}, but it affects none of the recipients")
         }
         "mixed-recipients" => {
+            if of.list.is_none() {
+                return "another list affects this recipient than those before it".to_owned();
+            }
             format!(
                 "a sender is on the list {list} ({wanted}), but some recipients are exempt, and one answer is for all"
             )

@@ -9,7 +9,7 @@
 //!    hits -> which of them affect this recipient?                                decide()
 //!         -> softened: mailing list, weak address, brake, dry run
 //!         -> the strongest action wins
-//!    recipients who want different things -> what none of them would mind
+//!    recipients who want different things -> apart, or what none of them would mind   reach.rs
 //! ```
 //!
 //! A hit counts only if a record proves it. A filter compiled without records cannot prove; its
@@ -22,6 +22,7 @@ mod authentication;
 mod examine;
 mod exempt;
 mod list;
+mod reach;
 mod reply;
 mod share;
 mod verdict;
@@ -32,10 +33,11 @@ pub use authentication::{dkim_domains, is_aligned};
 pub use examine::{Cause, Circumstances, Desk, Hit, Outcome, Seen};
 pub use exempt::{Entries, Exemption, Network, Recipient};
 pub use list::{Action, List, Terms, Weak};
+pub use reach::{MixedRecipients, Reach};
 pub use reply::{Fields, Template, TemplateError};
 pub use share::{Change, RejectShare};
 use thiserror::Error;
-pub use verdict::{Reach, Reason, Softening, Verdict};
+pub use verdict::{Reason, Softening, Verdict};
 
 use crate::address::{Kinds, RULES_VERSION, Rules};
 use crate::filter::Filter;
@@ -74,6 +76,8 @@ pub struct Policy {
     pub whitelist_wants_dkim: bool,
     /// Recipients that no list affects.
     pub exempt_recipients: Entries,
+    /// What becomes of recipients whom other lists affect than those before them.
+    pub mixed_recipients: MixedRecipients,
     /// What an address gets whose look-up failed: `Tempfail` or `Log`.
     pub undecided: Option<Action>,
 }

@@ -1,48 +1,9 @@
 //! Hits, recipients and what softens make one verdict.
 
-use super::examine::{Desk, Hit};
-use super::exempt::Recipient;
+use super::examine::Hit;
 use super::list::{Action, Terms, Weak};
 use super::{LISTS_MAX, Policy};
-use crate::address::Canonical;
 use crate::sender::Identity;
-
-/// Most sets of lists that are told apart among the recipients of a message.
-const SETS_MAX: usize = 64;
-
-/// The sets of lists (their bits) that affect a message's accepted recipients, each set once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reach {
-    sets: Vec<u64>,
-}
-
-impl Reach {
-    /// As if every list affected everybody.
-    pub const EVERYBODY: &[u64] = &[u64::MAX];
-
-    /// One more accepted recipient, affected by these lists.
-    pub fn add(&mut self, lists: u64) {
-        if self.sets.contains(&lists) {
-            return;
-        }
-        if self.sets.len() < SETS_MAX {
-            self.sets.push(lists);
-        } else if let Some(last) = self.sets.last_mut() {
-            // What both have in common goes too far for neither.
-            *last &= lists;
-        }
-    }
-
-    /// The sets, none before the first recipient.
-    pub fn sets(&self) -> &[u64] {
-        &self.sets
-    }
-
-    /// Forgets the recipients, keeps the memory.
-    pub fn clear(&mut self) {
-        self.sets.clear();
-    }
-}
 
 /// Facts about the message that soften a verdict.
 #[derive(Clone, Copy, Debug, Default)]
@@ -64,7 +25,7 @@ pub enum Reason {
     Whitelisted,
     /// No recipient is affected.
     ExemptRecipient,
-    /// Not all recipients are affected, and one answer is for all: tagged instead.
+    /// Not all recipients are affected, and one answer is for all: tagged instead, or asked to come apart.
     MixedRecipients,
     /// Came through a mailing list, and the envelope sender is not listed.
     MailingList,
@@ -110,6 +71,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// A recipient who is to come in a transaction of its own.
+    pub const APART: Self = Self {
+        action: Some(Action::Tempfail),
+        hit: None,
+        reason: Reason::MixedRecipients,
+        unsoftened: None,
+    };
+
     /// Nobody is listed, or nobody was looked up.
     pub const UNLISTED: Self = Self {
         action: None,
@@ -120,33 +89,6 @@ impl Verdict {
 }
 
 impl Policy {
-    /// The lists that affect mail to this recipient. None at all: it is exempt.
-    pub fn reach(&self, recipient: Recipient<'_>, desk: &mut Desk) -> u64 {
-        let form = desk.whitelist_form.get_or_insert_with(Canonical::new);
-        if self
-            .exempt_recipients
-            .find_exempt(recipient, form)
-            .is_some()
-        {
-            return 0;
-        }
-        let mut reach = 0;
-        for (index, list) in self.lists.iter().enumerate() {
-            let terms = &list.terms;
-            let wanted = terms.recipients.is_empty()
-                || terms.recipients.find_recipient(recipient, form).is_some();
-            if wanted
-                && terms
-                    .except_recipients
-                    .find_exempt(recipient, form)
-                    .is_none()
-            {
-                reach |= 1 << index;
-            }
-        }
-        reach
-    }
-
     /// One verdict from all hits, for recipients that are affected by these sets of lists.
     ///
     /// At RCPT there is the set of that recipient alone; at the end of the headers those of all that
@@ -167,7 +109,7 @@ impl Policy {
             return mildest;
         }
         each()
-            .map(|verdict| soften_for_others(verdict, hits))
+            .map(soften_for_others)
             .max_by_key(action)
             .unwrap_or(mildest)
     }
@@ -182,14 +124,25 @@ impl Policy {
             })
         };
         let refused = verdict.action.is_some_and(Action::refuses);
-        if refused || !undecided.refuses() || !reach.iter().all(|&lists| acting(lists)) {
+        if refused || !undecided.refuses() || !reach.iter().any(|&lists| acting(lists)) {
             return verdict;
         }
-        Verdict {
+        let truncated = Verdict {
             action: Some(undecided),
             hit: None,
             reason: Reason::Undecided,
             unsoftened: None,
+        };
+        if reach.iter().all(|&lists| acting(lists)) {
+            return truncated;
+        }
+        // Some recipient is not to be kept waiting. What was seen to be listed is told first.
+        if verdict.action >= Some(Action::Tag) {
+            return verdict;
+        }
+        Verdict {
+            action: Some(Action::Tag),
+            ..truncated
         }
     }
 
@@ -289,17 +242,13 @@ fn judge(
     (Some(judged.0), judged.1)
 }
 
-/// What of a verdict may be done although other recipients do not share it.
-fn soften_for_others(verdict: Verdict, hits: &[Hit]) -> Verdict {
-    let undecided = verdict
-        .hit
-        .and_then(|index| hits.get(index))
-        .is_some_and(Hit::is_undecided);
-    let most = if undecided { Action::Log } else { Action::Tag };
+/// What of a verdict may be done although other recipients do not share it. Undecided is not clean: the
+/// tag says which it is.
+fn soften_for_others(verdict: Verdict) -> Verdict {
     // Without the brake it would have come here, too.
-    if verdict.action > Some(most) || verdict.reason == Reason::RejectShare {
+    if verdict.action > Some(Action::Tag) || verdict.reason == Reason::RejectShare {
         Verdict {
-            action: Some(most),
+            action: Some(Action::Tag),
             reason: Reason::MixedRecipients,
             ..verdict
         }

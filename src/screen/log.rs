@@ -42,16 +42,26 @@ impl<O: Observer> Screen<O> {
             .map_or_else(|| verdict.reason.name(), Exemption::name);
         let reason = display(reason);
         let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
+        let recipient = recipient.and_then(text);
+        // Further recipients of a message that was refused to one before, or that one had to come
+        // apart from, are details.
+        let is_detail = |before: u32| recipient.is_some() && before > 1;
         let Some(hit) = hit else {
-            if snapshot.config.log.accepted || verdict.action.is_some() {
-                info!(
-                    queue_id,
-                    client, message_id, action, reason, truncated, us, "message"
-                );
+            macro_rules! line {
+                ($level:ident) => {
+                    $level!(
+                        queue_id, client, message_id, recipient, action, reason, truncated, us,
+                        "message"
+                    )
+                };
+            }
+            if is_detail(message.deferred) {
+                line!(debug);
+            } else if snapshot.config.log.accepted || verdict.action.is_some() {
+                line!(info);
             }
             return;
         };
-        let recipient = recipient.and_then(text);
         let list = snapshot
             .policy
             .lists()
@@ -94,8 +104,7 @@ impl<O: Observer> Screen<O> {
                 )
             };
         }
-        // Further recipients of a message that is refused at RCPT are details.
-        if recipient.is_some() && message.refused > 1 {
+        if is_detail(message.refused) {
             line!(debug);
         } else {
             line!(info);

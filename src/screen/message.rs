@@ -57,6 +57,7 @@ pub(super) struct Message {
     pub(super) hits: Vec<Hit>,
     pub(super) reach: Reach,
     pub(super) refused: u32,
+    pub(super) deferred: u32,
     pub(super) mailing_list: bool,
     pub(super) forged_tags: u32,
     pub(super) dkim: Vec<Vec<u8>>,

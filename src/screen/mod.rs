@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! MAIL     take the snapshot, remember the envelope sender          (no answer needed)
-//! RCPT     look the envelope sender up, once; refuse this recipient, or go on
+//! RCPT     look the envelope sender up, once; refuse this recipient, have it come apart, or go on
 //! header   keep senders and the few headers that matter             (no answer needed)
 //! EOH      look the header senders up; refuse, discard, accept - or go on, if something is to be written
 //! EOM      write it: tag, quarantine, forged tags removed
@@ -23,7 +23,7 @@ mod shown;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::milter::{Client, Edit, Handler, Macros, Reply, Stage, Wanted};
+use crate::milter::{Client, Edit, Handler, Macros, Reply, ReplyText, Stage, Wanted};
 use crate::policy::{
     Action, Circumstances, Desk, Exemption, Outcome, Reach, Recipient, Seen, Softening, Verdict,
     dkim_domains, is_aligned,
@@ -37,6 +37,8 @@ use shown::tag;
 
 /// The header that tells later programs of a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
+/// What a recipient is told who must come in a transaction of its own (RFC 5321 section 4.5.3.1.10).
+const APART_REPLY: &str = "send to this recipient in a transaction of its own";
 /// Bytes kept of a Message-ID, for the log.
 const MESSAGE_ID_MAX_BYTES: usize = 200;
 /// Forged tags that are removed from a message. The mail server looks for each from the top: Postfix
@@ -127,6 +129,27 @@ impl<O: Observer> Screen<O> {
         self.message.spent += began.elapsed();
         self.settle(snapshot, Verdict::UNLISTED, None, &Reply::Accept);
         Reply::Accept
+    }
+
+    /// Whether a recipient must come in a transaction of its own. Mail that was submitted on this machine
+    /// without SMTP would come again as it is.
+    fn must_come_apart(&self, snapshot: &Snapshot, lists: u64) -> bool {
+        let message = &self.message;
+        !self.origin.is_local
+            && snapshot
+                .policy
+                .is_apart(lists, &message.reach, &message.hits)
+    }
+
+    /// Asks for that; nothing is known of the message, which is counted once it is decided.
+    fn defer(&mut self, snapshot: &Snapshot, recipient: &[u8], began: Instant) -> Reply {
+        let reply =
+            ReplyText::new(452, "4.5.3", &[APART_REPLY]).map_or(Reply::Tempfail, Reply::Text);
+        self.message.deferred += 1;
+        Counters::add(&self.live.counters.deferred);
+        self.message.spent += began.elapsed();
+        self.tell(snapshot, Verdict::APART, Some(recipient), &reply);
+        reply
     }
 
     /// Remembers the queue id as soon as the mail server tells it.
@@ -224,6 +247,9 @@ impl<O: Observer> Handler for Screen<O> {
             .policy
             .decide(&self.message.hits, &[lists], softening);
         if !verdict.action.is_some_and(Action::refuses) {
+            if self.must_come_apart(&snapshot, lists) {
+                return self.defer(&snapshot, argument, began);
+            }
             self.message.reach.add(lists);
             self.message.spent += began.elapsed();
             return Reply::Continue;
@@ -324,20 +350,19 @@ impl<O: Observer> Handler for Screen<O> {
                     }),
             );
         }
-        if let Some(hit) = verdict.hit.and_then(|index| message.hits.get(index)) {
-            if tagged {
-                edits.push(Edit::AddHeader {
-                    name: TAG_HEADER.to_owned(),
-                    value: tag(snapshot, hit).into_bytes(),
-                });
-            }
-            if verdict.action == Some(Action::Quarantine) {
-                edits.push(Edit::Quarantine(format!(
-                    "{} (case {})",
-                    tag(snapshot, hit),
-                    message.case
-                )));
-            }
+        let hit = verdict.hit.and_then(|index| message.hits.get(index));
+        if tagged {
+            edits.push(Edit::AddHeader {
+                name: TAG_HEADER.to_owned(),
+                value: tag(snapshot, hit).into_bytes(),
+            });
+        }
+        if verdict.action == Some(Action::Quarantine) {
+            edits.push(Edit::Quarantine(format!(
+                "{} (case {})",
+                tag(snapshot, hit),
+                message.case
+            )));
         }
         Reply::Accept
     }

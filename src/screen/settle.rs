@@ -55,6 +55,17 @@ impl<O: Observer> Screen<O> {
         if self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0) {
             self.count(snapshot, verdict);
         }
+        self.tell(snapshot, verdict, recipient, reply);
+    }
+
+    /// Tells the observer and the log.
+    pub(super) fn tell(
+        &mut self,
+        snapshot: &Snapshot,
+        verdict: Verdict,
+        recipient: Option<&[u8]>,
+        reply: &Reply,
+    ) {
         self.observer.decided(&Decision {
             snapshot,
             recipient,

@@ -3,8 +3,12 @@
 use crate::policy::{Cause, Hit};
 use crate::snapshot::Snapshot;
 
-/// `list=spammers; identity=from; address=a@b; source=feed`
-pub(super) fn tag(snapshot: &Snapshot, hit: &Hit) -> String {
+/// `list=spammers; identity=from; address=a@b; source=feed`, or `undecided` where nobody knows whether
+/// anybody is listed.
+pub(super) fn tag(snapshot: &Snapshot, hit: Option<&Hit>) -> String {
+    let Some(hit) = hit.filter(|hit| !hit.is_undecided()) else {
+        return "undecided".to_owned();
+    };
     let list = snapshot
         .policy
         .lists()

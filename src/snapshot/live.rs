@@ -21,6 +21,8 @@ pub struct Counters {
     pub refused: AtomicU64,
     /// Messages tagged, quarantined or discarded.
     pub marked: AtomicU64,
+    /// Recipients asked to come in a transaction of their own.
+    pub deferred: AtomicU64,
     /// Look-ups that hit a page and that the records proved innocent.
     pub false_positives: AtomicU64,
     /// Look-ups that failed.

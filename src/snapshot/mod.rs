@@ -112,6 +112,7 @@ impl Snapshot {
             // Checked when the configuration was read.
             let _ = policy.exempt_recipients.add(recipient.as_bytes());
         }
+        policy.mixed_recipients = config.mixed_recipients;
         policy.undecided = Some(match config.on_error {
             OnError::Tempfail => Action::Tempfail,
             OnError::Accept => Action::Log,

@@ -21,6 +21,7 @@ macro_rules! scenarios {
             messages_of_one_session_are_apart,
             pipelined_session,
             refusal_is_per_recipient,
+            recipients_of_other_lists_come_apart,
             header_hit_with_exempt_recipient_is_tagged,
             tag_is_added_once,
             quarantined_mail_is_held,
@@ -78,10 +79,15 @@ impl<M: Mta> Scene<M> {
 
     /// As [`Self::new`], with the server started by the caller.
     pub(crate) fn with(transport: Transport, start: impl FnOnce(&Site) -> M) -> Option<Self> {
+        Self::on(|| site(transport), start)
+    }
+
+    /// As [`Self::with`], on a site of the caller's.
+    fn on(site: impl FnOnce() -> Site, start: impl FnOnce(&Site) -> M) -> Option<Self> {
         if !usable(M::NAME, M::obstacle()) {
             return None;
         }
-        let site = site(transport);
+        let site = site();
         let daemon = site.serve();
         let mta = start(&site);
         Some(Self { mta, daemon, site })
@@ -106,8 +112,13 @@ impl<M: Mta> Scene<M> {
 
 /// The site's lists and configuration.
 pub(crate) fn site(transport: Transport) -> Site {
+    site_with(transport, "")
+}
+
+/// The same with settings before all sections.
+fn site_with(transport: Transport, settings: &str) -> Site {
     let mut site = Site::new(transport);
-    let mut configuration = String::new();
+    let mut configuration = format!("{settings}\n");
     for (name, action, entries) in LISTS {
         site.list(name, entries);
         configuration.push_str(&format!(
@@ -363,10 +374,49 @@ pub(crate) fn refusal_is_per_recipient<M: Mta>() {
     );
 }
 
-/// After a header hit there is one answer for all recipients: with an exempt one among them the
-/// message is accepted and marked, because dropping a recipient in silence would lose mail.
-pub(crate) fn header_hit_with_exempt_recipient_is_tagged<M: Mta>() {
+/// A header hit has one answer for all recipients: whom other lists affect than the first is sent to in a
+/// transaction of its own, and everybody gets what is meant for them.
+pub(crate) fn recipients_of_other_lists_come_apart<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
+        return;
+    };
+    let (reader, abuse) = ("<reader@local.test>", "<abuse@local.test>");
+    let codes =
+        |sent: &Sent| -> Vec<u16> { sent.recipients.iter().map(|reply| reply.code).collect() };
+    let listed = Mail::innocent("listed, to both").header("From: spammer@listed.test\r\n");
+    for (recipients, accepted) in [([reader, abuse], false), ([abuse, reader], true)] {
+        let sent = scene.send(&listed.clone().to(&recipients));
+        assert_eq!(codes(&sent), [250, 452], "{sent:?}");
+        assert!(sent.recipients[1].text.contains("4.5.3"), "{sent:?}");
+        assert_eq!(sent.accepted(), accepted, "{sent:?}");
+    }
+    assert_eq!(scene.mta.delivered("listed, to both").len(), 1);
+    scene
+        .daemon
+        .logged(&["mixed-recipients", "tempfail", "abuse@local.test"]);
+
+    // An innocent message loses nothing.
+    let innocent = Mail::innocent("to both, in turn");
+    let sent = scene.send(&innocent.clone().to(&[reader, "<other@local.test>", abuse]));
+    assert_eq!(codes(&sent), [250, 250, 452], "{sent:?}");
+    assert_accepted(&sent);
+    assert_accepted(&scene.send(&innocent.to(&[abuse])));
+    let copies = until("three copies", || {
+        let copies = scene.mta.delivered("to both, in turn");
+        (copies.len() == 3).then_some(copies)
+    });
+    assert!(
+        copies.iter().all(|copy| tags(copy).is_empty()),
+        "{copies:?}"
+    );
+}
+
+/// With `mixed_recipients = "tag"` nobody waits: with an exempt recipient among the others the message is
+/// accepted and marked, because dropping a recipient in silence would lose mail.
+pub(crate) fn header_hit_with_exempt_recipient_is_tagged<M: Mta>() {
+    let site = || site_with(Transport::Unix, "mixed_recipients = \"tag\"");
+    let start = |site: &Site| M::start(&site.socket, WhenDown::Tempfail);
+    let Some(scene) = Scene::<M>::on(site, start) else {
         return;
     };
     let mail = Mail::innocent("to both").header("From: spammer@listed.test\r\n");

@@ -1,0 +1,145 @@
+//! Which lists affect which recipients of a message, and whether they can share one answer.
+//!
+//! A hit on the envelope sender is answered recipient by recipient. A hit in a header has one
+//! answer for all recipients of the transaction, and SMTP cannot drop one of them without loss. So a
+//! sender who adds one recipient that stays reachable whatever is listed (`postmaster@`) would have
+//! everybody's refusal softened to a tag. [`MixedRecipients::Defer`] closes that way: such recipients
+//! come in transactions of their own. RFC 5321 section 4.5.3.1.10 gives the reply, 452, and what a
+//! client does with it: the recipients taken so far get the message, the others stay queued.
+
+use super::exempt::Recipient;
+use super::{Action, Desk, Hit, Policy};
+use crate::address::Canonical;
+use crate::sender::Identity;
+
+/// Most sets of lists that are told apart among the recipients of a message.
+const SETS_MAX: usize = 64;
+
+/// What becomes of recipients who are not affected by the same lists as those before them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MixedRecipients {
+    /// They are asked to come in a transaction of their own.
+    #[default]
+    Defer,
+    /// They are taken, and a header hit is at most tagged.
+    Tag,
+}
+
+impl MixedRecipients {
+    /// All, with the names the configuration uses.
+    pub const NAMES: [(&'static str, Self); 2] = [("defer", Self::Defer), ("tag", Self::Tag)];
+
+    /// Its name in the configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Defer => "defer",
+            Self::Tag => "tag",
+        }
+    }
+}
+
+/// The sets of lists (their bits) that affect a message's accepted recipients, each set once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    sets: Vec<u64>,
+}
+
+impl Reach {
+    /// As if every list affected everybody.
+    pub const EVERYBODY: &[u64] = &[u64::MAX];
+
+    /// One more accepted recipient, affected by these lists.
+    pub fn add(&mut self, lists: u64) {
+        if self.sets.contains(&lists) {
+            return;
+        }
+        if self.sets.len() < SETS_MAX {
+            self.sets.push(lists);
+        } else if let Some([common, any]) = self.sets.last_chunk_mut() {
+            // What all of them have in common goes too far for none, and what any of them has
+            // is not forgotten: a hit still gets its tag.
+            (*common, *any) = (*common & *any & lists, *common | *any | lists);
+        }
+    }
+
+    /// The sets, none before the first recipient.
+    pub fn sets(&self) -> &[u64] {
+        &self.sets
+    }
+
+    /// Forgets the recipients, keeps the memory.
+    pub fn clear(&mut self) {
+        self.sets.clear();
+    }
+}
+
+impl Policy {
+    /// The lists that affect mail to this recipient. None at all: it is exempt.
+    pub fn reach(&self, recipient: Recipient<'_>, desk: &mut Desk) -> u64 {
+        let form = desk.whitelist_form.get_or_insert_with(Canonical::new);
+        if self
+            .exempt_recipients
+            .find_exempt(recipient, form)
+            .is_some()
+        {
+            return 0;
+        }
+        let mut reach = 0;
+        for (index, list) in self.lists.iter().enumerate() {
+            let terms = &list.terms;
+            let wanted = terms.recipients.is_empty()
+                || terms.recipients.find_recipient(recipient, form).is_some();
+            if wanted
+                && terms
+                    .except_recipients
+                    .find_exempt(recipient, form)
+                    .is_none()
+            {
+                reach |= 1 << index;
+            }
+        }
+        reach
+    }
+
+    /// Whether a recipient, affected by these lists, must come in a transaction of its own: some list
+    /// that does more than tag affects it and not those accepted before, or the other way round.
+    ///
+    /// A list of the envelope sender alone has said all by now: it parts nobody unless it was hit.
+    pub fn is_apart(&self, lists: u64, accepted: &Reach, hits: &[Hit]) -> bool {
+        let Some(&first) = accepted.sets().first() else {
+            return false;
+        };
+        self.mixed_recipients == MixedRecipients::Defer
+            && self.lists.iter().enumerate().any(|(index, list)| {
+                let terms = &list.terms;
+                let in_header = |&identity: &Identity| identity != Identity::MailFrom;
+                (first ^ lists) & (1 << index) != 0
+                    && !terms.dry_run
+                    && terms.action > Action::Tag
+                    && (terms.check.iter().any(in_header)
+                        || hits.iter().any(|hit| hit.list == index))
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_bound_no_list_is_forgotten_and_none_goes_too_far() {
+        let mut reach = Reach::default();
+        for index in 0..SETS_MAX {
+            reach.add(1 << index | 1);
+        }
+        assert_eq!(reach.sets().len(), SETS_MAX);
+        for lists in [0b1010, 0b0110] {
+            reach.add(lists);
+        }
+        assert_eq!(reach.sets().len(), SETS_MAX);
+        assert_eq!(
+            reach.sets()[SETS_MAX - 2..],
+            [0, 1 << 62 | 1 << 63 | 0b1111]
+        );
+    }
+}
