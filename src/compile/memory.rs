@@ -1,11 +1,12 @@
 //! How much memory a compile may take: what the machine has and what the control
 //! group allows, whichever is less.
 //!
-//! Read from files of the kernel, so that nothing is guessed:
+//! The kernel is asked, so that nothing is guessed. `/proc/meminfo` would say the same of the
+//! RAM, but `ProcSubset=pid` in a systemd unit hides it.
 //!
 //! | what | where |
 //! |---|---|
-//! | RAM | `/proc/meminfo`, `MemTotal` |
+//! | RAM | sysinfo(2) |
 //! | cgroup v2 | `/sys/fs/cgroup/<own path and each parent>/memory.max` |
 //! | cgroup v1 | `/sys/fs/cgroup/memory/<own path and each parent>/memory.limit_in_bytes` |
 //!
@@ -14,20 +15,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Used where the kernel tells nothing (no `/proc`).
-const UNKNOWN_RAM_BYTES: u64 = 4 << 30;
-
 /// The memory that this process can have, in bytes.
 pub fn available_bytes() -> u64 {
-    let ram = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| mem_total(&text))
-        .unwrap_or(UNKNOWN_RAM_BYTES);
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let limits = limit_files(&groups)
         .into_iter()
         .filter_map(|file| limit_in(&file));
-    limits.fold(ram, u64::min)
+    limits.fold(ram_bytes(), u64::min)
 }
 
 /// What a compile takes when nobody says: a quarter of what it can have.
@@ -35,13 +29,13 @@ pub fn default_bytes() -> u64 {
     available_bytes() / 4
 }
 
-/// `MemTotal:  24672440 kB` -> bytes.
-fn mem_total(meminfo: &str) -> Option<u64> {
-    let line = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
+/// What the machine has.
+fn ram_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    // A C `unsigned long`, which is `u32` on some systems.
+    #[allow(clippy::useless_conversion, reason = "not useless where it is `u32`")]
+    let units = u64::from(info.totalram);
+    units.saturating_mul(u64::from(info.mem_unit.max(1)))
 }
 
 /// Every file that may hold a limit on us. `groups` is `/proc/self/cgroup`:
@@ -88,12 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ram_is_read_in_bytes() {
-        assert_eq!(
-            mem_total("MemFree: 1 kB\nMemTotal:       24672440 kB\n"),
-            None.or(Some(24_672_440 * 1024))
-        );
-        assert_eq!(mem_total("nothing"), None);
+    fn ram_is_what_the_system_says() {
+        let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+        let kib: u64 = meminfo
+            .lines()
+            .find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix(" kB"))
+            .and_then(|number| number.parse().ok())
+            .unwrap();
+        assert_eq!(ram_bytes() / 1024, kib);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,7 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    /// The spill file of `/dir/spammers.blf`: `/dir/.spammers.blf.spill`. The caller has locked
-    /// the output.
+    /// The spill file of `/dir/spammers.blf`: `/dir/.spammers.blf.spill` and a random number.
     pub(crate) fn beside(output: &Path) -> Self {
         let mut hidden = OsString::from(".");
         hidden.push(output.file_name().unwrap_or_default());
@@ -73,18 +73,39 @@ impl Spill {
     }
 }
 
-/// The file loses its name as soon as it is open, so that the system frees it however this
-/// process ends. A kill between the two calls leaves an empty file, which the next compile of
-/// the output takes over.
+/// Makes the file anew, under a name that nobody can foresee: `create_new` follows no link and
+/// opens no file that is there. It loses its name as soon as it is open, so that the system
+/// frees it however this process ends. A kill between the two calls leaves an empty file.
 fn create(path: &Path) -> Result<File, Error> {
+    let failed = Error::io(path, "create");
     let mut options = OpenOptions::new();
-    options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600);
-    let file = options.open(path).map_err(Error::io(path, "create"))?;
-    fs::remove_file(path).map_err(Error::io(path, "remove"))?;
-    Ok(file)
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let made = getrandom::u64()
+        .map_err(io::Error::other)
+        .and_then(|random| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(format!(".{random:016x}"));
+            let file = options.open(&name)?;
+            fs::remove_file(&name)?;
+            Ok(file)
+        });
+    made.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn the_spill_file_follows_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "content").unwrap();
+        symlink(&precious, folder.path().join(".a.blf.spill")).unwrap();
+        let mut spill = Spill::beside(&folder.path().join("a.blf"));
+        spill.append(&mut b"keys".to_vec()).unwrap();
+        assert_eq!(fs::read(&precious).unwrap(), b"content");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
 }

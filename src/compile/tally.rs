@@ -27,8 +27,8 @@ pub(crate) struct Tally {
     counts: Counts,
     input: u32,
     block: u32,
-    /// Entries already taken by [`take_new`](Self::take_new).
-    told: u64,
+    /// Entries since [`take_new`](Self::take_new) was last asked.
+    new: u64,
     reason: String,
 }
 
@@ -82,6 +82,7 @@ impl Tally {
     #[inline]
     pub(crate) fn listed(&mut self) {
         self.counts.entries += 1;
+        self.new += 1;
     }
 
     /// Counts an entry that is past.
@@ -124,9 +125,7 @@ impl Tally {
 
     /// Entries counted since this was last asked.
     pub(crate) fn take_new(&mut self) -> u64 {
-        let put_away: u64 = self.inputs.values().map(|counts| counts.entries).sum();
-        let all = put_away + self.counts.entries;
-        all - mem::replace(&mut self.told, all)
+        mem::take(&mut self.new)
     }
 
     /// Adds what another worker counted.

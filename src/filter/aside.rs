@@ -4,7 +4,7 @@
 //! then renamed over the old file, and the folder is synced. Until the rename the
 //! old file stands. The written file is locked (`flock`), so that two writers of
 //! one output exclude each other. Dropping it unfinished removes it. A killed
-//! process leaves it behind without a lock: the next writer takes it over and empties it.
+//! process leaves it behind without a lock: the next writer removes it.
 //!
 //! The new file has mode 0640 (who knows the seed can make addresses that collide),
 //! or the mode, group and owner of the file it replaces.
@@ -13,6 +13,8 @@ use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::error::Error;
 
@@ -70,16 +72,13 @@ impl Aside {
             target,
             committed: false,
         };
-        aside.take_over(old.as_ref())?;
+        aside.make_like(old.as_ref())?;
         Ok(aside)
     }
 
-    /// Empties what a killed writer left, and sets mode and owners.
-    fn take_over(&self, old: Option<&fs::Metadata>) -> Result<(), Error> {
+    /// Sets mode and owners.
+    fn make_like(&self, old: Option<&fs::Metadata>) -> Result<(), Error> {
         let failed = |action| Error::io(&self.written, action);
-        self.file
-            .set_len(0)
-            .map_err(failed("empty the file written aside"))?;
         let own = self.file.metadata().map_err(failed("read its owner"))?;
         let mode = old.map_or(MODE, |old| old.mode() & 0o777);
         if let Some(old) = old {
@@ -150,55 +149,78 @@ impl Aside {
 impl Drop for Aside {
     fn drop(&mut self) {
         if !self.committed {
-            // Nobody is left to tell; the next writer would take it over.
+            // Nobody is left to tell; the next writer would remove it.
             let _ = fs::remove_file(&self.written);
         }
     }
 }
 
-/// Opens and locks the file written aside.
+/// Makes and locks the file written aside. It is always made anew: what stands under its name
+/// may be a link, or a file that others have open or may read. What a killed writer left, a
+/// regular file without a lock, is removed.
 fn lock(path: &Path, written: &Path) -> Result<File, Error> {
+    let busy = || Error::Busy {
+        path: path.to_owned(),
+    };
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(MODE);
     loop {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(MODE)
-            .custom_flags(i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or(0))
-            .open(written)
-            .map_err(|error| match written.parent() {
-                // Nobody knows the hidden file by name.
-                Some(folder) if written.symlink_metadata().is_err() => {
-                    let folder = Some(folder).filter(|folder| !folder.as_os_str().is_empty());
-                    let folder = folder.unwrap_or_else(|| Path::new("."));
-                    Error::io(folder, "make a file in this folder")(error)
-                }
-                _ => Error::io(written, "write")(error),
-            })?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(Error::Busy {
-                    path: path.to_owned(),
-                });
+        match options.open(written) {
+            // It has no lock for a moment, in which another writer may take it for a leftover.
+            Ok(file) => {
+                return match file.try_lock() {
+                    Ok(()) if is_named(&file, written)? => Ok(file),
+                    Ok(()) | Err(TryLockError::WouldBlock) => Err(busy()),
+                    Err(TryLockError::Error(error)) => Err(Error::io(written, "lock")(error)),
+                };
             }
-            Err(TryLockError::Error(error)) => return Err(Error::io(written, "lock")(error)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                // Nobody knows the hidden file by name.
+                let folder = written.parent();
+                let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or_else(|| Path::new("."));
+                return Err(Error::io(folder, "make a file in this folder")(error));
+            }
         }
-        // Between our open and our lock its writer may have renamed or removed it:
-        // then what we hold is the finished file, and not ours to empty.
-        let held = file.metadata().map_err(Error::io(written, "read"))?;
-        if !held.is_file() {
+        let leftover = OpenOptions::new()
+            .read(true)
+            .custom_flags(LEFTOVER_FLAGS)
+            .open(written);
+        let leftover = match leftover {
+            Ok(leftover) => leftover,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(Error::io(written, "write")(error)),
+        };
+        let is_file = leftover.metadata().map(|meta| meta.is_file());
+        if !is_file.map_err(Error::io(written, "read"))? {
             return Err(Error::NotAFile {
                 path: written.to_owned(),
             });
         }
-        match fs::symlink_metadata(written) {
-            Ok(named) if (named.dev(), named.ino()) == (held.dev(), held.ino()) => return Ok(file),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::io(written, "read")(error)),
+        match leftover.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(busy()),
+            Err(TryLockError::Error(error)) => return Err(Error::io(written, "lock")(error)),
         }
+        // Between our open and our lock its writer may have renamed or removed it.
+        if is_named(&leftover, written)? {
+            fs::remove_file(written).map_err(Error::io(written, "remove"))?;
+        }
+    }
+}
+
+/// Follow no link, and do not wait for the writer of a FIFO.
+#[allow(clippy::cast_possible_wrap, reason = "low bits")]
+const LEFTOVER_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
+
+/// Whether an open file still has this name.
+fn is_named(file: &File, name: &Path) -> Result<bool, Error> {
+    let held = file.metadata().map_err(Error::io(name, "read"))?;
+    match fs::symlink_metadata(name) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (held.dev(), held.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::io(name, "read")(error)),
     }
 }
 
@@ -244,15 +266,16 @@ mod tests {
     }
 
     #[test]
-    fn leftovers_are_taken_over() {
+    fn leftovers_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.blf");
-        fs::write(
-            folder.path().join(".a.blf.writing"),
-            "from a killed process",
-        )
-        .unwrap();
+        let leftover = folder.path().join(".a.blf.writing");
+        fs::write(&leftover, "from a killed process").unwrap();
+        let other_name = folder.path().join("precious");
+        fs::hard_link(&leftover, &other_name).unwrap();
         let aside = Aside::claim(&path).unwrap();
+        assert_eq!(fs::read(&other_name).unwrap(), b"from a killed process");
+        fs::remove_file(other_name).unwrap();
         assert_eq!(aside.file().metadata().unwrap().len(), 0);
         aside.commit().unwrap();
         assert_eq!(names(folder.path()), ["a.blf"]);
