@@ -133,6 +133,49 @@ fn an_interrupt_leaves_nothing() {
     assert_eq!(names(folder.path()), ["list.txt"]);
 }
 
+#[test]
+fn an_interrupt_ends_the_wait_for_a_pipe_that_nobody_writes_to() {
+    let folder = folder(&[]);
+    let pipe = folder.path().join("list.pipe");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &pipe,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    let output = folder.path().join("list.blf");
+    let run = || {
+        let words = [
+            "build",
+            "-q",
+            "-o",
+            output.to_str().unwrap(),
+            pipe.to_str().unwrap(),
+        ];
+        command(&words).spawn().unwrap()
+    };
+    let mut waiting = run();
+    wait_for_lock(&mut waiting, folder.path());
+    let pid = rustix::process::Pid::from_raw(waiting.id().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let done = waiting.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(2), "{done:?}");
+    assert!(String::from_utf8_lossy(&done.stderr).contains("interrupted"));
+
+    // And one that somebody writes to, later and in pieces, is read to its end.
+    let reading = run();
+    let mut writer = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+    for part in ["a@b.exa", "mple\nc@d.example\n"] {
+        writer.write_all(part.as_bytes()).unwrap();
+    }
+    drop(writer);
+    let done = reading.wait_with_output().unwrap();
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    assert_eq!(support::records(&output).len(), 2);
+}
+
 /// A small file system of its own, where the tests may mount one.
 struct SmallDisk(PathBuf);
 

@@ -69,19 +69,32 @@ impl Arena {
 
     /// The chunks, in the order of their memory.
     pub(crate) fn chunks(&mut self) -> Chunks<'_> {
-        Chunks(self.memory.chunks_exact_mut(self.chunk_bytes))
+        Chunks {
+            chunks: self.memory.chunks_exact_mut(self.chunk_bytes),
+            chunk_bytes: self.chunk_bytes,
+        }
     }
 }
 
 /// Chunks never used.
 #[derive(Debug)]
-pub(crate) struct Chunks<'m>(ChunksExactMut<'m, u8>);
+pub(crate) struct Chunks<'m> {
+    chunks: ChunksExactMut<'m, u8>,
+    chunk_bytes: usize,
+}
+
+impl Chunks<'_> {
+    /// Bytes of memory in them.
+    pub(crate) fn bytes(&self) -> usize {
+        self.chunks.len() * self.chunk_bytes
+    }
+}
 
 impl<'m> Iterator for Chunks<'m> {
     type Item = Chunk<'m>;
 
     fn next(&mut self) -> Option<Chunk<'m>> {
-        let memory = self.0.next()?;
+        let memory = self.chunks.next()?;
         Some(Chunk { memory, length: 0 })
     }
 }

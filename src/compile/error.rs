@@ -32,9 +32,17 @@ pub enum Error {
         /// Why it is none.
         cause: String,
     },
-    /// Not one entry was read, and lines were rejected or the output holds entries.
-    #[error("no entry in {0}; --allow-empty builds it all the same")]
+    /// Nothing was read where something was before, or where all lines were rejected.
+    #[error("no entry in {0}; use --allow-empty to build it anyway")]
     NothingListed(String),
+    /// An input is not a complete list.
+    #[error("{}: {what}; fetch it again", path.display())]
+    Incomplete {
+        /// The input.
+        path: PathBuf,
+        /// What shows it.
+        what: String,
+    },
     /// The settings contradict each other or cannot be met.
     #[error("{0}")]
     Plan(String),

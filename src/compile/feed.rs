@@ -7,15 +7,17 @@
 //!
 //! Blocks of an input are numbered, so that line numbers can be added up at the end.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::input::Input;
@@ -35,6 +37,10 @@ const POLL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
+
+/// As `open` takes it.
+#[allow(clippy::cast_possible_wrap, reason = "a low bit")]
+const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
 
 /// A worker's buffer.
 pub(crate) fn block_buffer() -> Vec<u8> {
@@ -76,6 +82,8 @@ pub(crate) struct Opened {
     pub(crate) format: Format,
     /// Its name and licence.
     pub(crate) source: Source,
+    /// Its last line has no line end.
+    pub(crate) ends_within_line: bool,
 }
 
 /// All inputs, one after the other.
@@ -92,6 +100,21 @@ struct State {
     next_input: u32,
     current: Option<Current>,
     opened: Vec<Opened>,
+}
+
+impl State {
+    fn ends_within_line(&mut self, input: u32) {
+        let mut opened = self.opened.iter_mut().rev();
+        if let Some(opened) = opened.find(|opened| opened.input == input) {
+            opened.ends_within_line = true;
+        }
+    }
+}
+
+/// Whether a file is an archive by its name.
+fn is_archive(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|ending| ending == "gz" || ending == "zst")
 }
 
 /// The input under way.
@@ -155,12 +178,16 @@ impl<'a> Feed<'a> {
                         next_block: block,
                         lines: lines_before,
                         format,
+                        at_end,
                         ..
                     } = *current;
                     current.next_block += 1;
                     if self.counts_lines {
                         let block = buffer.get(..length).unwrap_or_default();
                         current.lines += memchr::memchr_iter(b'\n', block).count() as u64;
+                    }
+                    if at_end && !buffer[..length].ends_with(b"\n") {
+                        state.ends_within_line(input);
                     }
                     return Ok(Some(Work::Block {
                         input,
@@ -202,6 +229,12 @@ impl<'a> Feed<'a> {
         }
     }
 
+    /// The last line of an input has no line end.
+    pub(crate) fn ends_within_line(&self, input: u32) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.ends_within_line(input);
+    }
+
     /// Hands out nothing more.
     pub(crate) fn end(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,26 +264,40 @@ impl<'a> Feed<'a> {
             ));
         }
         list::check_text(&head)?;
+        if head.is_empty() && is_archive(&named.path) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "an empty file, not an archive; fetch it again",
+            ));
+        }
         let name = named.path.file_name().unwrap_or_default().to_string_lossy();
         let format = self.format.unwrap_or_else(|| list::guess(&head, &name));
         let opened = Opened {
             input,
             format,
             source: named.source(&head),
+            ends_within_line: false,
         };
         Ok((opened, Box::new(Cursor::new(head).chain(content))))
     }
 
+    /// An input that is not a complete list.
+    pub(crate) fn incomplete(&self, input: u32, what: String) -> Error {
+        let path = self.path(input).to_owned();
+        Error::Incomplete { path, what }
+    }
+
+    fn path(&self, input: u32) -> &Path {
+        let input = self.inputs.get(input as usize);
+        input.map_or_else(|| Path::new(""), |input| &input.path)
+    }
+
     /// An input that fails because a person interrupted did not fail.
     pub(crate) fn failed(&self, input: u32, error: io::Error) -> Error {
-        let path = self
-            .inputs
-            .get(input as usize)
-            .map_or_else(|| Path::new(""), |input| &input.path);
         if self.progress.stopped() {
             Error::Interrupted
         } else {
-            Error::io(path, "read")(error)
+            Error::io(self.path(input), "read")(error)
         }
     }
 }
@@ -318,7 +365,11 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
             stop,
         });
     }
-    let file = File::open(&input.path)?;
+    // A FIFO that nobody writes to would wait in `open`, where no signal ends it.
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(NONBLOCK)
+        .open(&input.path)?;
     list::unpack(Counted {
         state: FileState::of(&file)?,
         input: file,
@@ -375,10 +426,16 @@ impl Counted {
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.state.is_none() {
-            self.wait()?;
-        }
-        let count = self.input.read(buffer)?;
+        let count = loop {
+            if self.state.is_none() {
+                self.wait()?;
+            }
+            match self.input.read(buffer) {
+                // Another process took what was there.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => break read?,
+            }
+        };
         if count == 0 && !buffer.is_empty() && FileState::of(&self.input)? != self.state {
             return Err(io::Error::other(
                 "it was changed meanwhile, and may have been read in part; try again when it is complete",

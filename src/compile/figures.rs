@@ -2,7 +2,25 @@
 
 use crate::address::Kind;
 
-/// What a rate of false positives means.
+/// Look-ups for a sender in a filter that holds `kinds` (bits by kind). A domain of three
+/// labels is assumed: it lies in two subtrees.
+pub(crate) fn lookups(kinds: u8) -> i32 {
+    Kind::ALL
+        .into_iter()
+        .filter(|kind| kinds >> *kind as u8 & 1 == 1)
+        .map(|kind| match kind {
+            Kind::Mailbox | Kind::LocalPart | Kind::Domain => 1,
+            Kind::Subtree => 2,
+        })
+        .sum()
+}
+
+/// The rate for a sender, who is looked up under several keys, from the rate for a key.
+pub(crate) fn rate_per_sender(rate: f64, kinds: u8) -> f64 {
+    1.0 - (1.0 - rate).powi(lookups(kinds))
+}
+
+/// What a rate of false positives of a sender means.
 pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
     let hits = rate * 100_000.0;
     let hits = if hits >= 10.0 {
@@ -99,6 +117,8 @@ const MANY_BITS: f64 = 200.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::{Canonical, Kinds, Rules};
+    use std::ops::ControlFlow;
 
     #[test]
     fn numbers_are_shown_for_people() {
@@ -111,5 +131,18 @@ mod tests {
             ["12 bytes", "4.0 KiB", "3.0 GiB"]
         );
         assert!(rate_in_people(1e-6, true).contains("0.10 are expected"));
+    }
+
+    #[test]
+    fn a_sender_is_looked_up_once_for_each_kind_of_entry() {
+        assert_eq!([0, 0b1, 0b101, 0b1111].map(lookups), [0, 1, 2, 5]);
+        let mut looked_up = 0;
+        let sender = Canonical::parse(b"user@mail.host.example", Rules::default()).unwrap();
+        let _ = sender.lookups(Kinds::ALL, |_, _| {
+            looked_up += 1;
+            ControlFlow::<()>::Continue(())
+        });
+        assert_eq!(looked_up, lookups(0b1111));
+        assert!((rate_per_sender(1e-6, 0b1111) - 5e-6).abs() < 1e-10);
     }
 }

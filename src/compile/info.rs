@@ -6,7 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::Error;
-use super::figures::{bits_per_entry, bits_shown, counted, grouped, rate_in_people, size};
+use super::figures::{
+    bits_per_entry, bits_shown, counted, grouped, rate_in_people, rate_per_sender, size,
+};
 use super::keys::Census;
 use super::query::open;
 use super::report::{KindCount, kind_counts, kinds_shown};
@@ -55,6 +57,8 @@ pub struct Info {
     pub fpr_target: f64,
     /// Rate of the pages as they are.
     pub fpr_expected: f64,
+    /// The same for a sender, who is looked up under several keys where there are several kinds.
+    pub fpr_per_sender: f64,
     /// Entries by the fill of the pages.
     pub entries_estimated: f64,
     /// Standard deviation of that estimate.
@@ -152,6 +156,7 @@ fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
         fill: stats.fill,
         fpr_target: spec.fpr,
         fpr_expected: stats.rate_expected,
+        fpr_per_sender: rate_per_sender(stats.rate_expected, spec.kinds),
         entries_estimated: stats.entries_estimated,
         entries_deviation: stats.entries_deviation,
         records: spec.records,
@@ -229,7 +234,7 @@ impl fmt::Display for Info {
             f,
             "rate      designed {:.2e}\n          {}",
             self.fpr_target,
-            rate_in_people(self.fpr_expected, self.records)
+            rate_in_people(self.fpr_per_sender, self.records)
         )?;
         writeln!(
             f,

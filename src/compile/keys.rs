@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::item::{Dates, Item, STAGES};
 use super::sorted::Sorted;
 use super::stage::Sealed;
-use super::{Error, Progress, sort};
+use super::{Error, Plan, Progress, sort};
 use crate::filter::Record;
 use crate::parallel::on_threads;
 
@@ -88,9 +88,10 @@ impl Census {
 /// When the spill file fails, and when a person interrupts.
 pub(crate) fn sort_all<I: Item>(
     keys: &Sealed<'_, I>,
-    threads: usize,
+    plan: &Plan,
     progress: &Progress,
 ) -> Result<Census, Error> {
+    let threads = plan.sorters(keys.used_bytes(), keys.largest_bytes());
     let next = AtomicUsize::new(0);
     let worker = || {
         let (mut items, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());

@@ -44,7 +44,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
     )?;
     let mut sources = Sources::default();
     for filter in &filters {
-        sources.add(&filter.spec().sources);
+        sources.add_counts(&filter.spec().sources);
     }
     let numbers: Vec<_> = filters
         .iter()
@@ -100,7 +100,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
         same_pages(&plan.inputs, &filters)?;
         unite_pages(aside, spec, &filters, progress)?
     };
-    report.filter = Some(FilterReport::new(&header));
+    report.filter = Some(FilterReport::new(&header, &plan.output));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }

@@ -21,7 +21,8 @@
 //! | `sort`, `keys` | stages sorted and counted |
 //! | `assemble` | pages and records in file order, on all threads |
 //! | `sorted`, `update`, `merge` | filters changed and joined by their records, without text |
-//! | `guard` | entries that would list the world |
+//! | `guard` | overly broad entries |
+//! | `limits` | what is not a complete list replaces none |
 //! | `query`, `info`, `compare`, `overlap`, `picture`, `known_good` | asking a filter, describing it, holding it against others |
 //! | `progress`, `report`, `summary`, `figures`, `error` | what a person sees meanwhile, at the end, and when it fails |
 
@@ -38,6 +39,7 @@ mod input;
 mod item;
 mod keys;
 mod known_good;
+mod limits;
 mod memory;
 mod merge;
 mod overlap;
@@ -123,7 +125,10 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         started,
     };
 
-    let mut arena = Arena::new(plan.stage_bytes(), plan.workers())?;
+    let mut arena = Arena::new(
+        plan.stage_bytes(input::total_bytes(&inputs)),
+        plan.workers(),
+    )?;
     // Items of half the size serve when no row has dates of its own. That shows only
     // when it is read; what cannot be read twice is taken as if it had.
     let read_twice = inputs.iter().all(Input::is_regular);
@@ -174,20 +179,24 @@ impl Build<'_> {
         let sources = std::mem::take(&mut readings.sources);
         let mut report = Report::begun(plan, readings, spilled_bytes);
         report.passed_over.clone_from(&self.passed_over);
+        let before = &self.lineage.before;
+        report.compare_with(before);
         if report.refuse(plan) {
             return Ok(report);
         }
-        // A page that says "not found" in place of the list must not empty a filter.
-        if report.rows == 0
-            && !plan.allow_empty
-            && (report.rejected > 0 || self.lineage.entries > 0)
-        {
-            return Err(Error::NothingListed(report.why_nothing(&plan.output)));
+        report.check_nothing_lost(plan, before)?;
+        report.refuse_changed_lists(plan);
+        if report.refused.is_some() {
+            return Ok(report);
         }
 
         progress.begin(Phase::Sorting, report.rows);
-        let census = sort_all(&read.keys, plan.workers(), progress)?;
+        let census = sort_all(&read.keys, plan, progress)?;
         let entries = census.entries();
+        report.refuse_shrunk_filter(plan, before, entries);
+        if report.refused.is_some() {
+            return Ok(report);
+        }
         report.doubles = report.rows - entries;
         report.kinds = kind_counts(&census);
         for (number, input) in self.terms.sources.iter().zip(&mut report.inputs) {
@@ -214,7 +223,7 @@ impl Build<'_> {
             plan.workers(),
             progress,
         )?;
-        report.filter = Some(FilterReport::new(&header));
+        report.filter = Some(FilterReport::new(&header, &plan.output));
         report.seconds = self.started.elapsed().as_secs_f64();
         Ok(report)
     }

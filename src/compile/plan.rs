@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::guard::Guard;
 use super::input::{name_of, text};
+use super::item::{Item as _, STAGES, Wide};
+use super::limits::Before;
 use super::rejects::RejectsFile;
 use super::{Error, memory};
 use crate::address::{Entry, Kind, Rules};
@@ -17,10 +19,16 @@ use crate::parallel::processors;
 pub const DEFAULT_FPR: f64 = 1e-6;
 /// With less the staging would write more than it sorts.
 pub const MIN_MEMORY_BYTES: u64 = 32 << 20;
-/// What a compile takes beside staged keys: the program, buffers of the writer, and of
-/// each worker a block of text, one stage twice, pages and records under way.
+/// What a compile takes beside staged keys: the program and buffers of the writer, and of
+/// each worker a block of text, pages and records under way.
 const OTHER_BYTES: u64 = 16 << 20;
 const WORKER_BYTES: u64 = 4 << 20;
+/// The shortest line of a list that is not made to be short: what is not known of lists is how
+/// many lines they have.
+const MIN_LINE_BYTES: u64 = 16;
+/// A page, which has a checksum (8 bytes) and a place in the directory (16) that stay in memory
+/// until the end, holds about a thousand entries at the default rate. Their memory doubles as it grows.
+const ENTRIES_PER_INDEX_BYTE: u64 = 20;
 /// More would only wait for each other.
 const MAX_THREADS: usize = 256;
 
@@ -60,6 +68,12 @@ pub struct Plan {
     pub max_rejects: Option<u64>,
     /// Where every rejected, skipped and mended line is written.
     pub rejects: Option<PathBuf>,
+    /// Write nothing when an input has no entry, unless `allow_empty`.
+    pub strict: bool,
+    /// By how many percent a list, and the filter, may shrink.
+    pub max_shrink: Option<u32>,
+    /// By how many percent a list may grow.
+    pub max_growth: Option<u32>,
     /// Workers.
     pub threads: usize,
     /// Memory to stay within.
@@ -98,6 +112,9 @@ impl Plan {
             overwrite: false,
             max_rejects: None,
             rejects: None,
+            strict: false,
+            max_shrink: None,
+            max_growth: None,
             threads: default_threads(),
             memory_bytes: memory::default_bytes().max(MIN_MEMORY_BYTES),
         }
@@ -142,21 +159,37 @@ impl Plan {
 
     /// As many threads as wanted, if memory allows so many.
     pub(crate) fn workers(&self) -> usize {
-        let most = self.memory_bytes.saturating_sub(OTHER_BYTES) / WORKER_BYTES;
+        self.workers_beside(OTHER_BYTES, WORKER_BYTES)
+    }
+
+    /// As many threads as wanted, if memory allows so many when the largest stage has
+    /// `stage_bytes` and `kept_bytes` of memory hold staged keys: who sorts a stage has it three
+    /// times, packed, unpacked, and where it is sorted into.
+    pub(crate) fn sorters(&self, kept_bytes: u64, stage_bytes: u64) -> usize {
+        self.workers_beside(OTHER_BYTES + kept_bytes, stage_bytes.saturating_mul(3))
+            .min(self.workers())
+    }
+
+    fn workers_beside(&self, others_bytes: u64, worker_bytes: u64) -> usize {
+        let most = self.memory_bytes.saturating_sub(others_bytes) / worker_bytes.max(1);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         self.threads.min(most).max(1)
     }
 
-    /// Memory for staged keys: what is left beside blocks of text, sorting, and pages
-    /// under way.
-    pub(crate) fn stage_bytes(&self) -> usize {
-        let others = OTHER_BYTES + self.workers() as u64 * WORKER_BYTES;
-        usize::try_from(
-            self.memory_bytes
-                .saturating_sub(others)
-                .max(self.memory_bytes / 4),
-        )
-        .unwrap_or(usize::MAX)
+    /// Memory for the staged keys of lists of `text_bytes` (0 when nobody can know): what is
+    /// left beside blocks of text, stages being sorted, pages under way, and their index. At
+    /// least a quarter; beyond that a compile takes more than it should.
+    pub(crate) fn stage_bytes(&self, text_bytes: u64) -> usize {
+        let workers = self.workers() as u64;
+        let entries = text_bytes / MIN_LINE_BYTES;
+        let sorted = workers * 3 * (entries * Wide::BYTES as u64 / STAGES as u64);
+        let others =
+            OTHER_BYTES + (workers * WORKER_BYTES).max(sorted) + entries / ENTRIES_PER_INDEX_BYTE;
+        let bytes = self
+            .memory_bytes
+            .saturating_sub(others)
+            .max(self.memory_bytes / 4);
+        usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
     /// # Errors
@@ -204,12 +237,12 @@ impl Plan {
 }
 
 /// What the filter that stands at the output says of its successor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lineage {
     pub(crate) seed: u64,
     pub(crate) generation: u64,
-    /// Entries of the filter that stands there; 0 when there is none.
-    pub(crate) entries: u64,
+    /// What it holds.
+    pub(crate) before: Before,
 }
 
 impl Lineage {
@@ -218,7 +251,7 @@ impl Lineage {
     /// be had.
     pub(crate) fn of(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
         let old = match Filter::open(output, Load::Disk) {
-            Ok(old) => Some((old.spec().seed, old.spec().generation, old.entries())),
+            Ok(old) => Some(old),
             Err(_) if overwrite || !output.exists() => None,
             Err(error) => {
                 return Err(Error::NotAFilter {
@@ -227,15 +260,22 @@ impl Lineage {
                 });
             }
         };
-        let seed = match (seed, old) {
-            (&Seed::Fixed(seed), _) | (Seed::Keep, Some((seed, ..))) => seed,
+        let seed = match (seed, &old) {
+            (&Seed::Fixed(seed), _) => seed,
+            (Seed::Keep, Some(old)) => old.spec().seed,
             (Seed::Of(other), _) => Filter::open(other, Load::Disk)?.spec().seed,
             (Seed::Keep, None) => random_seed()?,
         };
         Ok(Self {
             seed,
-            generation: old.map_or(1, |(_, generation, _)| generation.saturating_add(1)),
-            entries: old.map_or(0, |(.., entries)| entries),
+            generation: old
+                .as_ref()
+                .map_or(1, |old| old.spec().generation.saturating_add(1)),
+            before: old.map_or_else(Before::default, |old| Before {
+                exists: true,
+                entries: old.entries(),
+                sources: old.spec().sources.clone(),
+            }),
         })
     }
 }
@@ -288,7 +328,24 @@ mod tests {
         ] {
             (plan.threads, plan.memory_bytes) = (threads, memory_mib << 20);
             assert_eq!(plan.workers(), workers, "{threads} in {memory_mib} MiB");
-            assert!(plan.stage_bytes() as u64 >= plan.memory_bytes / 4);
+            assert!(plan.stage_bytes(0) as u64 >= plan.memory_bytes / 4);
         }
+    }
+
+    #[test]
+    fn stages_leave_room_for_what_sorts_and_indexes_them() {
+        let mut plan = Plan::new("x.blf", Vec::new());
+        (plan.threads, plan.memory_bytes) = (8, 4 << 30);
+        // Ten thousand million lines of 30 bytes.
+        let (entries, text_bytes) = (10_000_000_000_u64, 300_000_000_000);
+        let stages = plan.stage_bytes(text_bytes) as u64;
+        let stage = entries * 16 / STAGES as u64;
+        let workers = plan.sorters(stages, stage) as u64;
+        assert!(stages >= plan.memory_bytes / 4);
+        assert!(stages + workers * 3 * stage <= plan.memory_bytes);
+        assert_eq!(workers, 8);
+        // A small list leaves nearly all to the stages.
+        assert!(plan.stage_bytes(1 << 20) as u64 > plan.memory_bytes / 10 * 9);
+        assert_eq!(plan.sorters(1 << 20, 1 << 10), 8);
     }
 }

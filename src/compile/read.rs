@@ -23,7 +23,7 @@ use super::stage::{Sealed, Store};
 use super::tally::Tally;
 use super::{Error, Progress};
 use crate::address::{Block, Entry, Kind, Line, Rules, key};
-use crate::list::{self, Day, Format, Mend, Reader, Row, Skip};
+use crate::list::{self, Day, Format, Mend, Reader, Reason, Row, Skip};
 use crate::parallel::on_threads;
 
 /// How lines become keys; the same for all workers.
@@ -117,6 +117,8 @@ struct Worker<'a, 'm, I> {
     failed: Option<Error>,
     /// Set inside a row, acted upon after its block.
     dated: bool,
+    /// Likewise: what shows that the input is not a complete list, and in which line.
+    incomplete: Option<(u64, Reason)>,
 }
 
 impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
@@ -133,6 +135,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             logged: Lines::default(),
             failed: None,
             dated: false,
+            incomplete: None,
         }
     }
 
@@ -161,6 +164,9 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     self.logged.begin(feed.shown(input), lines_before);
                     let lines = self.block(format, &buffer[..length]);
                     self.tally.end(lines);
+                    if let Some((_, reason)) = self.incomplete {
+                        return Err(feed.incomplete(input, reason.to_string()));
+                    }
                 }
                 Work::Whole {
                     input,
@@ -170,12 +176,13 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     let mut reader = Reader::new(format);
                     self.begin(input, 0);
                     self.logged.begin(feed.shown(input), 0);
-                    let content = Stopping {
+                    let mut content = Stopping {
                         content,
+                        last: b'\n',
                         progress: self.progress,
                         failed: self.stager.failed_flag(),
                     };
-                    let read = reader.read_all(content, &mut |line, row| self.row(line, row));
+                    let read = reader.read_all(&mut content, &mut |line, row| self.row(line, row));
                     self.tally.end(reader.lines());
                     self.stager.check()?;
                     if self.stager.failed_flag().load(Ordering::Relaxed) {
@@ -183,6 +190,17 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                         return Ok(None);
                     }
                     read.map_err(|error| feed.failed(input, error))?;
+                    let cut_off = content.last != b'\n';
+                    if let Some((line, reason)) = self.incomplete.take()
+                        // A line of JSON may be wrong; the last, without its end, is cut off.
+                        && (format != Format::JsonLines || cut_off && line == reader.lines())
+                    {
+                        let what = format!("line {line}: {reason}");
+                        return Err(feed.incomplete(input, what));
+                    }
+                    if cut_off && format != Format::Json {
+                        feed.ends_within_line(input);
+                    }
                 }
             }
             if let Some(error) = self.failed.take() {
@@ -263,8 +281,16 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
         match row {
             Row::Item(item) => self.item(line, item),
             Row::Skipped { skip, text } => self.skip(line, text, skip),
-            Row::Rejected { reason, text } => self.reject(line, text, &reason),
             Row::Mended { mend, text } => self.mend(line, text, mend),
+            Row::Rejected { reason, text } => {
+                if matches!(
+                    reason,
+                    Reason::BadJson | Reason::CutOffJson | Reason::WebPage
+                ) {
+                    self.incomplete = Some((line, reason));
+                }
+                self.reject(line, text, &reason);
+            }
         }
     }
 
@@ -333,6 +359,8 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
 /// Ends reading when a person interrupts, and when what is read cannot be staged.
 struct Stopping<'a, R> {
     content: R,
+    /// The last byte read.
+    last: u8,
     progress: &'a Progress,
     failed: &'a AtomicBool,
 }
@@ -345,6 +373,10 @@ impl<R: io::Read> io::Read for Stopping<'_, R> {
         if self.failed.load(Ordering::Relaxed) {
             return Err(io::Error::other("a key could not be staged"));
         }
-        self.content.read(buffer)
+        let count = self.content.read(buffer)?;
+        if let Some(last) = buffer.get(..count).and_then(<[u8]>::last) {
+            self.last = *last;
+        }
+        Ok(count)
     }
 }

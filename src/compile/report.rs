@@ -1,12 +1,13 @@
 //! What came of a compile. As JSON it is this; a person reads the [summary](super::summary).
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::Plan;
 use super::feed::Opened;
-use super::figures::{bits_per_entry, counted, counted_kind};
+use super::figures::{bits_per_entry, counted, counted_kind, rate_per_sender};
 use super::input::Input;
 use super::keys::Census;
 use super::tally::{Example, Tally};
@@ -24,7 +25,7 @@ pub struct Report {
     pub refused: Option<String>,
     /// The inputs in the order of their numbers.
     pub inputs: Vec<InputReport>,
-    /// Entries read, doubles included.
+    /// Entries read, duplicates included.
     pub rows: u64,
     /// Entries that an earlier row had listed already.
     pub doubles: u64,
@@ -42,8 +43,13 @@ pub struct Report {
     pub mended: Vec<Mended>,
     /// Entries left out because their last day is past.
     pub expired: u64,
-    /// Entries of the filter that was updated.
+    /// Entries of the filter that was updated or replaced.
     pub entries_before: Option<u64>,
+    /// Lists that the replaced filter was made from and that are not among the inputs.
+    pub no_longer_read: Vec<String>,
+    /// The inputs as the filter names them.
+    #[serde(skip)]
+    pub(crate) files: Vec<String>,
     /// The filter; none when it was refused.
     pub filter: Option<FilterReport>,
     /// Seconds it took.
@@ -61,10 +67,16 @@ pub struct InputReport {
     pub format: String,
     /// Lines.
     pub lines: u64,
-    /// Entries, doubles included.
+    /// Entries, duplicates included.
     pub entries: u64,
     /// Entries whose record names this list: no list before has them.
     pub own: u64,
+    /// Entries left out because their last day is past.
+    pub expired: u64,
+    /// Entries that the replaced filter had from this list.
+    pub before: Option<u64>,
+    /// Whether the last line has no line end: the list may have been cut off.
+    pub ends_within_line: bool,
     /// Rejected lines.
     pub rejected: u64,
 }
@@ -130,14 +142,20 @@ pub struct FilterReport {
     pub fpr_target: f64,
     /// Rate to expect.
     pub fpr_expected: f64,
+    /// The same for a sender, who is looked up under several keys where there are several kinds.
+    pub fpr_per_sender: f64,
     /// Whether records prove every hit.
     pub records: bool,
+    /// Whether everybody may read the file, and the seed in it.
+    pub world_readable: bool,
 }
 
 impl FilterReport {
     /// From the header that was written.
-    pub(crate) fn new(header: &Header) -> Self {
+    pub(crate) fn new(header: &Header, output: &Path) -> Self {
+        let mode = output.metadata().map_or(0, |meta| meta.mode());
         let page_bytes = header.page_bytes();
+        let fpr_expected = sizing::rate(header.entries, header.shape);
         Self {
             entries: header.entries,
             generation: header.spec.generation,
@@ -145,8 +163,10 @@ impl FilterReport {
             page_bytes,
             bits_per_entry: bits_per_entry(page_bytes, header.entries),
             fpr_target: header.spec.fpr,
-            fpr_expected: sizing::rate(header.entries, header.shape),
+            fpr_expected,
+            fpr_per_sender: rate_per_sender(fpr_expected, header.spec.kinds),
             records: header.spec.records,
+            world_readable: mode & 0o004 != 0,
         }
     }
 }
@@ -156,6 +176,7 @@ impl FilterReport {
 pub(crate) struct Readings {
     pub(crate) sources: Vec<Source>,
     pub(crate) inputs: Vec<InputReport>,
+    pub(crate) files: Vec<String>,
     pub(crate) rejects: Vec<Reject>,
     pub(crate) rows: u64,
     pub(crate) rejected: u64,
@@ -173,6 +194,8 @@ impl Readings {
             input,
             format,
             mut source,
+            ends_within_line,
+            ..
         } in opened
         {
             let file = inputs
@@ -234,8 +257,12 @@ impl Readings {
                 lines: counts.lines(),
                 entries: counts.entries,
                 own: 0,
+                expired: counts.expired,
+                before: None,
+                ends_within_line,
                 rejected: counts.rejected,
             });
+            all.files.push(source.file.clone());
             all.sources.push(source);
         }
         all.rejects
@@ -273,6 +300,7 @@ impl Report {
             output: plan.output.clone(),
             name: plan.name.clone(),
             refused: None,
+            files: readings.files,
             inputs: readings.inputs,
             rows: readings.rows,
             doubles: 0,
@@ -284,6 +312,7 @@ impl Report {
             mended: readings.mended,
             expired: readings.expired,
             entries_before: None,
+            no_longer_read: Vec::new(),
             filter: None,
             seconds: 0.0,
             spilled_bytes,
@@ -323,12 +352,22 @@ impl Report {
         format!("{inputs}: {nothing}, and {} has entries", output.display())
     }
 
-    /// Whether more was rejected than the plan allows.
+    /// Whether more was rejected than the plan allows, or an input gave nothing under --strict.
     pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
         if plan.max_rejects.is_some_and(|most| self.rejected > most) {
             self.refused = Some(format!(
                 "{}: more than --strict or --max-rejects allows",
                 counted(self.rejected, "rejected line", "rejected lines")
+            ));
+        }
+        if plan.strict
+            && !plan.allow_empty
+            && self.refused.is_none()
+            && let Some(input) = self.inputs.iter().find(|input| input.entries == 0)
+        {
+            self.refused = Some(format!(
+                "no entry in {}: --strict forbids this without --allow-empty",
+                input.file
             ));
         }
         self.refused.is_some()

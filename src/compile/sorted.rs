@@ -11,6 +11,7 @@
 //! [`census`]: records are read in sequence, which is far cheaper than to read text.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::item::join_records;
 use super::keys::Census;
@@ -160,18 +161,36 @@ pub(crate) fn census(mut stream: impl Sorted, progress: &Progress) -> Result<Cen
 }
 
 /// The sources of several filters and lists as one list, sorted by file as a build
-/// sorts them. A file that several name is one source; its latest counts hold.
+/// sorts them. A file that several name is one source.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     by_file: BTreeMap<(String, String), Source>,
 }
 
 impl Sources {
-    /// Adds sources; those added later replace those of the same file.
+    /// Adds sources; those added later replace those of the same file, which was read again.
     pub(crate) fn add(&mut self, sources: &[Source]) {
         for source in sources {
             self.by_file
                 .insert((source.file.clone(), source.name.clone()), source.clone());
+        }
+    }
+
+    /// Adds sources of filters that each hold a part: the counts of one file add up.
+    pub(crate) fn add_counts(&mut self, sources: &[Source]) {
+        for source in sources {
+            let key = (source.file.clone(), source.name.clone());
+            match self.by_file.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(source.clone());
+                }
+                Entry::Occupied(place) => {
+                    let sum = place.into_mut();
+                    sum.lines = sum.lines.saturating_add(source.lines);
+                    sum.entries = sum.entries.saturating_add(source.entries);
+                    sum.rejected = sum.rejected.saturating_add(source.rejected);
+                }
+            }
         }
     }
 

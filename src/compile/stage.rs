@@ -17,8 +17,13 @@
 //! A chunk holds its items as the bytes that the spill file has.
 //!
 //! One address repeated without end would make one stage as large as the input. A
-//! stage of more than twice the common size has its doubles joined before it is spilled
+//! stage of more than twice the common size has its duplicates joined before it is spilled
 //! or sorted, chunk by chunk and again as long as that helps, which bounds it again.
+//!
+//! A list that names its addresses many times each (a log, say) would fill the disk with
+//! duplicates. So when memory is full, a sample of the stages has its duplicates joined; where
+//! that frees half of them, the other stages follow, and if half of the memory is then free,
+//! nothing is spilled. Each joining frees as much as it reads, so the work stays linear.
 
 use std::marker::PhantomData;
 use std::mem;
@@ -35,6 +40,8 @@ use super::spill::Spill;
 
 /// Spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
+/// One stage of so many is in the sample that tells whether there are many duplicates.
+const SAMPLE_STEP: usize = 64;
 
 /// All stages while they are being filled.
 #[derive(Debug)]
@@ -51,6 +58,8 @@ struct Pool<'m, I> {
     stages: Vec<Stage<'m>>,
     chunks: usize,
     chunk_bytes: usize,
+    /// Of all chunks.
+    arena_bytes: usize,
     /// Chunks never used.
     fresh: Chunks<'m>,
     /// Chunks used and emptied.
@@ -84,11 +93,14 @@ impl<'m, I: Item> Store<'m, I> {
     /// caller has locked.
     pub(crate) fn new(output: &Path, arena: &'m mut Arena) -> Self {
         let max_chunks = arena.held();
+        let chunk_bytes = arena.chunk_bytes();
+        let fresh = arena.chunks();
         let pool = Pool {
             stages: (0..STAGES).map(|_| Stage::default()).collect(),
             chunks: 0,
-            chunk_bytes: arena.chunk_bytes(),
-            fresh: arena.chunks(),
+            chunk_bytes,
+            arena_bytes: fresh.bytes(),
+            fresh,
             free: Vec::new(),
             spill: Spill::beside(output),
             items: PhantomData,
@@ -113,6 +125,7 @@ impl<'m, I: Item> Store<'m, I> {
             .unwrap_or_else(PoisonError::into_inner);
         pool.join_outliers();
         Sealed {
+            used_bytes: (pool.arena_bytes - pool.fresh.bytes()) as u64,
             stages: pool.stages.into_iter().map(Mutex::new).collect(),
             spill: pool.spill,
             items: PhantomData,
@@ -145,7 +158,7 @@ impl<'m, I: Item> Store<'m, I> {
         if pool.chunks < self.max_chunks {
             return Ok(());
         }
-        pool.spill()
+        pool.make_room(self.max_chunks)
             .inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
 
@@ -156,9 +169,54 @@ impl<'m, I: Item> Store<'m, I> {
 }
 
 impl<I: Item> Pool<'_, I> {
+    /// Joins duplicates where there are many; writes what is left to the spill file, unless
+    /// half of `max_chunks` is free by then.
+    fn make_room(&mut self, max_chunks: usize) -> Result<(), Error> {
+        self.join_outliers();
+        let sample = (0..STAGES).step_by(SAMPLE_STEP);
+        let before: usize = sample
+            .clone()
+            .map(|stage| self.stages[stage].bytes_in_memory())
+            .sum();
+        if self.join_stages(sample) <= before / 2 {
+            self.join_stages(0..STAGES);
+        }
+        if self.chunks <= max_chunks / 2 {
+            return Ok(());
+        }
+        self.spill()
+    }
+
+    /// Joins the duplicates of stages; says how many bytes are left of them.
+    fn join_stages(&mut self, numbers: impl Iterator<Item = usize>) -> usize {
+        let (mut items, mut scratch) = (Vec::new(), Vec::new());
+        let mut left_bytes = 0;
+        for number in numbers {
+            let stage = &mut self.stages[number];
+            items.clear();
+            for chunk in &stage.chunks {
+                I::load(chunk.bytes(), &mut items);
+            }
+            sort::sort(&mut items, &mut scratch);
+            sort::join_doubles(&mut items);
+            left_bytes += items.len() * I::BYTES;
+            let mut runs = items.chunks(self.chunk_bytes / I::BYTES);
+            stage.chunks.retain_mut(|chunk| {
+                let Some(run) = runs.next() else {
+                    chunk.resize(0);
+                    self.free.push(mem::take(chunk));
+                    self.chunks -= 1;
+                    return false;
+                };
+                I::store(run, chunk.resize(run.len() * I::BYTES));
+                true
+            });
+        }
+        left_bytes
+    }
+
     /// Writes every chunk to the spill file.
     fn spill(&mut self) -> Result<(), Error> {
-        self.join_outliers();
         let mut bytes = Vec::with_capacity(WRITE_BYTES + self.chunk_bytes);
         let mut offset_bytes = self.spill.length_bytes();
         for stage in &mut self.stages {
@@ -187,7 +245,7 @@ impl<I: Item> Pool<'_, I> {
         self.spill.append(&mut bytes)
     }
 
-    /// Joins the doubles of stages that are far larger than the others.
+    /// Joins the duplicates of stages that are far larger than the others.
     fn join_outliers(&mut self) {
         let total: usize = self.stages.iter().map(Stage::bytes_in_memory).sum();
         let common = total / STAGES + self.chunk_bytes;
@@ -232,6 +290,8 @@ impl<I: Item> Pool<'_, I> {
 #[derive(Debug)]
 pub(crate) struct Sealed<'m, I> {
     stages: Vec<Mutex<Stage<'m>>>,
+    /// Memory that was used for keys; the system still holds it for us.
+    used_bytes: u64,
     spill: Spill,
     items: PhantomData<I>,
 }
@@ -284,6 +344,21 @@ impl<I: Item> Sealed<'_, I> {
         }
         debug_assert!(items.is_empty(), "a stage grew while it was sorted");
         Ok(())
+    }
+
+    /// Memory that was used for keys, whether it still holds any.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_bytes
+    }
+
+    /// Bytes of the largest stage.
+    pub(crate) fn largest_bytes(&self) -> u64 {
+        let sizes = self.stages.iter().map(|stage| {
+            let stage = held(stage);
+            let spilled: usize = stage.runs.iter().map(|run| run.length_bytes).sum();
+            (stage.bytes_in_memory() + spilled) as u64
+        });
+        sizes.max().unwrap_or(0)
     }
 
     /// Bytes that did not fit into memory.
@@ -362,5 +437,21 @@ mod tests {
         let (found, spilled) = sorted_keys::<Narrow>(&vec![7; 2_000_000], 1 << 20);
         assert_eq!(found, [7]);
         assert!(spilled < 10_000, "{spilled} of 16,000,000 bytes spilled");
+    }
+
+    #[test]
+    fn a_few_keys_many_times_each_are_not_spilled() {
+        let keys: Vec<u64> = (0..600_000_u64)
+            .map(|n| (n % 20_000).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+            .collect();
+        let mut expected = keys[..20_000].to_vec();
+        expected.sort_unstable();
+        for (found, spilled) in [
+            sorted_keys::<Narrow>(&keys, 4 << 20),
+            sorted_keys::<Wide>(&keys, 4 << 20),
+        ] {
+            assert!(found == expected);
+            assert_eq!(spilled, 0);
+        }
     }
 }

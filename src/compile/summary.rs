@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::figures::{bits_shown, counted, grouped, rate_in_people, size};
+use super::limits::SMALL;
 use super::report::{Report, kinds_shown};
 
 /// Inputs and reasons shown to a person; JSON has them all.
@@ -79,10 +80,25 @@ impl fmt::Display for Report {
                 counted(self.expired, "entry", "entries")
             )?;
         }
+        for input in self
+            .inputs
+            .iter()
+            .filter(|input| input.ends_within_line && input.entries >= SMALL)
+            .take(SHOWN)
+        {
+            writeln!(
+                f,
+                "note      {}: the last line has no line end; was the list cut off?",
+                input.file
+            )?;
+        }
+        for file in self.no_longer_read.iter().take(SHOWN) {
+            writeln!(f, "note      not among the inputs: {file}")?;
+        }
         if let Some(refused) = &self.refused {
             return write!(
                 f,
-                "refused   {refused}; {} stands as it was",
+                "refused   {refused}; {} is unchanged",
                 self.output.display()
             );
         }
@@ -93,15 +109,14 @@ impl fmt::Display for Report {
                 [] => {}
                 kinds => write!(f, ": {}", kinds_shown(kinds))?,
             }
-            match self.entries_before {
-                Some(before) => writeln!(f, "; {} before", grouped(before))?,
-                None if self.doubles == 0 => writeln!(f)?,
-                None => writeln!(
-                    f,
-                    "; {} dropped",
-                    counted(self.doubles, "double", "doubles")
-                )?,
+            if let Some(before) = self.entries_before {
+                write!(f, "; {} before", grouped(before))?;
             }
+            if self.doubles > 0 {
+                let duplicates = counted(self.doubles, "duplicate", "duplicates");
+                write!(f, "; {duplicates} dropped")?;
+            }
+            writeln!(f)?;
             write!(
                 f,
                 "filter    {}: {}",
@@ -118,8 +133,15 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "rate      {}",
-                rate_in_people(filter.fpr_expected, filter.records)
+                rate_in_people(filter.fpr_per_sender, filter.records)
             )?;
+            if filter.world_readable {
+                writeln!(
+                    f,
+                    "warning   everybody may read {0}, and the hash seed in it; use chmod o= {0}",
+                    self.output.display()
+                )?;
+            }
         }
         let seconds = Duration::from_secs_f64(self.seconds.max(1e-3)).as_secs_f64();
         write!(f, "took      {seconds:.2} s")?;

@@ -82,7 +82,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         sources: sources.numbers(&named),
         ..terms
     };
-    let arena = || Arena::new(plan.stage_bytes() / 2, plan.workers());
+    let text_bytes = add_bytes + remove_bytes;
+    let arena = || Arena::new(plan.stage_bytes(text_bytes) / 2, plan.workers());
     let (mut adding_arena, mut removing_arena) = (arena()?, arena()?);
     let store = Store::new(aside.target(), &mut adding_arena);
     let added: Read<'_, Wide> = keys(plan, &adding, &terms, store, progress)?;
@@ -114,8 +115,8 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
 
     progress.begin(Phase::Sorting, report.rows);
     let dates = terms.dates();
-    sort_all(&added.keys, plan.workers(), progress)?;
-    sort_all(&removed.keys, plan.workers(), progress)?;
+    sort_all(&added.keys, plan, progress)?;
+    sort_all(&removed.keys, plan, progress)?;
     let stream = || {
         Joined::new(
             vec![
@@ -142,7 +143,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let header = assemble(writer, stream(), plan.workers(), progress)?;
     report.kinds = kind_counts(&census);
     report.entries_before = Some(old.entries());
-    report.filter = Some(FilterReport::new(&header));
+    report.filter = Some(FilterReport::new(&header, &plan.output));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }

@@ -100,10 +100,17 @@ pub struct Build {
     /// The hash seed, 1 to 16 hexadecimal digits [default: that of the file replaced, else random].
     #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
     pub seed: Option<u64>,
-    /// Replace a filter that has entries by an empty one, and build one though every line was
-    /// rejected.
+    /// Write a filter although an input that had 100 entries or more has none now, or every line
+    /// was rejected.
     #[arg(long)]
     pub allow_empty: bool,
+    /// Write nothing when an input, or the filter, has shrunk by more than this, such as 20%. Lists
+    /// below 100 entries may shrink to nothing.
+    #[arg(long, value_name = "PERCENT", value_parser = shrink)]
+    pub max_shrink: Option<u32>,
+    /// Write nothing when an input that had 100 entries or more has grown by more than this.
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub max_growth: Option<u32>,
     /// Replace an output that is no filter file, or a damaged one.
     #[arg(long)]
     pub overwrite: bool,
@@ -149,7 +156,7 @@ pub struct Reading {
     /// Write nothing when more lines than this are rejected.
     #[arg(long, value_name = "N")]
     pub max_rejects: Option<u64>,
-    /// Write nothing when any line is rejected.
+    /// Write nothing when any line is rejected, or when an input has no entry.
     #[arg(long, conflicts_with = "max_rejects")]
     pub strict: bool,
     /// Write every rejected, skipped or mended line to this file, as file:line: reason: text. Blank
@@ -253,6 +260,22 @@ fn rate(text: &str) -> Result<f64, String> {
 
 fn day(text: &str) -> Result<Day, String> {
     Day::read(text.as_bytes()).ok_or_else(|| "must be a date such as 2026-12-31".to_owned())
+}
+
+/// `20%`, `20` -> 20.
+fn percent(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    number
+        .parse()
+        .map_err(|_| "must be a whole number of percent such as 20%".to_owned())
+}
+
+/// At most all.
+fn shrink(text: &str) -> Result<u32, String> {
+    percent(text).and_then(|percent| match percent {
+        0..=100 => Ok(percent),
+        _ => Err("nothing shrinks by more than 100%".to_owned()),
+    })
 }
 
 /// `512M` -> bytes.

@@ -71,6 +71,8 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
         (None, None) => Seed::Keep,
     };
     plan.allow_empty = args.allow_empty;
+    plan.max_shrink = args.max_shrink;
+    plan.max_growth = args.max_growth;
     plan.overwrite = args.overwrite;
     plan.rules.plus = args.plus;
     plan.rules.srs = args.srs;
@@ -113,6 +115,7 @@ impl Reading {
         plan.protect.clone_from(&self.protect);
         plan.allow_world = self.allow_world;
         plan.rejects.clone_from(&self.rejects);
+        plan.strict = self.strict;
         plan.max_rejects = if self.strict {
             Some(0)
         } else {
@@ -134,26 +137,78 @@ fn run(
         .date
         .map_or(plan.built, |day| u64::from(day.0) * 86_400);
     // Before the work: afterwards the filter has been replaced.
-    if let Some(file) = &work.report {
-        may_write(file, WRITE_REPORT, &plan.output, reads)?;
-    }
     if let Some(file) = &plan.rejects {
         may_write(file, "write the rejects", &plan.output, reads)?;
     }
+    let report_file = match &work.report {
+        Some(file) => {
+            may_write(file, WRITE_REPORT, &plan.output, reads)?;
+            Some(ReportFile::open(file)?)
+        }
+        None => None,
+    };
     let watcher = Watcher::start(work.quiet)?;
     let report = job(&plan, watcher.progress());
     drop(watcher);
-    finish(&report?, work)
+    finish(&report?, report_file, work.quiet)
 }
 
-/// Prints the report, and writes it.
-fn finish(report: &Report, work: &Work) -> Result<ExitCode, Error> {
-    if let Some(file) = &work.report {
-        let json = serde_json::to_string_pretty(report)
-            .map_err(|error| Error::io(file, WRITE_REPORT)(error.into()))?;
-        write_text(file, WRITE_REPORT, &(json + "\n"))?;
+/// Where the report goes: opened before the work, so that what keeps it from being written
+/// shows then. Until it is written an older report stands.
+struct ReportFile {
+    path: PathBuf,
+    file: File,
+    is_new: bool,
+}
+
+impl ReportFile {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let is_new = path.symlink_metadata().is_err();
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(Error::io(path, WRITE_REPORT))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            is_new,
+        })
     }
-    if !work.quiet || report.refused.is_some() {
+
+    fn write(mut self, report: &Report) -> io::Result<()> {
+        let json = serde_json::to_string_pretty(report)? + "\n";
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.is_new = false;
+        self.file.write_all(json.as_bytes())
+    }
+}
+
+impl Drop for ReportFile {
+    /// Leaves no empty report of work that failed.
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Writes the report, and prints it.
+fn finish(report: &Report, file: Option<ReportFile>, quiet: bool) -> Result<ExitCode, Error> {
+    if let Some(file) = file {
+        let path = file.path.clone();
+        file.write(report).map_err(|error| match report.filter {
+            Some(_) => Error::io(&path, WRITE_REPORT)(io::Error::new(
+                error.kind(),
+                format!(
+                    "{error}; {} is in effect all the same",
+                    report.output.display()
+                ),
+            )),
+            None => Error::io(&path, WRITE_REPORT)(error),
+        })?;
+    }
+    if !quiet || report.refused.is_some() {
         say(format_args!("{report}"));
     }
     Ok(if report.refused.is_some() {

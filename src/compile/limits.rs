@@ -1,0 +1,166 @@
+//! Whether what was read may replace what the filter holds: half a list must not.
+//!
+//! A download that failed leaves an empty file, an error page, or the first part of a list. The
+//! old filter knows how many entries each list had, so each is compared with itself:
+//!
+//! | a list | is |
+//! |---|---|
+//! | of JSON that breaks off, a web page, half an archive | an error, where it is read |
+//! | of [`SMALL`] entries or more that has none now | an error, unless `--allow-empty` |
+//! | that shrinks by more than `--max-shrink`, or grows by more than `--max-growth` | refused |
+//! | of fewer entries | a person's own, who may add to it and empty it |
+//!
+//! The whole filter is held to `--max-shrink` too, for lists that are no longer read. Only the
+//! whole decides on those: to delete a list's file is how a person gives it up.
+
+use std::collections::BTreeMap;
+
+use super::figures::{counted, grouped};
+use super::report::Report;
+use super::{Error, Plan};
+use crate::filter::Source;
+
+/// Below so many entries, a list is one that a person keeps by hand.
+pub(crate) const SMALL: u64 = 100;
+
+/// The filter that is to be replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Before {
+    /// Whether there is one.
+    pub(crate) exists: bool,
+    /// Its entries.
+    pub(crate) entries: u64,
+    /// Its lists.
+    pub(crate) sources: Vec<Source>,
+}
+
+impl Report {
+    /// Puts what each list had before beside what it has now.
+    pub(crate) fn compare_with(&mut self, before: &Before) {
+        self.entries_before = before.exists.then_some(before.entries);
+        let mut gone: BTreeMap<_, _> = before
+            .sources
+            .iter()
+            .map(|source| (source.file.as_str(), source.entries))
+            .collect();
+        for (input, file) in self.inputs.iter_mut().zip(&self.files) {
+            input.before = gone.remove(file.as_str());
+        }
+        let gone = gone.into_iter().filter(|(_, entries)| *entries > 0);
+        self.no_longer_read = gone
+            .map(|(file, entries)| {
+                format!("{file}: {} before", counted(entries, "entry", "entries"))
+            })
+            .collect();
+    }
+
+    /// Whether the lists that gave nothing may do so.
+    ///
+    /// # Errors
+    /// [`Error::NothingListed`] when they may not.
+    pub(crate) fn check_nothing_lost(&self, plan: &Plan, before: &Before) -> Result<(), Error> {
+        if plan.allow_empty {
+            return Ok(());
+        }
+        // A page that says "not found" in place of the list must not empty a filter.
+        let may_shrink = plan.max_shrink == Some(100);
+        let notable = self.skipped.iter().any(|skip| skip.notable);
+        let on_purpose = self.rejected == 0 && !notable && (before.entries < SMALL || may_shrink);
+        if self.rows == 0 && !on_purpose && (self.rejected > 0 || before.entries > 0) {
+            return Err(Error::NothingListed(self.why_nothing(&plan.output)));
+        }
+        if plan.max_shrink.is_some() {
+            return Ok(());
+        }
+        let lost = self.inputs.iter().find_map(|input| {
+            let had = input.before.filter(|had| *had >= SMALL)?;
+            (input.entries + input.expired == 0)
+                .then(|| format!("{}, which had {} before", input.file, grouped(had)))
+        });
+        lost.map_or(Ok(()), |lost| Err(Error::NothingListed(lost)))
+    }
+
+    /// Refuses a list that shrinks or grows by more than the plan allows.
+    pub(crate) fn refuse_changed_lists(&mut self, plan: &Plan) {
+        let changed = self.inputs.iter().find_map(|input| {
+            let had = input.before?;
+            // What has expired was there to be read.
+            let now = input.entries + input.expired;
+            over_limit(plan, had, now).map(|limit| refusal(&input.file, now, had, limit))
+        });
+        self.refused = self.refused.take().or(changed);
+    }
+
+    /// Refuses a filter of `entries` that shrinks by more than the plan allows.
+    pub(crate) fn refuse_shrunk_filter(&mut self, plan: &Plan, before: &Before, entries: u64) {
+        let entries_now = entries + self.expired;
+        if entries_now < before.entries
+            && let Some(limit) = over_limit(plan, before.entries, entries_now)
+        {
+            let file = plan.output.display().to_string();
+            self.refused = Some(refusal(&file, entries, before.entries, limit));
+        }
+    }
+}
+
+/// The option that forbids to go from `had` entries to `now`.
+fn over_limit(plan: &Plan, had: u64, now: u64) -> Option<(&'static str, u32)> {
+    if had < SMALL {
+        return None;
+    }
+    let changed = u128::from(had.abs_diff(now)) * 100;
+    let over = |most: &u32| changed > u128::from(had) * u128::from(*most);
+    let (option, most) = if now < had {
+        ("--max-shrink", plan.max_shrink)
+    } else {
+        ("--max-growth", plan.max_growth)
+    };
+    most.filter(over).map(|most| (option, most))
+}
+
+fn refusal(what: &str, now: u64, had: u64, (option, most): (&str, u32)) -> String {
+    let enough = if now < had {
+        100
+    } else {
+        (u128::from(now - had) * 100).div_ceil(u128::from(had))
+    };
+    format!(
+        "{what}: {}, {} before; {option} {most}% forbids this. \
+         If it is meant, build once with {option} {enough}%",
+        counted(now, "entry", "entries"),
+        grouped(had)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_of_what_was_there() {
+        let mut plan = Plan::new("x.blf", Vec::new());
+        (plan.max_shrink, plan.max_growth) = (Some(20), Some(50));
+        for (had, now, over) in [
+            (27_000, 27_000, false),
+            (27_000, 21_600, false),
+            (27_000, 21_599, true),
+            (27_000, 0, true),
+            (27_000, 40_500, false),
+            (27_000, 40_501, true),
+            // A person's own list.
+            (99, 0, false),
+            (0, u64::MAX, false),
+            (u64::MAX, 0, true),
+            (100, u64::MAX, true),
+        ] {
+            assert_eq!(
+                over_limit(&plan, had, now).is_some(),
+                over,
+                "{had} to {now}"
+            );
+        }
+        (plan.max_shrink, plan.max_growth) = (Some(100), None);
+        assert!(over_limit(&plan, 27_000, 0).is_none());
+        assert!(over_limit(&plan, 27_000, u64::MAX).is_none());
+    }
+}
