@@ -126,7 +126,7 @@ proptest! {
         ]);
         let dir = folder.path();
         build(&plan(dir, "a.blf", &["a.txt"]));
-        let changes = Changes { plan: plan(dir, "a.blf", &["b.txt"]), remove: vec![dir.join("remove.txt")], fpr: None };
+        let changes = Changes { remove: vec![dir.join("remove.txt")], ..Changes::new(plan(dir, "a.blf", &["b.txt"])) };
         compile::update(&changes, &Progress::new()).unwrap();
         Filter::verify(&dir.join("a.blf")).unwrap();
         if left.is_empty() {
@@ -142,7 +142,7 @@ proptest! {
         build(&plan(dir, "both.blf", &sides[..1]));
         build(&plan(dir, "both.blf", &sides));
         build(&plan(dir, "grown.blf", &sides[..1]));
-        let changes = Changes { plan: plan(dir, "grown.blf", &sides[1..]), remove: Vec::new(), fpr: None };
+        let changes = Changes::new(plan(dir, "grown.blf", &sides[1..]));
         compile::update(&changes, &Progress::new()).unwrap();
         assert!(fs::read(dir.join("both.blf")).unwrap() == fs::read(dir.join("grown.blf")).unwrap());
 
@@ -245,15 +245,7 @@ fn an_entry_ends_on_its_day() {
     plan.inputs.clear();
     plan.built += 11 * 86_400;
     plan.expires = None;
-    compile::update(
-        &Changes {
-            plan: plan.clone(),
-            remove: Vec::new(),
-            fpr: None,
-        },
-        &Progress::new(),
-    )
-    .unwrap();
+    compile::update(&Changes::new(plan.clone()), &Progress::new()).unwrap();
     assert_eq!(Filter::open(&plan.output, Load::Disk).unwrap().entries(), 0);
 }
 
@@ -329,11 +321,7 @@ fn filters_that_do_not_fit_together_are_refused() {
             .to_string()
             .contains("size or rate")
     );
-    let changes = Changes {
-        plan: plan(dir, "bare.blf", &["a.txt"]),
-        remove: Vec::new(),
-        fpr: None,
-    };
+    let changes = Changes::new(plan(dir, "bare.blf", &["a.txt"]));
     assert!(
         compile::update(&changes, &Progress::new())
             .unwrap_err()

@@ -245,9 +245,8 @@ fn entries_of_thousands_of_lists_are_removed() {
     build(&plan);
     plan.inputs.clear();
     let changes = Changes {
-        plan: plan.clone(),
         remove: vec![leaving],
-        fpr: None,
+        ..Changes::new(plan.clone())
     };
     compile::update(&changes, &Progress::new()).unwrap();
     let seed = Filter::open(&plan.output, Load::Disk).unwrap().spec().seed;

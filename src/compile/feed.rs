@@ -271,7 +271,11 @@ impl<'a> Feed<'a> {
             ));
         }
         let name = named.path.file_name().unwrap_or_default().to_string_lossy();
-        let format = self.format.unwrap_or_else(|| list::guess(&head, &name));
+        let format = match (named.typed_text(), self.format) {
+            (Some(_), _) => Format::Plain,
+            (None, Some(given)) => given,
+            (None, None) => list::guess(&head, &name),
+        };
         let opened = Opened {
             input,
             format,
@@ -354,6 +358,9 @@ impl Current {
 
 /// Opens an input, unpacked. Bytes are counted as they lie on disk.
 pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
+    if let Some(text) = input.typed_text() {
+        return Ok(Box::new(Cursor::new(text.to_vec())));
+    }
     let (bytes, stop) = (progress.done_counter(), progress.stop_flag());
     if input.is_stdin() {
         // Not `io::stdin()`, whose buffer may hold what poll then waits for.
@@ -456,7 +463,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.txt");
         std::fs::write(&path, content).unwrap();
-        let (inputs, progress) = ([Input { path }], Progress::new());
+        let (inputs, progress) = ([Input::file(path)], Progress::new());
         let feed = Feed::new(&inputs, Some(Format::Plain), &progress);
         let (mut items, mut lines, mut rejected) = (Vec::new(), 0, 0);
         let mut buffer = block_buffer();
@@ -501,7 +508,7 @@ mod tests {
         let lines = "a@b.example\n".repeat(BLOCK_BYTES);
         for (left, added) in [(100, ""), (lines.len(), "c@d.example\n")] {
             std::fs::write(&path, &lines).unwrap();
-            let (inputs, progress) = ([Input { path: path.clone() }], Progress::new());
+            let (inputs, progress) = ([Input::file(&path)], Progress::new());
             let feed = Feed::new(&inputs, None, &progress);
             let mut buffer = block_buffer();
             assert!(feed.next(&mut buffer).unwrap().is_some());

@@ -7,6 +7,7 @@
 //! is an allowlist, which must never become a blocklist. A person is told of the last two.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Error;
@@ -21,25 +22,57 @@ const MAX_TEXT_BYTES: usize = 1024;
 pub struct Input {
     /// The file; `-` is standard input.
     pub path: PathBuf,
+    /// Entries that were typed on the command line in place of a file, one a line.
+    typed: Option<Vec<u8>>,
 }
 
+/// What takes the place of the path for entries typed on the command line.
+const COMMAND_LINE: &str = "command line";
+
 impl Input {
+    /// A file, or standard input.
+    pub(crate) fn file(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            typed: None,
+        }
+    }
+
+    /// Entries typed on the command line; each is a line.
+    pub(crate) fn typed<'a>(entries: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut text = Vec::new();
+        for entry in entries {
+            text.extend_from_slice(entry);
+            text.push(b'\n');
+        }
+        Self {
+            path: COMMAND_LINE.into(),
+            typed: Some(text),
+        }
+    }
+
     /// Whether this is standard input.
     pub fn is_stdin(&self) -> bool {
-        self.path.as_os_str() == "-"
+        self.typed.is_none() && self.path.as_os_str() == "-"
+    }
+
+    /// The text, where it was typed on the command line.
+    pub(crate) fn typed_text(&self) -> Option<&[u8]> {
+        self.typed.as_deref()
     }
 
     /// Whether it can be read a second time from its start.
     pub(crate) fn is_regular(&self) -> bool {
-        !self.is_stdin() && fs::metadata(&self.path).is_ok_and(|meta| meta.is_file())
+        self.typed.is_some()
+            || !self.is_stdin() && fs::metadata(&self.path).is_ok_and(|meta| meta.is_file())
     }
 
     /// Bytes to read; 0 when nobody can know.
     pub(crate) fn size_bytes(&self) -> u64 {
-        if self.is_regular() {
-            fs::metadata(&self.path).map_or(0, |meta| meta.len())
-        } else {
-            0
+        match &self.typed {
+            Some(text) => text.len() as u64,
+            None if self.is_regular() => fs::metadata(&self.path).map_or(0, |meta| meta.len()),
+            None => 0,
         }
     }
 
@@ -88,6 +121,31 @@ pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
     Ok(find(paths)?.lists)
 }
 
+/// As [`find`], with `entries` typed on the command line. A path that leads to no file but is written
+/// like an address (it has an `@` and no `/`) is such an entry, too.
+pub(crate) fn find_or_typed(arguments: &[PathBuf], entries: &[String]) -> Result<Found, Error> {
+    let is_typed = |argument: &Path| {
+        let text = argument.as_os_str().as_encoded_bytes();
+        text.contains(&b'@')
+            && !text.contains(&b'/')
+            && fs::symlink_metadata(argument)
+                .is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    let (typed, paths): (Vec<_>, Vec<_>) = arguments
+        .iter()
+        .cloned()
+        .partition(|argument| is_typed(argument));
+    let mut found = find(&paths)?;
+    if !typed.is_empty() || !entries.is_empty() {
+        let typed = typed
+            .iter()
+            .map(|entry| entry.as_os_str().as_encoded_bytes());
+        let entries = typed.chain(entries.iter().map(String::as_bytes));
+        found.lists.push(Input::typed(entries));
+    }
+    Ok(found)
+}
+
 /// What paths stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
@@ -108,7 +166,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Found, Error> {
                 .map_err(Error::io(path, "read"))?
                 .is_dir()
         {
-            inputs.push(Input { path: path.clone() });
+            inputs.push(Input::file(path));
             continue;
         }
         for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
@@ -125,7 +183,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Found, Error> {
                 let why = "an allowlist by its name; name it if it is a blocklist";
                 found.passed_over.push(format!("{}: {why}", text(&file)));
             } else if meta.is_file() {
-                inputs.push(Input { path: file });
+                inputs.push(Input::file(file));
             }
         }
     }
@@ -163,7 +221,7 @@ fn is_no_list(file: &Path) -> bool {
 }
 
 /// Whether a file's name says that it lists whom to let pass.
-fn is_allowlist(file: &Path) -> bool {
+pub(super) fn is_allowlist(file: &Path) -> bool {
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
     let mut letters = name.to_ascii_lowercase();
     letters.retain(u8::is_ascii_alphanumeric);

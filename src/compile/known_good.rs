@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::figures::grouped;
+use super::figures::counted;
 use super::input::inputs;
 use super::query::{Finding, Query};
 use super::{Error, feed};
@@ -35,6 +35,14 @@ pub struct KnownGood {
     pub listed: Vec<Finding>,
     /// Those that hit the pages without being listed.
     pub hit: Vec<String>,
+}
+
+impl KnownGood {
+    /// Whether none of them is listed or hits the pages.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.listed.is_empty() && self.hit.is_empty()
+    }
 }
 
 /// Asks the filter about every address in `known`.
@@ -93,8 +101,8 @@ impl fmt::Display for KnownGood {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "# {} known senders: {} listed, {} more hit the pages",
-            grouped(self.asked),
+            "# {}: {} listed, {} more hit the pages",
+            counted(self.asked, "known sender", "known senders"),
             self.listed.len(),
             self.hit.len()
         )?;

@@ -76,7 +76,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
             Joined::new(streams.collect(), None, plan.today().0)
         };
         progress.begin(Phase::Counting, report.rows);
-        let census = census(stream(), progress)?;
+        let census = census(&mut stream(), progress)?;
         report.kinds = kind_counts(&census);
         report.doubles = report.rows.saturating_sub(census.entries());
         let spec = Spec {

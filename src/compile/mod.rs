@@ -21,6 +21,7 @@
 //! | `sort`, `keys` | stages sorted and counted |
 //! | `assemble` | pages and records in file order, on all threads |
 //! | `sorted`, `update`, `merge` | filters changed and joined by their records, without text |
+//! | `edit` | single entries added to a text list, or removed from it |
 //! | `guard` | overly broad entries |
 //! | `limits` | what is not a complete list replaces none |
 //! | `query`, `info`, `compare`, `overlap`, `picture`, `known_good` | asking a filter, describing it, holding it against others |
@@ -30,6 +31,7 @@ mod arena;
 mod assemble;
 mod bins;
 mod compare;
+mod edit;
 mod error;
 mod feed;
 mod figures;
@@ -75,6 +77,7 @@ use crate::address::RULES_VERSION;
 use crate::filter::{Aside, Spec, Writer, sizing};
 
 pub use compare::{Comparison, compare};
+pub use edit::{Done, Edited, add_to_list, remove_from_list};
 pub use error::Error;
 pub use info::{Info, SourceInfo, info};
 use input::{Found, find};
@@ -87,7 +90,8 @@ pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now
 pub use progress::{Phase, Progress, State};
 pub use query::{Finding, Match, Query, open};
 pub use report::{FilterReport, InputReport, KindCount, Mended, Reject, Report, Skipped};
-pub use update::{Changes, update};
+pub use sorted::Changed;
+pub use update::{Changes, changeable, update};
 
 /// Builds a filter from text lists.
 ///

@@ -10,6 +10,7 @@ use super::feed::Opened;
 use super::figures::{bits_per_entry, counted, counted_kind, rate_per_sender};
 use super::input::Input;
 use super::keys::Census;
+use super::sorted::Changed;
 use super::tally::{Example, Tally};
 use crate::address::Kind;
 use crate::filter::{Header, Source, sizing};
@@ -50,6 +51,8 @@ pub struct Report {
     /// The inputs as the filter names them.
     #[serde(skip)]
     pub(crate) files: Vec<String>,
+    /// What an update changed; nothing was written when it changed nothing.
+    pub changed: Option<Changed>,
     /// The filter; none when it was refused.
     pub filter: Option<FilterReport>,
     /// Seconds it took.
@@ -313,6 +316,7 @@ impl Report {
             expired: readings.expired,
             entries_before: None,
             no_longer_read: Vec::new(),
+            changed: None,
             filter: None,
             seconds: 0.0,
             spilled_bytes,
@@ -327,6 +331,13 @@ impl Report {
         self.mended.extend(removals.mended);
         self.inputs.extend(removals.inputs);
         self.rows += removals.rows;
+    }
+
+    /// Whether a line of this input was rejected.
+    pub(crate) fn has_rejects(&self, file: &str) -> bool {
+        self.inputs
+            .iter()
+            .any(|input| input.file == file && input.rejected > 0)
     }
 
     /// Which inputs gave no entry, and what they gave instead, for one line of a message.

@@ -12,7 +12,11 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::fmt;
 
+use serde::Serialize;
+
+use super::figures::grouped;
 use super::item::join_records;
 use super::keys::Census;
 use super::{Error, Progress};
@@ -85,6 +89,49 @@ impl Sorted for FileRecords<'_> {
     }
 }
 
+/// What an update makes of the records of a filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Changed {
+    /// Entries that the filter did not have.
+    pub added: u64,
+    /// Entries to add that the filter had already.
+    pub already_there: u64,
+    /// Entries whose source or dates the update changed; they are among `already_there`.
+    pub redated: u64,
+    /// Entries that were removed.
+    pub removed: u64,
+    /// Entries to remove that the filter did not have.
+    pub not_found: u64,
+    /// Entries dropped because they have expired.
+    pub expired: u64,
+}
+
+impl Changed {
+    /// Whether the filter stays as it is.
+    pub(crate) fn is_nothing(self) -> bool {
+        self.added + self.redated + self.removed + self.expired == 0
+    }
+}
+
+/// "1 added, 2 already there, 3 removed, 4 not found"; what did not happen is left out.
+impl fmt::Display for Changed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.added, "added"),
+            (self.already_there, "already there"),
+            (self.removed, "removed"),
+            (self.not_found, "not found"),
+            (self.expired, "expired"),
+        ];
+        let mut shown = counts.into_iter().filter(|(count, _)| *count > 0);
+        let Some((count, what)) = shown.next() else {
+            return f.write_str("no changes");
+        };
+        write!(f, "{} {what}", grouped(count))?;
+        shown.try_for_each(|(count, what)| write!(f, ", {} {what}", grouped(count)))
+    }
+}
+
 /// Several streams as one.
 pub(crate) struct Joined<'a> {
     streams: Vec<Box<dyn Sorted + 'a>>,
@@ -93,6 +140,8 @@ pub(crate) struct Joined<'a> {
     /// Entries that end on this day (since 1970) or before are left out.
     today: u16,
     leaving: Vec<Record>,
+    /// How the result differs from the first stream.
+    changed: Changed,
 }
 
 impl<'a> Joined<'a> {
@@ -106,16 +155,43 @@ impl<'a> Joined<'a> {
             removed,
             today,
             leaving: Vec::new(),
+            changed: Changed::default(),
         }
+    }
+
+    /// How what was taken so far differs from the first stream. The streams hold each key once.
+    pub(crate) fn changed(&self) -> Changed {
+        self.changed
+    }
+
+    /// Counts how `joined` differs from the records of the first stream, `old`; the other streams
+    /// gave `offered` records.
+    fn count_changes(&mut self, old: &[Record], offered: usize, joined: &[Record]) {
+        let mut before = old.iter().peekable();
+        let mut added = 0;
+        for record in joined {
+            while before.next_if(|old| old.key < record.key).is_some() {}
+            match before.next_if(|old| old.key == record.key) {
+                Some(old) => self.changed.redated += u64::from(old != record),
+                None => added += 1,
+            }
+        }
+        self.changed.added += added;
+        self.changed.already_there += (offered as u64).saturating_sub(added);
     }
 }
 
 impl Sorted for Joined<'_> {
     fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
         let mut taken = Vec::new();
-        for stream in &mut self.streams {
+        let mut old = Vec::new();
+        for (number, stream) in self.streams.iter_mut().enumerate() {
             stream.take_before(end, &mut taken)?;
+            if number == 0 {
+                old.clone_from(&taken);
+            }
         }
+        let offered = taken.len() - old.len();
         // The library's stable sort finds the sorted runs and merges them.
         taken.sort_by_key(|record| record.key);
         taken.dedup_by(|next, kept| {
@@ -125,16 +201,26 @@ impl Sorted for Joined<'_> {
             }
             same
         });
+        self.count_changes(&old, offered, &taken);
         self.leaving.clear();
         if let Some(removed) = &mut self.removed {
             removed.take_before(end, &mut self.leaving)?;
         }
         let mut leaving = self.leaving.iter().map(|record| record.key).peekable();
+        let (mut removed, mut expired) = (0, 0);
         into.extend(taken.into_iter().filter(|record| {
             while leaving.next_if(|key| *key < record.key).is_some() {}
-            let removed = leaving.peek() == Some(&record.key);
-            !removed && record.expires.is_none_or(|day| day > self.today)
+            if leaving.peek() == Some(&record.key) {
+                removed += 1;
+                return false;
+            }
+            let is_past = record.expires.is_some_and(|day| day <= self.today);
+            expired += u64::from(is_past);
+            !is_past
         }));
+        self.changed.removed += removed;
+        self.changed.not_found += self.leaving.len() as u64 - removed;
+        self.changed.expired += expired;
         Ok(())
     }
 }
@@ -146,7 +232,7 @@ const STEPS: u64 = 4096;
 ///
 /// # Errors
 /// When a file fails, and when a person interrupts.
-pub(crate) fn census(mut stream: impl Sorted, progress: &Progress) -> Result<Census, Error> {
+pub(crate) fn census(stream: &mut impl Sorted, progress: &Progress) -> Result<Census, Error> {
     let mut census = Census::default();
     let mut records = Vec::new();
     for step in 0..STEPS {

@@ -117,6 +117,16 @@ impl fmt::Display for Report {
                 write!(f, "; {duplicates} dropped")?;
             }
             writeln!(f)?;
+            if let Some(changed) = self.changed {
+                writeln!(f, "changes   {changed}")?;
+                if changed.is_nothing() {
+                    return write!(
+                        f,
+                        "unchanged {}: nothing was written",
+                        self.output.display()
+                    );
+                }
+            }
             write!(
                 f,
                 "filter    {}: {}",
@@ -153,6 +163,9 @@ impl fmt::Display for Report {
         }
         if self.spilled_bytes > 0 {
             write!(f, ", {} spilled", size(self.spilled_bytes))?;
+        }
+        if self.changed.is_some() {
+            f.write_str("\nnote      the next build from text lists replaces these changes")?;
         }
         write!(
             f,

@@ -6,13 +6,13 @@
 //! sequence (once to count, once to write), which for 100 million entries is seconds; the
 //! text is not needed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::arena::Arena;
 use super::assemble::assemble;
 use super::feed::Feed;
-use super::input::{Input, find, total_bytes};
+use super::input::{Input, find_or_typed, total_bytes};
 use super::item::{Item, Narrow, Wide};
 use super::keys::{InOrder, sort_all};
 use super::query::rules_of;
@@ -21,6 +21,7 @@ use super::report::{FilterReport, Readings, Report, kind_counts};
 use super::sorted::{FileRecords, Joined, Sources, census};
 use super::stage::Store;
 use super::{Error, Phase, Plan, Progress};
+use crate::address::Rules;
 use crate::filter::{Aside, Filter, Load, Spec, Writer, sizing};
 use crate::list::Day;
 
@@ -32,8 +33,44 @@ pub struct Changes {
     pub plan: Plan,
     /// Lists of what to remove.
     pub remove: Vec<PathBuf>,
+    /// Single entries to add.
+    pub add_entries: Vec<String>,
+    /// Single entries to remove.
+    pub remove_entries: Vec<String>,
     /// A new rate; that of the filter otherwise.
     pub fpr: Option<f64>,
+}
+
+impl Changes {
+    /// Adds what the plan's inputs list, and removes nothing.
+    pub fn new(plan: Plan) -> Self {
+        Self {
+            plan,
+            remove: Vec::new(),
+            add_entries: Vec::new(),
+            remove_entries: Vec::new(),
+            fpr: None,
+        }
+    }
+}
+
+/// The rules of a filter whose entries can be changed.
+///
+/// # Errors
+/// When it cannot be opened, was made by other rules, or has no records.
+pub fn changeable(path: &Path) -> Result<Rules, Error> {
+    rules_of(&open(path)?, path)
+}
+
+fn open(path: &Path) -> Result<Filter, Error> {
+    let old = Filter::open(path, Load::Disk)?;
+    if old.spec().records {
+        return Ok(old);
+    }
+    Err(Error::Unlike(format!(
+        "{}: has no records, so nothing can be added or removed; build it again from its lists",
+        path.display()
+    )))
 }
 
 /// Adds and removes entries, drops those that have expired, and sizes the filter anew.
@@ -46,13 +83,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let plan = &changes.plan;
     plan.check_settings()?;
     let aside = Aside::claim(&plan.output)?;
-    let old = Filter::open(&plan.output, Load::Disk)?;
-    if !old.spec().records {
-        return Err(Error::Unlike(format!(
-            "{}: has no records, so nothing can be added or removed; build it again from its lists",
-            plan.output.display()
-        )));
-    }
+    let old = open(&plan.output)?;
     let terms = Terms {
         rules: rules_of(&old, &plan.output)?,
         seed: old.spec().seed,
@@ -63,7 +94,10 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         keeps_dates: true,
         rejects: plan.rejects_file()?,
     };
-    let (to_add, to_remove) = (find(&plan.inputs)?, find(&changes.remove)?);
+    let (to_add, to_remove) = (
+        find_or_typed(&plan.inputs, &changes.add_entries)?,
+        find_or_typed(&changes.remove, &changes.remove_entries)?,
+    );
     let (adding, removing) = (to_add.lists, to_remove.lists);
     if adding.iter().any(Input::is_stdin) && removing.iter().any(Input::is_stdin) {
         return Err(Error::Plan(
@@ -109,6 +143,12 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     );
     report.add_rejects(removed_lists);
     report.passed_over = [to_add.passed_over, to_remove.passed_over].concat();
+    // A person who types one entry wants that one.
+    let typed = [&adding, &removing].into_iter().flatten();
+    let mut typed = typed.filter(|input| input.typed_text().is_some());
+    if typed.any(|input| report.has_rejects(&input.shown())) {
+        report.refused = Some("an entry on the command line cannot be taken".to_owned());
+    }
     if report.refuse(plan) {
         return Ok(report);
     }
@@ -128,12 +168,25 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         )
     };
     progress.begin(Phase::Counting, old.entries());
-    let census = census(stream(), progress)?;
+    let mut counted = stream();
+    let census = census(&mut counted, progress)?;
+    let changed = counted.changed();
+    report.changed = Some(changed);
+    report.entries_before = Some(old.entries());
+    report.kinds = kind_counts(&census);
+    let fpr = changes.fpr.unwrap_or_else(|| old.spec().fpr);
+    #[allow(clippy::float_cmp, reason = "the rate itself, or another one")]
+    if changed.is_nothing() && fpr == old.spec().fpr {
+        // Nobody loads the same filter again for nothing.
+        report.filter = Some(FilterReport::new(old.header(), &plan.output));
+        report.seconds = started.elapsed().as_secs_f64();
+        return Ok(report);
+    }
     let spec = Spec {
         generation: old.spec().generation.saturating_add(1),
         built: plan.built,
         kinds: census.kind_bits(),
-        fpr: changes.fpr.unwrap_or_else(|| old.spec().fpr),
+        fpr,
         sources: sources.into_list(),
         ..old.spec().clone()
     };
@@ -141,8 +194,6 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let shape = sizing::shape(census.entries(), spec.fpr);
     let writer = Writer::begin(aside, spec, census.entries(), shape)?;
     let header = assemble(writer, stream(), plan.workers(), progress)?;
-    report.kinds = kind_counts(&census);
-    report.entries_before = Some(old.entries());
     report.filter = Some(FilterReport::new(&header, &plan.output));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)

@@ -32,8 +32,24 @@ pub enum Command {
         /// The filter file.
         file: PathBuf,
     },
-    /// Add and remove entries of a filter that has records, without its text.
+    /// Add entries to a filter that has records, and remove some, without its text lists.
+    ///
+    /// Writes nothing when nothing changes. The next build from text lists replaces what was changed
+    /// here: for changes that stay, use add and remove, or edit the lists.
     Update(Update),
+    /// Block a sender now: add entries to a text list, and to its filter.
+    ///
+    /// The list is edited, so that the entries stay after the next build; other lines keep their bytes.
+    /// With --filter the filter is changed too, and the daemon loads it at once. Without it, the next
+    /// build puts them into effect; where blocklist-compile.path is active, that is at once, too.
+    ///
+    /// To clear a sender whatever the lists say, add it to the whitelist: its file is a text list.
+    Add(EditArgs),
+    /// Clear a sender now: remove entries from a text list, and from its filter.
+    ///
+    /// Exit code 1 when an entry is not in the list. What another list names comes back with the next
+    /// build: add it to the whitelist instead.
+    Remove(EditArgs),
     /// Merge filters of one seed (see --seed-from) into one.
     Merge(Merge),
     /// Count what two filters share.
@@ -59,7 +75,8 @@ pub enum Command {
         files: Vec<PathBuf>,
     },
     /// Print known good senders that are listed (as comments, with the reason), and those that
-    /// hit the pages without being listed, ready to append to a whitelist.
+    /// hit the pages without being listed, ready to append to a whitelist. Exit code 0: there are none;
+    /// 1: there are some.
     FalsePositives {
         /// Print JSON.
         #[arg(long)]
@@ -190,10 +207,10 @@ pub struct Work {
 pub struct Update {
     /// The filter file to change; replaced only when the new one is complete and checked.
     pub file: PathBuf,
-    /// A list of entries to add; may be repeated.
+    /// A list of entries to add, or one entry such as spam@bad.example; may be repeated.
     #[arg(long, value_name = "INPUT")]
     pub add: Vec<PathBuf>,
-    /// A list of entries to remove; may be repeated. What is also added is removed.
+    /// A list of entries to remove, or one entry; may be repeated. What is also added is removed.
     #[arg(long, value_name = "INPUT")]
     pub remove: Vec<PathBuf>,
     /// Size the filter for another rate of false positives.
@@ -205,6 +222,27 @@ pub struct Update {
     /// How to work.
     #[command(flatten)]
     pub work: Work,
+}
+
+/// Options of `add` and `remove`.
+#[derive(Debug, Args)]
+pub struct EditArgs {
+    /// The filter to change, too.
+    #[arg(long, value_name = "FILE")]
+    pub filter: Option<PathBuf>,
+    /// A comment for the new lines, such as a ticket number.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub note: String,
+    /// The text list: a plain list, one entry a line.
+    pub list: PathBuf,
+    /// The entries: an address, @domain, .domain for its subdomains, or a local part such as spam@.
+    #[arg(required = true, value_name = "ENTRY")]
+    pub entries: Vec<String>,
 }
 
 /// Options of `merge`.

@@ -3,7 +3,7 @@
 //! One function a command turns what it was told ([`args`]) into calls of
 //! [`compile`], and prints what comes back; `query` reads long lists of
 //! addresses. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict` or
-//! `--max-rejects` (for `query`: not listed), 2 failed. Whoever stops reading what is
+//! `--max-rejects` (for `query`: not listed; `false-positives`: found some; `remove`: not found), 2 failed. Whoever stops reading what is
 //! printed (`| head`) ends the program as he ends any other: by SIGPIPE.
 
 pub mod args;
@@ -26,7 +26,7 @@ use crate::filter::Filter;
 use crate::filter::format::MAGIC;
 
 pub use args::Cli;
-use args::{Build, Command, Merge, Reading, Update, Work};
+use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};
 
 /// Runs the command line; errors are printed as `blocklist-compile: what: cause`.
 #[must_use]
@@ -40,6 +40,8 @@ pub fn main() -> ExitCode {
         Command::Query(args) => query::query(&args),
         Command::Info { json, file } => compile::info(&file).and_then(|info| show(&info, json)),
         Command::Update(args) => update(&args),
+        Command::Add(args) => edit(&args, true),
+        Command::Remove(args) => edit(&args, false),
         Command::Merge(args) => merge(&args),
         Command::Compare { json, a, b } => {
             compile::compare(&a, &b).and_then(|found| show(&found, json))
@@ -86,14 +88,60 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
 fn update(args: &Update) -> Result<ExitCode, Error> {
     let mut plan = Plan::new(&args.file, args.add.clone());
     args.reading.put_into(&mut plan);
-    let reads = [args.add.as_slice(), &args.remove].concat();
+    // Without the entries among them, which are no files.
+    let mut reads = [args.add.as_slice(), &args.remove].concat();
+    reads.retain(|path| path.exists());
     run(plan, &args.work, &reads, |plan, progress| {
-        let changes = Changes {
-            plan: plan.clone(),
-            remove: args.remove.clone(),
-            fpr: args.fpr,
-        };
+        let mut changes = Changes::new(plan.clone());
+        changes.remove.clone_from(&args.remove);
+        changes.fpr = args.fpr;
         compile::update(&changes, progress)
+    })
+}
+
+/// Edits a text list, and changes its filter alike.
+fn edit(args: &EditArgs, adds: bool) -> Result<ExitCode, Error> {
+    let mut plan = Plan::new(args.filter.as_ref().unwrap_or(&args.list), Vec::new());
+    if let Some(filter) = &args.filter {
+        // Before the list is edited: what cannot be changed is said now.
+        plan.rules = compile::changeable(filter)?;
+    }
+    let edited = if adds {
+        compile::add_to_list(&plan, &args.list, &args.entries, &args.note)?
+    } else {
+        compile::remove_from_list(&plan, &args.list, &args.entries)?
+    };
+    print(format_args!("{edited}"))?;
+    if args.filter.is_some() {
+        let mut changes = Changes::new(plan);
+        let entries = args.entries.clone();
+        if adds {
+            changes.add_entries = entries;
+        } else {
+            changes.remove_entries = entries;
+        }
+        let report = compile::update(&changes, &Progress::new()).map_err(|error| {
+            Error::Plan(format!(
+                "{} is edited, but not the filter: {error}",
+                args.list.display()
+            ))
+        })?;
+        if report.refused.is_some() {
+            say(format_args!("{report}"));
+            return Ok(ExitCode::FAILURE);
+        }
+        if let Some(changed) = report.changed {
+            let filter = report.output.display();
+            print(format_args!("{filter}: {changed}"))?;
+        }
+    }
+    Ok(if !adds && edited.misses_some() {
+        say(format_args!(
+            "blocklist-compile: what another list names comes back with the next build: add it to the whitelist"
+        ));
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -227,10 +275,13 @@ fn overlap(files: &[PathBuf], svg: Option<&Path>, json: bool) -> Result<ExitCode
 }
 
 fn false_positives(file: &Path, known_good: &[PathBuf], json: bool) -> Result<ExitCode, Error> {
-    show(
-        &compile::false_positives(file, known_good, compile::day_of(compile::now()))?,
-        json,
-    )
+    let found = compile::false_positives(file, known_good, compile::day_of(compile::now()))?;
+    show(&found, json)?;
+    Ok(if found.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn verify(file: &Path) -> Result<ExitCode, Error> {

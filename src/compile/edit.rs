@@ -1,0 +1,447 @@
+//! Adding entries to a text list and removing them, line by line.
+//!
+//! A person wants one sender blocked or cleared now, and wants it to stay so after the next build.
+//! So the text list is edited, which every build reads; the filter follows by the build that notices
+//! the edit, or at once by [`update`](super::update).
+//!
+//! All other lines keep their bytes. The list is replaced as a filter is: written beside the old one,
+//! synced, renamed. An entry is found however it is written, by its canonical form.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::guard::Guard;
+use super::input::is_allowlist;
+use super::{Error, Plan};
+use crate::address::{Entry, Rules, escaped};
+use crate::filter::Aside;
+use crate::list::{self, Format, Reader, Row};
+
+/// A larger list is no list of a person; `update` changes its filter.
+const MAX_LIST_BYTES: u64 = 64 << 20;
+/// Mode of a new list. Unlike a filter it holds no seed, and the service must be able to read it.
+const MODE: u32 = 0o644;
+
+/// What became of each entry, in the order given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edited {
+    /// The list.
+    pub list: PathBuf,
+    /// The entries, as given, and what was done.
+    pub entries: Vec<(String, Done)>,
+}
+
+/// What was done about one entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It is a new line at the end.
+    Added,
+    /// It was there, on this line.
+    AlreadyThere(u64),
+    /// So many lines that named it are gone; the first of them.
+    Removed {
+        /// Number of the first, from 1.
+        line: u64,
+        /// How many.
+        lines: u64,
+    },
+    /// No line names it.
+    NotFound,
+}
+
+impl Edited {
+    /// Whether the list was written.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        self.entries
+            .iter()
+            .any(|(_, done)| matches!(done, Done::Added | Done::Removed { .. }))
+    }
+
+    /// Whether an entry to remove was not there.
+    #[must_use]
+    pub fn misses_some(&self) -> bool {
+        self.entries.iter().any(|(_, done)| *done == Done::NotFound)
+    }
+}
+
+impl fmt::Display for Edited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = self.list.display();
+        for (number, (entry, done)) in self.entries.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            match done {
+                Done::Added => write!(f, "{entry}: added to {list}")?,
+                Done::AlreadyThere(line) => write!(f, "{entry}: already in {list}, line {line}")?,
+                Done::Removed { line, lines: 1 } => {
+                    write!(f, "{entry}: removed from {list}, line {line}")?;
+                }
+                Done::Removed { line, lines } => {
+                    write!(
+                        f,
+                        "{entry}: removed from {list}, {lines} lines from line {line}"
+                    )?;
+                }
+                Done::NotFound => write!(f, "{entry}: not in {list}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends those of `entries` that the list does not have, each on a line of its own with the day of
+/// the plan and the `note` as a comment. A list that is not there is made.
+///
+/// # Errors
+/// When an entry cannot be one, or is overly broad for a blocklist; when the list is not plain
+/// text, or cannot be written. Nothing was changed then.
+pub fn add_to_list(
+    plan: &Plan,
+    list: &Path,
+    entries: &[String],
+    note: &str,
+) -> Result<Edited, Error> {
+    let wanted = parse(plan, entries)?;
+    if note.contains(|char: char| char.is_control()) {
+        return Err(Error::Plan("--note: must be one line of text".to_owned()));
+    }
+    if !is_allowlist(list) {
+        refuse_broad(plan, &wanted)?;
+    }
+    let edit = Edit::begin(list, plan.rules)?;
+    let mut text = edit.text.clone();
+    if !text.is_empty() && !text.ends_with(b"\n") {
+        text.push(b'\n');
+    }
+    let mut known = edit.lines_of();
+    let mut done = Vec::new();
+    for (written, entry) in &wanted {
+        let found = known.get(entry.as_bytes()).and_then(|lines| lines.first());
+        done.push(match found {
+            Some(0) | None => Done::Added,
+            Some(&line) => Done::AlreadyThere(line),
+        });
+        if found.is_none() {
+            let day = plan.today();
+            let blank = if note.is_empty() { "" } else { " " };
+            text.extend_from_slice(format!("{written} # added {day}{blank}{note}\n").as_bytes());
+            // The same entry twice on the command line is one line; 0 is no line yet.
+            known.insert(entry.as_bytes().to_vec(), vec![0]);
+        }
+    }
+    edit.finish(&text, &wanted, done)
+}
+
+/// Removes the lines of the list that name one of `entries`.
+///
+/// # Errors
+/// As for [`add_to_list`]; and when such a line names others too, since what is to become of them
+/// is for a person to say.
+pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<Edited, Error> {
+    let wanted = parse(plan, entries)?;
+    let edit = Edit::begin(list, plan.rules)?;
+    let known = edit.lines_of();
+    let mut leaving = Vec::new();
+    let mut done = Vec::new();
+    for (_, entry) in &wanted {
+        let lines = known.get(entry.as_bytes()).map_or(&[][..], Vec::as_slice);
+        for &line in lines {
+            let others = edit
+                .entries_on(line)
+                .any(|other| !wanted.iter().any(|(_, entry)| entry.as_bytes() == other));
+            if others {
+                return Err(Error::Plan(format!(
+                    "{}:{line}: names other entries too; edit this line by hand",
+                    list.display()
+                )));
+            }
+        }
+        leaving.extend_from_slice(lines);
+        done.push(match lines {
+            [] => Done::NotFound,
+            [line, ..] => Done::Removed {
+                line: *line,
+                lines: lines.len() as u64,
+            },
+        });
+    }
+    leaving.sort_unstable();
+    let mut text = Vec::with_capacity(edit.text.len());
+    for (line, number) in edit
+        .text
+        .split_inclusive(|byte| *byte == b'\n')
+        .zip(1_u64..)
+    {
+        if leaving.binary_search(&number).is_err() {
+            text.extend_from_slice(line);
+        }
+    }
+    edit.finish(&text, &wanted, done)
+}
+
+/// An entry as a person typed it, and as it is compared.
+type Wanted = Vec<(String, Entry)>;
+
+fn parse(plan: &Plan, entries: &[String]) -> Result<Wanted, Error> {
+    let mut wanted = Vec::with_capacity(entries.len());
+    for written in entries {
+        let written = written.trim();
+        let mut items = Vec::new();
+        read_line(written.as_bytes(), |row| match row {
+            Row::Item(item) => items.push(Ok(item.text.to_vec())),
+            Row::Rejected { reason, .. } => items.push(Err(reason.to_string())),
+            Row::Skipped { skip, .. } => items.push(Err(skip.to_string())),
+            // The item follows.
+            Row::Mended { .. } => {}
+        });
+        let wrong = |why: &dyn fmt::Display| {
+            Error::Plan(format!(
+                "{}: cannot be an entry: {why}",
+                escaped(written.as_bytes())
+            ))
+        };
+        let item = match items.as_slice() {
+            [Ok(item)] => item,
+            [Err(why), ..] => return Err(wrong(why)),
+            _ => {
+                return Err(wrong(
+                    &"give one entry an argument, such as spam@bad.example",
+                ));
+            }
+        };
+        let entry = Entry::parse(item, plan.rules).map_err(|error| wrong(&error))?;
+        wanted.push((written.to_owned(), entry));
+    }
+    Ok(wanted)
+}
+
+fn refuse_broad(plan: &Plan, wanted: &Wanted) -> Result<(), Error> {
+    let Some(guard): Option<Guard> = plan.guard()? else {
+        return Ok(());
+    };
+    for (written, entry) in wanted {
+        guard
+            .check(entry.kind(), entry.as_bytes())
+            .map_err(|danger| Error::Plan(format!("{written}: {danger}; nothing was changed")))?;
+    }
+    Ok(())
+}
+
+/// The rows of one line.
+fn read_line(line: &[u8], mut row: impl FnMut(Row<'_>)) {
+    // Reading from memory does not fail.
+    let _ = Reader::new(Format::Plain).read_all(line, &mut |_, found: Row<'_>| row(found));
+}
+
+/// A list that is being edited: claimed and read.
+struct Edit {
+    aside: Aside,
+    list: PathBuf,
+    is_new: bool,
+    text: Vec<u8>,
+    /// Canonical entries, each with its line.
+    entries: Vec<(u64, Vec<u8>)>,
+}
+
+impl Edit {
+    fn begin(list: &Path, rules: Rules) -> Result<Self, Error> {
+        let refused = |why: &str| Error::io(list, "edit")(io::Error::other(why));
+        let aside = Aside::claim(list)?;
+        let text = match fs::metadata(list) {
+            Ok(meta) if meta.len() > MAX_LIST_BYTES => {
+                return Err(refused(
+                    "too large to edit; blocklist-compile update changes its filter",
+                ));
+            }
+            Ok(_) => fs::read(list).map_err(Error::io(list, "read"))?,
+            Err(_) => Vec::new(),
+        };
+        list::check_text(&text).map_err(|_| refused("not a text file"))?;
+        let name = list.file_name().unwrap_or_default().to_string_lossy();
+        let format = list::guess(&text, &name);
+        if format != Format::Plain {
+            return Err(refused(&format!(
+                "a list of format {format}; only plain lists can be edited"
+            )));
+        }
+        let mut entries = Vec::new();
+        for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
+            read_line(line, |row| {
+                if let Row::Item(item) = row
+                    && let Ok(entry) = Entry::parse(item.text, rules)
+                {
+                    entries.push((number, entry.as_bytes().to_vec()));
+                }
+            });
+        }
+        Ok(Self {
+            is_new: !list.exists(),
+            aside,
+            list: list.to_owned(),
+            text,
+            entries,
+        })
+    }
+
+    /// The lines of each entry.
+    fn lines_of(&self) -> HashMap<Vec<u8>, Vec<u64>> {
+        let mut lines: HashMap<Vec<u8>, Vec<u64>> = HashMap::new();
+        for (line, entry) in &self.entries {
+            lines.entry(entry.clone()).or_default().push(*line);
+        }
+        lines
+    }
+
+    /// The entries of one line.
+    fn entries_on(&self, line: u64) -> impl Iterator<Item = &[u8]> {
+        let from = self.entries.partition_point(|(at, _)| *at < line);
+        let entries = self.entries.get(from..).unwrap_or_default();
+        entries
+            .iter()
+            .take_while(move |(at, _)| *at == line)
+            .map(|(_, entry)| entry.as_slice())
+    }
+
+    /// Replaces the list, if that changes it.
+    fn finish(self, text: &[u8], wanted: &Wanted, done: Vec<Done>) -> Result<Edited, Error> {
+        let edited = Edited {
+            list: self.list.clone(),
+            entries: wanted
+                .iter()
+                .map(|(written, _)| written.clone())
+                .zip(done)
+                .collect(),
+        };
+        if edited.changed() {
+            let mut file = self.aside.file();
+            if self.is_new {
+                file.set_permissions(Permissions::from_mode(MODE))
+                    .map_err(Error::io(&self.list, "set the mode of"))?;
+            }
+            file.write_all(text)
+                .map_err(Error::io(&self.list, "write"))?;
+            self.aside.commit()?;
+        }
+        Ok(edited)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::Day;
+
+    fn plan() -> Plan {
+        let mut plan = Plan::new("x.blf", Vec::new());
+        plan.built = u64::from(Day(20_000).0) * 86_400;
+        plan
+    }
+
+    fn entries(written: &[&str]) -> Vec<String> {
+        written.iter().map(|&entry| entry.to_owned()).collect()
+    }
+
+    #[test]
+    fn an_entry_is_added_once_however_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("own.txt");
+        let add = |written: &[&str]| add_to_list(&plan(), &list, &entries(written), "");
+        let added = add(&["Spam@Bad.example", "@worse.example", "spam@bad.example"]).unwrap();
+        assert_eq!(
+            added
+                .entries
+                .iter()
+                .map(|(_, done)| *done)
+                .collect::<Vec<_>>(),
+            [Done::Added, Done::Added, Done::Added]
+        );
+        let text = fs::read_to_string(&list).unwrap();
+        assert_eq!(
+            text,
+            "Spam@Bad.example # added 2024-10-04\n@worse.example # added 2024-10-04\n"
+        );
+        let again = add(&["worse.example", "<SPAM@bad.EXAMPLE>"]).unwrap();
+        assert_eq!(
+            again
+                .entries
+                .iter()
+                .map(|(_, done)| *done)
+                .collect::<Vec<_>>(),
+            [Done::AlreadyThere(2), Done::AlreadyThere(1)]
+        );
+        assert_eq!(fs::read_to_string(&list).unwrap(), text);
+        let mode = fs::metadata(&list).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, MODE);
+    }
+
+    #[test]
+    fn other_lines_keep_their_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("own.txt");
+        let text =
+            b"# mine\r\n\r\nspam@bad.example # why\na@b.example, c@d.example\nlast@e.example";
+        fs::write(&list, text).unwrap();
+        let removed = remove_from_list(
+            &plan(),
+            &list,
+            &entries(&["SPAM@bad.example", "no@x.example"]),
+        )
+        .unwrap();
+        assert_eq!(
+            removed
+                .to_string()
+                .replace(&list.display().to_string(), "own.txt"),
+            "SPAM@bad.example: removed from own.txt, line 3\nno@x.example: not in own.txt"
+        );
+        assert_eq!(
+            fs::read(&list).unwrap(),
+            b"# mine\r\n\r\na@b.example, c@d.example\nlast@e.example"
+        );
+        let shared = remove_from_list(&plan(), &list, &entries(&["a@b.example"])).unwrap_err();
+        assert!(
+            shared.to_string().contains(":3: names other entries too"),
+            "{shared}"
+        );
+        let both = entries(&["c@d.example", "a@b.example"]);
+        assert!(remove_from_list(&plan(), &list, &both).unwrap().changed());
+        add_to_list(&plan(), &list, &entries(&["new@f.example"]), "by hand").unwrap();
+        assert_eq!(
+            fs::read(&list).unwrap(),
+            b"# mine\r\n\r\nlast@e.example\nnew@f.example # added 2024-10-04 by hand\n"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_an_entry_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("own.txt");
+        for (written, why) in [
+            ("a@b.example, c@d.example", "one entry an argument"),
+            ("# comment", "comment"),
+            ("/spam/", "regular expression"),
+            ("@gmail.com", "anybody"),
+            ("", "cannot be an entry"),
+            ("friend@x.example OK", "whitelist"),
+        ] {
+            let given = entries(&["good@x.example", written]);
+            let error = add_to_list(&plan(), &list, &given, "")
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(why), "{written}: {error}");
+            assert!(!list.exists());
+        }
+        // A whitelist may name a whole provider.
+        let whitelist = folder.path().join("whitelist.txt");
+        add_to_list(&plan(), &whitelist, &entries(&["@gmail.com"]), "").unwrap();
+        let table = folder.path().join("access.csv");
+        fs::write(&table, "email,action\na@b.example,reject\n").unwrap();
+        let error = add_to_list(&plan(), &table, &entries(&["c@d.example"]), "").unwrap_err();
+        assert!(error.to_string().contains("format csv"), "{error}");
+    }
+}
