@@ -41,7 +41,7 @@ fn live(entries: &str) -> Arc<Live> {
     let text = "[[list]]\nname = 'x'\nfilter = 'x.blf'\n";
     let config = Config::parse(text, &folder.path().join("c.toml")).expect("a configuration");
     Arc::new(Live::new(
-        Snapshot::build(config, None).expect("a snapshot"),
+        Snapshot::build(config).expect("a snapshot"),
         None,
     ))
 }

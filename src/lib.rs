@@ -16,7 +16,7 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | `parallel` | the same work on several threads |
+//! | `parallel`, `memory` | the same work on several threads; how much memory may still be taken |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they know nothing of each other |
 //! | [`sender`], [`compile`], [`daemon`] | whom a message names; lists to filters; sockets, signals, watched files |
 //! | [`policy`] | senders and lists to a verdict |
@@ -48,6 +48,7 @@ pub mod endpoint;
 pub mod explain;
 pub mod filter;
 pub mod list;
+mod memory;
 pub mod milter;
 mod parallel;
 pub mod policy;

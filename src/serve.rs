@@ -4,12 +4,12 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tracing::level_filters::LevelFilter;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
-use crate::config::{Config, Level, LogFormat};
+use crate::config::{self, Config, Level, LogFormat};
 use crate::daemon::logging::{Format, Logging};
 use crate::daemon::{self, Access, Cause, Options, Service};
 use crate::screen::Screen;
@@ -52,7 +52,16 @@ impl Service for Blocklists {
             }
             Reloaded::Same | Reloaded::Changed => {}
         }
-        true
+        // What is still faulty may get better without a file that changes.
+        self.0.snapshot().faults().is_empty()
+    }
+
+    fn upkeep(&self) -> bool {
+        self.0.upkeep(Instant::now())
+    }
+
+    fn status(&self) -> String {
+        self.0.status()
     }
 }
 
@@ -76,21 +85,38 @@ pub fn options(config: &Config) -> Options {
 /// It cannot start: the configuration, a filter, a whitelist or a socket.
 pub fn run(config_path: &Path) -> Result<(), Error> {
     daemon::outlive_hangup()?;
-    let config = Config::load(config_path).map_err(crate::snapshot::Error::from)?;
+    let (config, fault) = Config::load_what_is_good(config_path);
+    let fault = match fault {
+        // Nobody knows where to listen.
+        Some(fault @ config::Error::Unreadable { .. }) if !daemon::inherits_sockets() => {
+            return Err(crate::snapshot::Error::from(fault).into());
+        }
+        fault => fault,
+    };
     let _logging = Logging::start(level(config.log.level), format(config.log.format))?;
     let options = options(&config);
     // Said before the filters are read, which may take its time.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
-    let snapshot = Snapshot::build(config, None)?;
+    let snapshot = match fault {
+        None => Snapshot::start(config),
+        Some(fault) => Snapshot::without_config(config, fault),
+    };
     for list in snapshot.policy.lists() {
-        let (spec, terms) = (list.filter.spec(), &list.terms);
+        let Some(filter) = &list.filter else { continue };
         info!(
             list = list.name(),
-            action = terms.action.name(),
-            dry_run = terms.dry_run,
-            generation = spec.generation,
-            entries = list.filter.entries(),
-            "filter in force"
+            action = list.terms.action.name(),
+            dry_run = list.terms.dry_run,
+            generation = filter.spec().generation,
+            entries = filter.entries(),
+            "filter in effect"
+        );
+    }
+    for fault in snapshot.faults() {
+        error!(
+            reason = fault.to_string().replace('\n', "; "),
+            on_error = snapshot.config.on_error.name(),
+            "not serving as configured: on_error decides what this concerns"
         );
     }
     for warning in snapshot.warnings() {

@@ -182,6 +182,34 @@ fn forge(path: &Path, at: usize, field: &[u8]) {
     file.write_all_at(&header, 0).unwrap();
 }
 
+/// Pages that hold fewer or more entries than the header says: listed senders would be missed, or
+/// others hit.
+#[test]
+fn pages_that_are_not_filled_as_declared_are_refused() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    for (held, declared) in [
+        (0_u64, 2_000_u64),
+        (2_000, 0),
+        (2_000, 1_500),
+        (1_000, 1_200),
+    ] {
+        write(&path, spec(1e-6, false), &records(held)).unwrap();
+        Filter::open(&path, Load::Memory).unwrap();
+        forge(&path, 56, &declared.to_le_bytes());
+        for found in [
+            fault(Filter::open(&path, Load::Memory)),
+            fault(Filter::verify(&path)),
+        ] {
+            assert!(
+                matches!(found, Fault::Entries { .. }),
+                "{held} for {declared}: {found}"
+            );
+        }
+        fs::remove_file(&path).unwrap();
+    }
+}
+
 /// Fields that no writer writes, in a header whose sum is right: refused before any
 /// memory is taken for them.
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The lines of the map.
 const LAYERS: [&[&str]; 10] = [
-    &["parallel"],
+    &["parallel", "memory"],
     &["address", "filter", "list", "milter", "endpoint"],
     &["sender", "compile", "daemon"],
     &["policy"],

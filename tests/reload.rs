@@ -4,14 +4,16 @@ mod support;
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
+use blocklist_milter::config::Config;
 use blocklist_milter::demo::peer::Letter;
 use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer};
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
-use blocklist_milter::snapshot::Reloaded;
+use blocklist_milter::snapshot::{Live, Reloaded, Snapshot};
 use support::rig::{Rig, verdict};
 use support::until;
 
@@ -30,6 +32,27 @@ fn rig() -> Rig {
 
 fn letter(mail_from: &str) -> Letter {
     Letter::new(mail_from, &["<bob@our.example>"], &["From: a@ok.example"])
+}
+
+/// The filter of the first list.
+fn filter_of(snapshot: &Snapshot) -> Arc<Filter> {
+    snapshot.policy.lists()[0]
+        .filter
+        .clone()
+        .expect("an open filter")
+}
+
+/// Replaces a file as everybody should; one that is in effect is still open.
+fn replace(rig: &Rig, name: &str, bytes: &[u8]) {
+    fs::write(rig.path("aside"), bytes).expect("our own folder");
+    fs::rename(rig.path("aside"), rig.path(name)).expect("our own folder");
+}
+
+fn lines(count: usize) -> String {
+    let others = (1..count).map(|n| format!("x{n}@bad.example\n"));
+    std::iter::once("first@bad.example\n".to_owned())
+        .chain(others)
+        .collect()
 }
 
 /// Waits until this sender gets this verdict, without anybody asking for a reload.
@@ -88,7 +111,7 @@ fn a_snapshot_is_kept_as_long_as_somebody_uses_it() {
     let before = rig.live.snapshot();
     rig.write("spam.list", "second@bad.example\n");
     becomes(&rig, "<second@bad.example>", "reject");
-    assert_eq!(before.policy.lists()[0].filter.entries(), 1);
+    assert_eq!(filter_of(&before).entries(), 1);
     assert!(!Arc::ptr_eq(&before, &rig.live.snapshot()));
 }
 
@@ -143,10 +166,7 @@ fn an_unchanged_filter_is_shared_not_read_again() {
     rig.write("white.txt", "x@y.example\n");
     becomes_different(&rig, &before);
     let after = rig.live.snapshot();
-    assert!(Arc::ptr_eq(
-        &before.policy.lists()[0].filter,
-        &after.policy.lists()[0].filter
-    ));
+    assert!(Arc::ptr_eq(&filter_of(&before), &filter_of(&after)));
     assert_eq!(rig.live.reload(), Reloaded::Same);
 }
 
@@ -166,7 +186,8 @@ fn a_filter_of_several_lists_is_held_once() {
     .concat();
     let rig = Rig::new(&[("spam.list", "first@bad.example\n")], &config);
     let snapshot = rig.live.snapshot();
-    let filters: Vec<_> = snapshot.policy.lists().iter().map(|l| &l.filter).collect();
+    let lists = snapshot.policy.lists().iter();
+    let filters: Vec<_> = lists.map(|list| list.filter.as_ref().unwrap()).collect();
     assert!(Arc::ptr_eq(filters[0], filters[1]) && Arc::ptr_eq(filters[2], filters[3]));
     assert!(!Arc::ptr_eq(filters[0], filters[2]));
     assert_eq!(rig.live.reload(), Reloaded::Same);
@@ -175,7 +196,7 @@ fn a_filter_of_several_lists_is_held_once() {
     assert_eq!(rig.live.reload(), Reloaded::Same);
 }
 
-fn becomes_different(rig: &Rig, before: &Arc<blocklist_milter::snapshot::Snapshot>) {
+fn becomes_different(rig: &Rig, before: &Arc<Snapshot>) {
     until("another snapshot", || {
         (!Arc::ptr_eq(before, &rig.live.snapshot())).then_some(())
     });
@@ -206,11 +227,7 @@ fn damaged_and_cut_filters_stay_out() {
     let rig = rig();
     let path = rig.path("spam.blf");
     let good = fs::read(&path).unwrap();
-    // Aside and renamed, as everybody should; the file in force is still open.
-    let replace = |bytes: &[u8]| {
-        fs::write(rig.path("aside"), bytes).unwrap();
-        fs::rename(rig.path("aside"), &path).unwrap();
-    };
+    let replace = |bytes: &[u8]| replace(&rig, "spam.blf", bytes);
     let mut damaged = good.clone();
     damaged[4096 + 100] ^= 1;
     replace(&damaged);
@@ -249,6 +266,253 @@ fn an_older_generation_stays_out() {
         verdict(&rig.deliver(&letter("<second@bad.example>"))),
         "reject"
     );
+}
+
+/// What the message of a damaged or lost filter prescribes must help.
+#[test]
+fn a_filter_that_is_built_anew_is_taken() {
+    let rig = rig();
+    for round in 0..5 {
+        rig.write(
+            "spam.list",
+            &format!("first@bad.example\nx{round}@bad.example\n"),
+        );
+    }
+    becomes(&rig, "<x4@bad.example>", "reject");
+    let running = filter_of(&rig.live.snapshot()).spec().clone();
+    assert!(running.generation > 5);
+    fs::remove_file(rig.path("spam.blf")).unwrap();
+    is_refused(&rig, "spam.blf");
+    rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
+    becomes(&rig, "<second@bad.example>", "reject");
+    let anew = filter_of(&rig.live.snapshot()).spec().clone();
+    assert_eq!(anew.generation, 1);
+    assert_ne!(anew.seed, running.seed);
+}
+
+/// A record is read when its sender is listed, and not before: too late to keep the sound file.
+#[test]
+fn a_filter_with_damaged_records_stays_out() {
+    let rig = rig();
+    let mut damaged = fs::read(rig.path("spam.blf")).unwrap();
+    *damaged.last_mut().unwrap() ^= 1;
+    replace(&rig, "spam.blf", &damaged);
+    is_refused(&rig, "records of page 0");
+    // Tried again, and once more with another fault beside it.
+    is_refused(&rig, "records of page 0");
+    rig.write("white.txt", "/^regex.*$/\n");
+    is_refused(&rig, "white.txt:1: ");
+    rig.write("white.txt", "");
+    rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
+}
+
+#[test]
+fn a_filter_of_another_name_stays_out() {
+    let rig = rig();
+    fs::write(rig.path("other.list"), "innocent@ok.example\n").unwrap();
+    let plan = Plan::new(rig.path("other.blf"), vec![rig.path("other.list")]);
+    compile::build(&plan, &Progress::new()).unwrap();
+    fs::rename(rig.path("other.blf"), rig.path("spam.blf")).unwrap();
+    is_refused(
+        &rig,
+        "the file is the list \"other\", in effect is \"spam\"",
+    );
+}
+
+/// Half a download, or the wrong input; the settings say yes.
+#[test]
+fn a_list_that_shrinks_or_grows_too_much_stays_out() {
+    let rig = Rig::new(
+        &[("spam.list", &lines(400)), ("white.txt", "# nobody\n")],
+        CONFIG,
+    );
+    rig.write("spam.list", &lines(2));
+    is_refused(
+        &rig,
+        "2 entries, 400 are in effect: fewer than max_shrink allows",
+    );
+    rig.write("spam.list", &lines(4_001));
+    is_refused(
+        &rig,
+        "4001 entries, 400 are in effect: more than max_growth allows",
+    );
+    rig.write("c.toml", &format!("{CONFIG}[safety]\nmax_growth = 11\n"));
+    becomes(&rig, "<x4000@bad.example>", "reject");
+    rig.write("spam.list", &lines(2));
+    is_refused(&rig, "2 entries, 4001 are in effect");
+    rig.write("c.toml", &format!("{CONFIG}[safety]\nmax_shrink = 1.0\n"));
+    becomes(&rig, "<x4000@bad.example>", "accept");
+}
+
+/// A start goes without what is missing; its senders wait, and what is good decides at once.
+#[test]
+fn a_start_without_a_filter_defers_and_takes_it_when_it_comes() {
+    let late = "[[list]]\nname = 'late'\nfilter = 'late.blf'\ncheck = ['mail-from']\n";
+    let two = format!("{late}{CONFIG}");
+    let files = [
+        ("spam.list", "first@bad.example\n"),
+        ("white.txt", "friend@ok.example\n"),
+    ];
+    let rig = Rig::started(&files, &two);
+    let outcome = |rig: &Rig, from: &str| verdict(&rig.deliver(&letter(from)));
+    assert!(
+        rig.live.status().contains("late.blf"),
+        "{}",
+        rig.live.status()
+    );
+    assert_eq!(outcome(&rig, "<first@bad.example>"), "reject");
+    assert_eq!(outcome(&rig, "<a@ok.example>"), "tempfail");
+    // Whom the whitelist clears nobody needs to look up, and nobody checks the From of this list.
+    assert_eq!(outcome(&rig, "<friend@ok.example>"), "accept");
+    assert_eq!(outcome(&rig, "<>"), "accept");
+    // It says so each time, and the rest can change meanwhile.
+    assert_eq!(rig.live.reload(), Reloaded::Same);
+    rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
+    becomes(&rig, "<second@bad.example>", "reject");
+    rig.write("late.list", "third@bad.example\n");
+    becomes(&rig, "<third@bad.example>", "reject");
+    assert_eq!(outcome(&rig, "<a@ok.example>"), "accept");
+    assert_eq!(
+        rig.live.status(),
+        "serving 2 lists, 3 entries, 1 on the whitelist"
+    );
+    // Now there is something to keep.
+    fs::remove_file(rig.path("late.blf")).unwrap();
+    assert!(matches!(rig.live.reload(), Reloaded::Kept(_)));
+    assert_eq!(outcome(&rig, "<third@bad.example>"), "reject");
+    assert!(rig.live.status().starts_with("reload refused"));
+}
+
+#[test]
+fn on_error_decides_what_a_missing_filter_would_say() {
+    let config = format!("on_error = 'accept'\n{CONFIG}");
+    let rig = Rig::started(&[("white.txt", "")], &config);
+    assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
+    let trial = CONFIG.replace("filter =", "dry_run = true\nfilter =");
+    let rig = Rig::started(&[("white.txt", "")], &trial);
+    assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
+}
+
+/// A whitelist that cannot be read may clear anybody: whoever is listed waits, nobody else does.
+#[test]
+fn a_start_without_the_whitelist_refuses_nobody_for_good() {
+    let rig = Rig::started(
+        &[("spam.list", "first@bad.example\nother@bad.example\n")],
+        CONFIG,
+    );
+    assert_eq!(
+        verdict(&rig.deliver(&letter("<first@bad.example>"))),
+        "tempfail"
+    );
+    assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
+    rig.write("white.txt", "first@bad.example\n");
+    becomes(&rig, "<other@bad.example>", "reject");
+    assert_eq!(
+        verdict(&rig.deliver(&letter("<first@bad.example>"))),
+        "accept"
+    );
+}
+
+#[test]
+fn a_start_with_a_list_that_hits_must_miss_defers_its_hits_alone() {
+    let config = format!("{CONFIG}[safety]\nmust_miss = ['boss@our.example']\n");
+    let files = [
+        ("spam.list", "first@bad.example\n@our.example\n"),
+        ("white.txt", ""),
+    ];
+    let rig = Rig::started(&files, &config);
+    assert_eq!(
+        verdict(&rig.deliver(&letter("<boss@our.example>"))),
+        "tempfail"
+    );
+    assert_eq!(
+        verdict(&rig.deliver(&letter("<first@bad.example>"))),
+        "tempfail"
+    );
+    assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
+}
+
+/// Records that no start reads are read while mail is served.
+#[test]
+fn damaged_records_of_a_start_are_told() {
+    let rig = rig();
+    let mut damaged = fs::read(rig.path("spam.blf")).unwrap();
+    *damaged.last_mut().unwrap() ^= 1;
+    fs::write(rig.path("spam.blf"), &damaged).unwrap();
+    let config = Config::load(&rig.path("c.toml")).unwrap();
+    let live = Live::new(Snapshot::start(config), None);
+    assert!(live.status().starts_with("serving 1 list,"));
+    assert!(live.upkeep(Instant::now()));
+    assert!(live.status().contains("damaged"), "{}", live.status());
+}
+
+/// However many messages are held open over however many reloads, two snapshots are in memory, and no
+/// message frees one.
+#[test]
+fn held_messages_hold_no_memory() {
+    let rig = rig();
+    let macros = Macros::default();
+    let mut held = Vec::new();
+    let mut filters: Vec<Weak<Filter>> = Vec::new();
+    for round in 0..5 {
+        let mut screen = Screen::new(Arc::clone(&rig.live));
+        screen.connect(&Client::default(), &macros);
+        screen.mail(b"<a@ok.example>", &macros);
+        assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
+        held.push(screen);
+        let before = rig.live.snapshot();
+        filters.push(Arc::downgrade(&filter_of(&before)));
+        rig.write(
+            "spam.list",
+            &format!("first@bad.example\nx{round}@bad.example\n"),
+        );
+        becomes_different(&rig, &before);
+        drop(before);
+        until("old filters are freed", || {
+            rig.live.upkeep(Instant::now());
+            let alive = filters.iter().filter(|filter| filter.strong_count() > 0);
+            (alive.count() <= 1).then_some(())
+        });
+    }
+    // The last one is judged by what it began with, all others by the filter in effect, and not for good.
+    for (number, screen) in held.iter_mut().enumerate() {
+        screen.header(b"From", b"x4@bad.example");
+        let reply = screen.end_of_headers(&macros);
+        match (number, &reply) {
+            (4, Reply::Accept) => {}
+            (0..4, Reply::Text(text)) => assert!(text.to_string().starts_with("451"), "{text}"),
+            _ => panic!("{number}: {reply:?}"),
+        }
+    }
+    let mut screen = held.remove(0);
+    screen.mail(b"<x4@bad.example>", &macros);
+    let Reply::Text(text) = screen.rcpt(b"<bob@our.example>", &macros) else {
+        panic!("not refused")
+    };
+    assert!(text.to_string().starts_with("550"), "{text}");
+    drop(held);
+    until("all are freed", || {
+        rig.live.upkeep(Instant::now()).then_some(())
+    });
+    assert_eq!(filters.iter().map(Weak::strong_count).sum::<usize>(), 0);
+}
+
+/// An innocent message that is overtaken is not even deferred.
+#[test]
+fn an_overtaken_message_is_looked_up_again() {
+    let rig = rig();
+    let macros = Macros::default();
+    let mut screen = Screen::new(Arc::clone(&rig.live));
+    screen.connect(&Client::default(), &macros);
+    screen.mail(b"<a@ok.example>", &macros);
+    assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
+    for round in 0..2 {
+        let before = rig.live.snapshot();
+        rig.write("white.txt", &format!("x{round}@ok.example\n"));
+        becomes_different(&rig, &before);
+    }
+    screen.header(b"From", b"a@ok.example");
+    assert!(matches!(screen.end_of_headers(&macros), Reply::Accept));
 }
 
 #[test]

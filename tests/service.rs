@@ -38,7 +38,7 @@ fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {
         .collect();
     daemon.logged(&["the limit of connections is reached"]);
     site.list("spam", &["spammer@listed.test", "other@listed.test"]);
-    daemon.logged(&["filter in force", "generation=2"]);
+    daemon.logged(&["filter in effect", "generation=2"]);
     let log = daemon.log();
     assert!(!log.contains("Too many open files"));
     // Said once, and not for each that comes.

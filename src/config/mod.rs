@@ -66,7 +66,10 @@ pub const SETTINGS: [(&str, &[&str]); 7] = [
         "exempt",
         &["authenticated", "local", "networks", "recipients"],
     ),
-    ("safety", &["max_reject_share", "must_miss"]),
+    (
+        "safety",
+        &["max_reject_share", "max_shrink", "max_growth", "must_miss"],
+    ),
     ("limits", &["connections", "drain_s"]),
     ("log", &["level", "format", "accepted"]),
 ];
@@ -112,26 +115,14 @@ impl Config {
     /// # Errors
     /// It cannot be read, or it has faults: all of them at once.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let unreadable = |source| Error::Unreadable {
-            path: path.to_owned(),
-            source,
-        };
-        let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes))
-            .map_err(unreadable)?;
-        if bytes.len() as u64 > FILE_MAX_BYTES {
-            return Err(unreadable(std::io::Error::new(
-                std::io::ErrorKind::FileTooLarge,
-                format!("has more than {FILE_MAX_BYTES} bytes, more than any configuration"),
-            )));
-        }
-        match String::from_utf8(bytes) {
-            Ok(text) => Self::parse(&text, path),
-            Err(error) => Err(Error::Faulty {
-                path: path.to_owned(),
-                problems: vec![Problem::not_utf8(&error)],
-            }),
+        Self::parse(&text_of(path)?, path)
+    }
+
+    /// Reads a file as far as it can be understood; what is not understood has its default.
+    pub fn load_what_is_good(path: &Path) -> (Self, Option<Error>) {
+        match text_of(path) {
+            Ok(text) => Self::parse_what_is_good(&text, path),
+            Err(error) => (Self::parse_what_is_good("", path).0, Some(error)),
         }
     }
 
@@ -140,20 +131,24 @@ impl Config {
     /// # Errors
     /// All its faults.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
+        match Self::parse_what_is_good(text, path) {
+            (config, None) => Ok(config),
+            (_, Some(error)) => Err(error),
+        }
+    }
+
+    fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
         let reader = Reader::new(text);
         // Absolute, since a folder that is watched needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
         let config = Self::read(&reader, folder);
         let problems = reader.into_problems();
-        if problems.is_empty() {
-            Ok(config)
-        } else {
-            Err(Error::Faulty {
-                path: path.to_owned(),
-                problems,
-            })
-        }
+        let error = (!problems.is_empty()).then(|| Error::Faulty {
+            path: path.to_owned(),
+            problems,
+        });
+        (config, error)
     }
 
     /// The lists that are in force.
@@ -192,4 +187,25 @@ impl Config {
         );
         names
     }
+}
+
+fn text_of(path: &Path) -> Result<String, Error> {
+    let unreadable = |source| Error::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(FILE_MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > FILE_MAX_BYTES {
+        return Err(unreadable(std::io::Error::new(
+            std::io::ErrorKind::FileTooLarge,
+            format!("has more than {FILE_MAX_BYTES} bytes, more than any configuration"),
+        )));
+    }
+    String::from_utf8(bytes).map_err(|error| Error::Faulty {
+        path: path.to_owned(),
+        problems: vec![Problem::not_utf8(&error)],
+    })
 }

@@ -6,20 +6,16 @@ use std::fmt;
 
 use toml::Value;
 
-use super::{Config, ListSettings, LogFormat, OnError};
+use super::{Config, ListSettings, LogFormat};
 use crate::filter::Load;
 
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let on_error = match self.on_error {
-            OnError::Tempfail => "tempfail",
-            OnError::Accept => "accept",
-        };
         set(f, "listen", texts(&self.listen))?;
         set(f, "socket_mode", format!("{:04o}", self.socket_mode))?;
         set(f, "socket_group", self.socket_group.as_str())?;
         set(f, "workers", number(self.workers))?;
-        set(f, "on_error", on_error)?;
+        set(f, "on_error", self.on_error.name())?;
         set(f, "mixed_recipients", self.mixed_recipients.name())?;
         for list in &self.lists {
             list.fmt(f)?;
@@ -40,6 +36,8 @@ impl fmt::Display for Config {
         set(f, "recipients", texts(&self.exempt.recipients))?;
         writeln!(f, "\n[safety]")?;
         set(f, "max_reject_share", self.safety.max_reject_share)?;
+        set(f, "max_shrink", self.safety.max_shrink)?;
+        set(f, "max_growth", number(self.safety.max_growth))?;
         set(f, "must_miss", texts(&self.safety.must_miss))?;
         writeln!(f, "\n[limits]")?;
         set(f, "connections", number(self.limits.connections))?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::read::{Fault, Reader, Section};
+use super::settings::DEFAULT_CHECK;
 use super::values::{
     boolean, choice, count, entries, list_name, mode, number, path, reply, share, text,
 };
@@ -72,10 +73,7 @@ impl Config {
             }),
             workers: count(top.get("workers", 0, |value| number(value, 0..=256))),
             on_error: top.get("on_error", OnError::Tempfail, |value| {
-                choice(
-                    text(value)?,
-                    &[("tempfail", OnError::Tempfail), ("accept", OnError::Accept)],
-                )
+                choice(text(value)?, &OnError::NAMES)
             }),
             mixed_recipients: top.get("mixed_recipients", MixedRecipients::Defer, |value| {
                 choice(text(value)?, &MixedRecipients::NAMES)
@@ -105,12 +103,7 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
             &[("memory", Load::Memory), ("disk", Load::Disk)],
         )
     });
-    let default_check = vec![
-        Identity::MailFrom,
-        Identity::From,
-        Identity::Sender,
-        Identity::ReplyTo,
-    ];
+    let default_check = DEFAULT_CHECK.to_vec();
     let check = section.some(
         "check",
         "the senders to look up",
@@ -205,6 +198,8 @@ fn read_exempt(section: Section<'_, '_>) -> ExemptSettings {
 fn read_safety(section: Section<'_, '_>) -> SafetySettings {
     let settings = SafetySettings {
         max_reject_share: section.get("max_reject_share", 1.0, share),
+        max_shrink: section.get("max_shrink", 0.5, share),
+        max_growth: section.get("max_growth", 10, |value| number(value, 1..=1_000_000_000)),
         must_miss: section.each("must_miss", Vec::new(), |written| {
             Canonical::parse(written.as_bytes(), Entries::rules())
                 .map(|_| written.to_owned())

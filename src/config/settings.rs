@@ -5,7 +5,16 @@ use std::sync::Arc;
 
 use crate::endpoint::Endpoint;
 use crate::filter::Load;
-use crate::policy::{MixedRecipients, Network, Terms};
+use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
+use crate::sender::Identity;
+
+/// The senders that a list looks up when nothing is said.
+pub(super) const DEFAULT_CHECK: [Identity; 4] = [
+    Identity::MailFrom,
+    Identity::From,
+    Identity::Sender,
+    Identity::ReplyTo,
+];
 
 /// What the look-up of a filter that cannot be read does to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +23,19 @@ pub enum OnError {
     Tempfail,
     /// The message passes, and the log says so.
     Accept,
+}
+
+impl OnError {
+    pub(super) const NAMES: [(&'static str, Self); 2] =
+        [("tempfail", Self::Tempfail), ("accept", Self::Accept)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tempfail => "tempfail",
+            Self::Accept => "accept",
+        }
+    }
 }
 
 /// A checked configuration.
@@ -64,6 +86,32 @@ pub struct ListSettings {
     pub(super) except_recipients: Vec<String>,
 }
 
+impl ListSettings {
+    /// Stands for lists of which nothing is known: it checks what lists check by default.
+    pub(crate) fn unknown(name: &str) -> Self {
+        let terms = Terms {
+            name: name.to_owned(),
+            check: DEFAULT_CHECK.to_vec(),
+            action: Action::Reject,
+            mailing_list: None,
+            weak: Weak::Full,
+            reply: None,
+            recipients: Entries::default(),
+            except_recipients: Entries::default(),
+            dry_run: false,
+        };
+        Self {
+            terms: Arc::new(terms),
+            filter: PathBuf::new(),
+            place: (1, 1),
+            load: Load::Memory,
+            enabled: true,
+            recipients: Vec::new(),
+            except_recipients: Vec::new(),
+        }
+    }
+}
+
 /// `[whitelist]`
 #[derive(Clone, Debug, Default)]
 pub struct WhitelistSettings {
@@ -95,6 +143,10 @@ pub struct ExemptSettings {
 pub struct SafetySettings {
     /// Share of refused messages in five minutes above which refusals become tags; 1: never.
     pub max_reject_share: f64,
+    /// Share of a list's entries that a new filter may lack; 1: all.
+    pub max_shrink: f64,
+    /// How many times as many entries a new filter may have.
+    pub max_growth: u64,
     /// Addresses that no filter may hit.
     pub must_miss: Vec<String>,
 }

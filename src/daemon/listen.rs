@@ -45,6 +45,17 @@ impl Default for Access {
     }
 }
 
+/// Whether systemd hands sockets over to this process (sd_listen_fds(3)).
+pub fn inherits_sockets() -> bool {
+    let is = |name: &str, wanted: &dyn Fn(u32) -> bool| {
+        let value = std::env::var(name).ok();
+        value
+            .and_then(|value| value.parse().ok())
+            .is_some_and(wanted)
+    };
+    is("LISTEN_PID", &|pid| pid == std::process::id()) && is("LISTEN_FDS", &|count| count > 0)
+}
+
 /// An open listening socket, not blocking.
 #[derive(Debug)]
 pub(super) enum Listener {

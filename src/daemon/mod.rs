@@ -33,7 +33,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::sync::{mpsc, watch as latest};
 
-pub use listen::{Access, group_number};
+pub use listen::{Access, group_number, inherits_sockets};
 pub use signals::outlive_hangup;
 pub use watch::Cause;
 
@@ -61,6 +61,18 @@ pub trait Service: Send + Sync + 'static {
     /// time; never twice at once. The first call comes at the start, for what may have
     /// changed since the files were loaded.
     fn reload(&self, cause: Cause) -> bool;
+
+    /// Does what is to be done now and then. Called on the same thread as
+    /// [`reload`](Self::reload), after it and every half minute; `false`: again in a second.
+    fn upkeep(&self) -> bool {
+        true
+    }
+
+    /// How it is, in one line for the service manager. Called after
+    /// [`upkeep`](Self::upkeep).
+    fn status(&self) -> String {
+        String::new()
+    }
 }
 
 /// How a daemon runs.
@@ -276,7 +288,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     for endpoint in daemon.endpoints() {
         tracing::info!(%endpoint, "listening");
     }
-    tell(&[NotifyState::Ready]);
+    tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
     let failed = runtime.block_on(async {
         loop {
             tokio::select! {

@@ -37,6 +37,8 @@ use super::Service;
 
 /// Between two looks at the files when nothing hints at a change.
 const POLL: Duration = Duration::from_secs(30);
+/// The same while something waits to be tidied up.
+const SOON: Duration = Duration::from_secs(1);
 /// A change is over when nothing more has come for this long ...
 const QUIET: Duration = Duration::from_millis(200);
 /// ... or, where something comes all the time, after this.
@@ -93,7 +95,15 @@ fn watch<S: Service>(service: &S, hints: &Hints, received: &Receiver<Message>) {
     let mut loaded = folders.look(service);
     // Files may have changed since they were loaded, before anybody looked.
     let mut unsure = (!reload(service, Cause::Changed)).then(Instant::now);
-    while let Some(cause) = reason_to_look(received, hints) {
+    let mut status = String::new();
+    loop {
+        let patience = match upkeep(service, &mut status) {
+            true => POLL,
+            false => SOON,
+        };
+        let Some(cause) = reason_to_look(received, hints, patience) else {
+            return;
+        };
         let mut found = folders.look(service);
         let retry = unsure.is_some_and(|since| since.elapsed() >= POLL);
         if cause == Cause::Changed && found == loaded && !retry {
@@ -120,13 +130,32 @@ fn reload<S: Service>(service: &S, cause: Cause) -> bool {
     panic::catch_unwind(AssertUnwindSafe(|| service.reload(cause))).unwrap_or(false)
 }
 
+/// Has the service do what is to be done now and then, and tells the service manager how it is,
+/// where that has changed.
+fn upkeep<S: Service>(service: &S, status: &mut String) -> bool {
+    let done = panic::catch_unwind(AssertUnwindSafe(|| {
+        let done = service.upkeep();
+        (done, service.status())
+    }));
+    let Ok((done, now)) = done else { return true };
+    if *status != now {
+        tell(&[NotifyState::Status(&now)]);
+        *status = now;
+    }
+    done
+}
+
 /// Waits for an event and the end of those that come with it, or until it is time for a
 /// look without any. `None`: stop.
-fn reason_to_look(received: &Receiver<Message>, hints: &Hints) -> Option<Cause> {
+fn reason_to_look(
+    received: &Receiver<Message>,
+    hints: &Hints,
+    patience: Duration,
+) -> Option<Cause> {
     let mut cause = Cause::Changed;
     let mut begun = None;
     while begun.is_none_or(|begun: Instant| begun.elapsed() < QUIET_MAX) {
-        let patience = if begun.is_none() { POLL } else { QUIET };
+        let patience = if begun.is_none() { patience } else { QUIET };
         match received.recv_timeout(patience) {
             Ok(Message::Hint) => hints.heard(),
             Ok(Message::Reload) => cause = Cause::Asked,
@@ -309,7 +338,7 @@ mod tests {
         let heard = hints.clone();
         let looks = thread::spawn(move || {
             let mut looks = 0;
-            while reason_to_look(&received, &heard).is_some() {
+            while reason_to_look(&received, &heard, POLL).is_some() {
                 looks += 1;
             }
             looks

@@ -78,7 +78,7 @@ pub fn run(out: &mut dyn io::Write) -> Result<bool, Error> {
     let folder = Folder::create()?;
     let lists = compile_lists(&folder.0, out, paint)?;
     let config = write_config(&folder.0, &lists)?;
-    let snapshot = Snapshot::build(config, None)?;
+    let snapshot = Snapshot::build(config)?;
     let options = serve::options(&snapshot.config);
     let live = Arc::new(Live::new(snapshot, None));
     let last = Arc::new(Mutex::new(Inside::default()));

@@ -102,7 +102,7 @@ impl Lookup {
             Outcome::Listed(record) => ("listed", true, Some(record)),
             Outcome::Failed(_) => ("failed", false, None),
         };
-        let source = record.and_then(|record| list.filter.source(record.source));
+        let source = record.and_then(|record| list.source(record.source));
         Self {
             list: list.name().to_owned(),
             kind: kind.to_owned(),

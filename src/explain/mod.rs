@@ -120,7 +120,7 @@ impl Explainer {
         let mut config = Config::load(config_path)?;
         // It looks at the messages of five minutes; what is explained here did not come in them.
         config.safety.max_reject_share = 1.0;
-        let snapshot = Snapshot::build(config, None)?;
+        let snapshot = Snapshot::build(config)?;
         Ok(Self::with(Arc::new(Live::new(snapshot, None))))
     }
 

@@ -150,6 +150,16 @@ pub enum Fault {
         /// Bits set in the pages.
         counted: u64,
     },
+    /// The pages are not as full as so many entries make them.
+    #[error(
+        "the pages hold about {estimated:.0} entries, the header says {declared}: compile the list again"
+    )]
+    Entries {
+        /// Entries by the header.
+        declared: u64,
+        /// Entries by the fill of the pages.
+        estimated: f64,
+    },
     /// Not as many records as entries declared.
     #[error("{counted} records, the header says {declared} entries")]
     Count {

@@ -4,10 +4,10 @@
 //!
 //! | | header, sizes, sums, directory, sources | pages against their sums, bits counted, rate | records against their sums | every record decoded and found in its page |
 //! |-|-|-|-|-|
-//! | open, disk   | yes | a page when it is read | a block when it is read | |
-//! | open, memory | yes | yes | a block when it is read | |
+//! | open         | yes | a page when it is read | a block when it is read | |
+//! | pages loaded | yes | yes | a block when it is read | |
 //! | after writing | yes | yes | yes | |
-//! | verify       | yes | yes | yes | yes |
+//! | verify, check | yes | yes | yes | yes |
 //!
 //! Memory is taken only after the file's length has shown that the file has as much.
 
@@ -49,6 +49,8 @@ pub(super) struct Tally {
     pub(super) records: u64,
     /// Sum of the rates of the pages.
     rates: f64,
+    /// Sum of the entries that the fill of each page speaks for.
+    entries: f64,
 }
 
 impl Reader {
@@ -221,9 +223,11 @@ impl Reader {
         let set = page::count_set(page);
         tally.set_bits += u64::from(set);
         tally.rates += sizing::rate_of_fill(set, self.header.shape.probes);
+        tally.entries += sizing::entries_of_fill(set, self.header.shape.probes);
     }
 
-    /// Is the filter as full as it says, and does it answer as rarely wrongly?
+    /// Is the filter as full as it says and as its entries fill it, and does it answer as
+    /// rarely wrongly?
     pub(super) fn check_fill(&self, tally: &Tally) -> Result<(), Error> {
         let declared = self.header.set_bits;
         if tally.set_bits != declared {
@@ -240,16 +244,26 @@ impl Reader {
         if rate > 2.0 * fpr * (1.0 + 32.0 / pages) {
             return Err(self.invalid(Fault::Rate { rate, fpr }));
         }
+        let entries = self.header.entries as f64;
+        // Eight standard deviations, and what the estimate is off where that is small: its bias,
+        // far below a thousandth, and the bits of a few entries that fall together.
+        let deviation = sizing::estimate_deviation(entries, self.header.shape);
+        if (tally.entries - entries).abs() > 8.0 * deviation + entries / 1000.0 + 3.0 {
+            return Err(self.invalid(Fault::Entries {
+                declared: self.header.entries,
+                estimated: tally.entries,
+            }));
+        }
         Ok(())
     }
 
-    /// Reads everything, on all cores; with `deep`, every record is decoded and looked
-    /// up in its page.
-    pub(super) fn check(&self, deep: bool) -> Result<Tally, Error> {
+    /// Reads everything, on up to `threads` threads; with `deep`, every record is decoded and
+    /// looked up in its page.
+    pub(super) fn check(&self, deep: bool, threads: usize) -> Result<Tally, Error> {
         /// Fewer pages than this are not worth a thread.
         const PAGES_A_THREAD: u64 = 256;
         let pages = self.header.shape.pages;
-        let threads = (processors() as u64).min(pages.div_ceil(PAGES_A_THREAD));
+        let threads = (threads as u64).min(pages.div_ceil(PAGES_A_THREAD));
         let part = pages.div_ceil(threads);
         let parts = (0..threads).map(|i| (i * part, ((i + 1) * part).min(pages)));
         let tallies = on_threads(parts, |(first, end)| self.check_part(first, end, deep));
@@ -259,6 +273,7 @@ impl Reader {
             sum.set_bits += tally.set_bits;
             sum.records += tally.records;
             sum.rates += tally.rates;
+            sum.entries += tally.entries;
         }
         self.check_fill(&sum)?;
         if self.header.spec.records && sum.records != self.header.entries {
@@ -344,7 +359,7 @@ fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault
 
 /// Reads a file that was just written and checks every sum.
 pub(super) fn check_sums(path: &Path) -> Result<(), Error> {
-    Reader::open(path)?.check(false).map(|_| ())
+    Reader::open(path)?.check(false, processors()).map(drop)
 }
 
 fn index(value: u64) -> usize {

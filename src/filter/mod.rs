@@ -39,11 +39,13 @@ mod stats;
 mod writer;
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use file::Reader;
 use page::Page;
 use records::Block;
 
+use crate::parallel::processors;
 pub use aside::Aside;
 pub use error::{Error, Fault};
 pub use format::{Header, Source, Spec};
@@ -83,8 +85,8 @@ pub enum Answer {
 #[derive(Debug)]
 pub struct Filter {
     reader: Reader,
-    /// All pages, with `Load::Memory`.
-    memory: Option<Vec<Page>>,
+    /// All pages, once they are loaded.
+    memory: OnceLock<Vec<Page>>,
 }
 
 impl Filter {
@@ -96,16 +98,53 @@ impl Filter {
     /// [`Error::Invalid`] when the file cannot be vouched for, [`Error::Io`] when it
     /// cannot be read, [`Error::Memory`] when its pages do not fit.
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
-        let reader = Reader::open(path)?;
-        let memory = match load {
-            Load::Memory => {
-                let (pages, tally) = reader.load()?;
-                reader.check_fill(&tally)?;
-                Some(pages)
-            }
-            Load::Disk => None,
+        let filter = Self {
+            reader: Reader::open(path)?,
+            memory: OnceLock::new(),
         };
-        Ok(Self { reader, memory })
+        match load {
+            Load::Memory => filter.load_pages()?,
+            Load::Disk => {}
+        }
+        Ok(filter)
+    }
+
+    /// Takes all pages into memory and checks them; until then each look-up reads its page.
+    /// Look-ups go on meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open). Look-ups then go on reading pages.
+    pub fn load_pages(&self) -> Result<(), Error> {
+        if self.memory.get().is_none() {
+            let (pages, tally) = self.reader.load()?;
+            self.reader.check_fill(&tally)?;
+            // Somebody else was as fast: the same pages.
+            let _ = self.memory.set(pages);
+        }
+        Ok(())
+    }
+
+    /// Whether the pages are in memory.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.memory.get().is_some()
+    }
+
+    /// Bytes of the pages: what they take in memory.
+    #[must_use]
+    pub fn page_bytes(&self) -> u64 {
+        self.header().sections.pages.length
+    }
+
+    /// Reads all of the file, on up to `threads` threads: every sum, every record, every
+    /// record's bits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] with the first fault, [`Error::Io`].
+    pub fn check(&self, threads: usize) -> Result<(), Error> {
+        self.reader.check(true, threads).map(drop)
     }
 
     /// Reads all of a filter file: every sum, every record, every record's bits.
@@ -115,7 +154,7 @@ impl Filter {
     /// [`Error::Invalid`] with the first fault, [`Error::Io`].
     pub fn verify(path: &Path) -> Result<Header, Error> {
         let reader = Reader::open(path)?;
-        reader.check(true)?;
+        reader.check(true, processors())?;
         Ok(reader.header)
     }
 
@@ -175,7 +214,7 @@ impl Filter {
     pub fn may_hold(&self, key: u64) -> Result<bool, Error> {
         let Shape { pages, probes } = self.shape();
         let number = page::page_of(key, pages);
-        match &self.memory {
+        match self.memory.get() {
             Some(pages) => {
                 // Opening took all pages, and `page_of` is below their number.
                 let page = &pages[usize::try_from(number).unwrap_or(usize::MAX)];
@@ -211,7 +250,7 @@ impl Filter {
     /// When the filter has no page of this number.
     pub fn page(&self, number: u64) -> Result<Page, Error> {
         assert!(number < self.shape().pages, "no page {number}");
-        match &self.memory {
+        match self.memory.get() {
             Some(pages) => Ok(pages[usize::try_from(number).unwrap_or(usize::MAX)]),
             None => self.reader.page(number),
         }

@@ -37,7 +37,7 @@ impl Filter {
         let shape = self.shape();
         let mut pages_by_set = vec![0_u64; PAGE_BITS as usize + 1];
         let mut count = |set: u32| pages_by_set[set as usize] += 1;
-        match &self.memory {
+        match self.memory.get() {
             Some(pages) => pages.iter().for_each(|page| count(page::count_set(page))),
             None => self.reader.each_page(0, shape.pages, |_, page| {
                 count(page::count_set(page));

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use super::{Entries, Policy, Weak};
 use crate::address::{Canonical, Kind, Kinds, ParseError, Rules, key};
-use crate::filter::{Answer, Record};
+use crate::filter::{Answer, Filter, Record};
 use crate::sender::{Identity, Sender};
 
 /// Most hits remembered of a message; a further one only if none before is judged alike, which are
@@ -152,8 +152,8 @@ impl Policy {
             };
             // A page that cannot be read does not hide a hit of another entry.
             let mut failed = None;
-            let found = form.lookups(list.kinds, |kind, entry| {
-                let answer = list.filter.look_up(key(entry, list.seed));
+            let mut look_up = |filter: &Filter, kind, entry: &[u8]| {
+                let answer = filter.look_up(key(entry, list.seed));
                 let (outcome, cause) = match &answer {
                     Ok(Answer::Miss) => (Outcome::Miss, None),
                     Ok(Answer::FalsePositive) => (Outcome::FalsePositive, None),
@@ -189,12 +189,29 @@ impl Policy {
                     }
                     Some(cause) => ControlFlow::Break((kind, Box::from(entry), cause)),
                 }
-            });
+            };
+            let found = match &list.filter {
+                Some(filter) => {
+                    form.lookups(list.kinds, |kind, entry| look_up(filter, kind, entry))
+                }
+                None => ControlFlow::Break((
+                    Kind::Mailbox,
+                    Box::from(form.as_bytes()),
+                    Cause::Undecided(String::new()),
+                )),
+            };
             if let Some((kind, entry, cause)) = found.break_value().or(failed) {
                 let rules = self.rules.get(list.rules).copied().unwrap_or_default();
                 let cleared = self
                     .cleared_by(sender, (kind, &entry, rules), now, desk_form, &mut seen)
                     .map(Box::from);
+                let cause = match &list.doubt {
+                    Some(doubt) => Cause::Undecided(doubt.to_string()),
+                    None if cleared.is_none() && self.whitelist_is_incomplete => {
+                        Cause::Undecided("the whitelist cannot be read".to_owned())
+                    }
+                    None => cause,
+                };
                 let hit = Hit {
                     list: index,
                     identity: sender.identity,

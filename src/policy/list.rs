@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use crate::address::Kinds;
-use crate::filter::Filter;
+use crate::filter::{Filter, Source};
 use crate::policy::exempt::Entries;
 use crate::policy::reply::Template;
 use crate::sender::Identity;
@@ -161,8 +161,10 @@ impl Terms {
 pub struct List {
     /// Its policy.
     pub terms: Arc<Terms>,
-    /// Its compiled entries.
-    pub filter: Arc<Filter>,
+    /// Its compiled entries; `None` while they cannot be read, and every sender is undecided.
+    pub filter: Option<Arc<Filter>>,
+    /// Why its hits are undecided, if they are.
+    pub doubt: Option<Arc<str>>,
     /// Which canonical form its keys were made from: index into [`super::Policy`]'s rules.
     pub(super) rules: usize,
     /// The kinds of entry it holds; no other needs a look-up.
@@ -175,5 +177,10 @@ impl List {
     /// Name in log, reply and header.
     pub fn name(&self) -> &str {
         &self.terms.name
+    }
+
+    /// The source that a record names.
+    pub fn source(&self, number: u32) -> Option<&Source> {
+        self.filter.as_ref()?.source(number)
     }
 }

@@ -72,6 +72,8 @@ pub struct Policy {
     rules: Vec<Rules>,
     /// Addresses that are never refused.
     pub whitelist: Entries,
+    /// Whether parts of the whitelist could not be read: whoever they may clear is not refused.
+    pub whitelist_is_incomplete: bool,
     /// Whether a whitelisted address in a header counts only when DKIM vouches for it.
     pub whitelist_wants_dkim: bool,
     /// Recipients that no list affects.
@@ -88,14 +90,11 @@ impl Policy {
         Self::default()
     }
 
-    /// Puts one more list in force.
+    /// Puts one more list into effect.
     ///
     /// # Errors
     /// Its keys were made by rules this program does not have, or there are too many lists.
     pub fn add_list(&mut self, terms: Arc<Terms>, filter: Arc<Filter>) -> Result<(), Error> {
-        if self.lists.len() == LISTS_MAX {
-            return Err(Error::TooManyLists);
-        }
         let spec = filter.spec();
         let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
         let kinds = Kinds::from_bits(spec.kinds);
@@ -106,22 +105,54 @@ impl Policy {
             });
         };
         let seed = spec.seed;
-        let rules = self
-            .rules
-            .iter()
-            .position(|&known| known == rules)
-            .unwrap_or_else(|| {
-                self.rules.push(rules);
-                self.rules.len() - 1
-            });
-        self.lists.push(List {
+        let rules = self.number_of(rules);
+        self.push(List {
             terms,
-            filter,
+            filter: Some(filter),
+            doubt: None,
             rules,
             kinds,
             seed,
-        });
+        })
+    }
+
+    /// Adds a list whose filter cannot be read, and why: every sender that it would check is undecided.
+    ///
+    /// # Errors
+    /// There are too many lists.
+    pub fn add_unavailable(&mut self, terms: Arc<Terms>, doubt: Arc<str>) -> Result<(), Error> {
+        let rules = self.number_of(Entries::rules());
+        self.push(List {
+            terms,
+            filter: None,
+            doubt: Some(doubt),
+            rules,
+            kinds: Kinds::default(),
+            seed: 0,
+        })
+    }
+
+    /// From now on each hit of the list is undecided.
+    pub fn doubt(&mut self, list: usize, why: Arc<str>) {
+        if let Some(list) = self.lists.get_mut(list) {
+            list.doubt = Some(why);
+        }
+    }
+
+    fn push(&mut self, list: List) -> Result<(), Error> {
+        if self.lists.len() == LISTS_MAX {
+            return Err(Error::TooManyLists);
+        }
+        self.lists.push(list);
         Ok(())
+    }
+
+    fn number_of(&mut self, rules: Rules) -> usize {
+        let known = self.rules.iter().position(|&known| known == rules);
+        known.unwrap_or_else(|| {
+            self.rules.push(rules);
+            self.rules.len() - 1
+        })
     }
 
     /// The lists, in the order of the configuration.

@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::address::escaped;
 use crate::milter::{Client, Family};
 use crate::policy::{Exemption, Hit, Reach, Verdict};
 use crate::sender::Senders;
-use crate::snapshot::Snapshot;
+use crate::snapshot::Lease;
 
 /// The client of a connection.
 #[derive(Default)]
@@ -48,7 +47,9 @@ impl Origin {
 /// All that is known of the message under way.
 #[derive(Default)]
 pub(super) struct Message {
-    pub(super) snapshot: Option<Arc<Snapshot>>,
+    pub(super) lease: Option<Lease>,
+    /// The snapshot was taken back after recipients were accepted: which lists affect them is not known.
+    pub(super) overtaken: bool,
     pub(super) today: u16,
     pub(super) exemption: Option<Exemption>,
     pub(super) brake: bool,

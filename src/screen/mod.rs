@@ -10,8 +10,8 @@
 //!
 //! So a message that nobody objects to costs two answers, and its body never travels. All rules
 //! are in [`policy`](crate::policy); here is when they are asked, what the answer is on the wire,
-//! and the log line. The snapshot taken at MAIL is kept to the end of the message: a reload does
-//! not change the rules under it.
+//! and the log line. The snapshot taken at MAIL holds to the end of the message: a reload does not
+//! change the rules under it, unless it lasts so long that two come after it (see `Screen::snapshot`).
 
 mod answer;
 mod log;
@@ -25,8 +25,8 @@ use std::time::Instant;
 
 use crate::milter::{Client, Edit, Handler, Macros, Reply, ReplyText, Stage, Wanted};
 use crate::policy::{
-    Action, Circumstances, Desk, Exemption, Outcome, Reach, Recipient, Seen, Softening, Verdict,
-    dkim_domains, is_aligned,
+    Action, Circumstances, Desk, Exemption, Outcome, Reach, Reason, Recipient, Seen, Softening,
+    Verdict, dkim_domains, is_aligned,
 };
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Counters, Live, Snapshot};
@@ -124,6 +124,23 @@ impl<O: Observer> Screen<O> {
         }
     }
 
+    /// The snapshot that the message under way began with. One that was taken back, since two others
+    /// came after it, is replaced by the one in effect, and the look-ups begin anew.
+    fn snapshot(&mut self) -> Option<Arc<Snapshot>> {
+        let lease = self.message.lease.as_ref()?;
+        if let Some(snapshot) = lease.snapshot() {
+            return Some(snapshot);
+        }
+        let (lease, snapshot) = self.live.lease();
+        let message = &mut self.message;
+        message.lease = Some(lease);
+        message.overtaken |= !message.reach.sets().is_empty();
+        message.reach.clear();
+        message.hits.clear();
+        message.envelope_done = false;
+        Some(snapshot)
+    }
+
     /// The answer to a client that is not refused anything: nobody is looked up.
     fn exempt(&mut self, snapshot: &Snapshot, began: Instant) -> Reply {
         self.message.spent += began.elapsed();
@@ -189,7 +206,7 @@ impl<O: Observer> Handler for Screen<O> {
     fn mail(&mut self, argument: &[u8], macros: &Macros) {
         self.message.clear();
         self.note_queue_id(macros);
-        let snapshot = self.live.snapshot();
+        let (lease, snapshot) = self.live.lease();
         let message = &mut self.message;
         message.senders.add_mail_from(argument);
         if let Some(understood) = macros.get("mail_addr") {
@@ -219,13 +236,13 @@ impl<O: Observer> Handler for Screen<O> {
             None
         };
         message.brake = snapshot.config.safety.max_reject_share < 1.0 && self.live.brake.is_on();
-        message.snapshot = Some(snapshot);
+        message.lease = Some(lease);
     }
 
     fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply {
         let began = Instant::now();
         self.note_queue_id(macros);
-        let Some(snapshot) = self.message.snapshot.clone() else {
+        let Some(snapshot) = self.snapshot() else {
             return Reply::Continue;
         };
         if self.message.exemption.is_some() {
@@ -262,10 +279,10 @@ impl<O: Observer> Handler for Screen<O> {
     }
 
     fn header(&mut self, name: &[u8], value: &[u8]) {
-        let message = &mut self.message;
-        let Some(snapshot) = &message.snapshot else {
+        let Some(snapshot) = self.snapshot() else {
             return;
         };
+        let message = &mut self.message;
         if let Some(identity) = Identity::of_header(name) {
             message.senders.add_header(identity, value);
             return;
@@ -294,7 +311,7 @@ impl<O: Observer> Handler for Screen<O> {
     fn end_of_headers(&mut self, macros: &Macros) -> Reply {
         let began = Instant::now();
         self.note_queue_id(macros);
-        let Some(snapshot) = self.message.snapshot.clone() else {
+        let Some(snapshot) = self.snapshot() else {
             return Reply::Accept;
         };
         // Only a mail server that told of no recipient comes as far as this.
@@ -307,6 +324,7 @@ impl<O: Observer> Handler for Screen<O> {
         self.examine(&snapshot, false);
         // Without a single RCPT (an old mail server that skips it) every list affects the message.
         let reach = match self.message.reach.sets() {
+            _ if self.message.overtaken => Reach::EVERYBODY,
             [] => Reach::EVERYBODY,
             sets => sets,
         };
@@ -317,6 +335,11 @@ impl<O: Observer> Handler for Screen<O> {
         let mut verdict = snapshot.policy.decide(&self.message.hits, reach, softening);
         if self.message.senders.truncated() {
             verdict = snapshot.policy.decide_truncated(verdict, reach);
+        }
+        if self.message.overtaken && verdict.action > Some(Action::Tag) {
+            // Perhaps not for all recipients: let it come again.
+            verdict.action = Some(Action::Tempfail);
+            verdict.reason = Reason::Undecided;
         }
         let forged = self.message.forged_tags > 0 && snapshot.policy.may_tag();
         let reply = match verdict.action {
@@ -334,8 +357,12 @@ impl<O: Observer> Handler for Screen<O> {
 
     fn end_of_message(&mut self, _macros: &Macros, edits: &mut Vec<Edit>) -> Reply {
         let message = &self.message;
-        let (Some(snapshot), Some(verdict)) = (&message.snapshot, message.verdict) else {
+        let (Some(lease), Some(verdict)) = (&message.lease, message.verdict) else {
             return Reply::Accept;
+        };
+        let Some(snapshot) = &lease.snapshot() else {
+            // What was to be written is no longer known.
+            return Reply::Tempfail;
         };
         let tagged = verdict.action == Some(Action::Tag);
         if snapshot.policy.may_tag() {

@@ -56,7 +56,7 @@ pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
         return "";
     };
     let list = snapshot.policy.lists().get(hit.list);
-    list.and_then(|list| list.filter.source(source))
+    list.and_then(|list| list.source(source))
         .map_or("", |source| source.name.as_str())
 }
 

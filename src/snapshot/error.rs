@@ -1,10 +1,11 @@
-//! Why a snapshot cannot be put in force.
+//! Why a snapshot cannot be put into effect.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::Objection;
 use crate::config;
 use crate::filter;
 use crate::policy;
@@ -34,20 +35,21 @@ pub enum Error {
         /// Why.
         source: policy::Error,
     },
-    /// A filter is older than the one in force.
-    #[error(
-        "list {list}: {}: generation {found} is older than generation {running} in force; rebuild it, or restart to go back",
-        path.display()
-    )]
-    Older {
+    /// A filter must not replace the one in effect by itself.
+    #[error("list {list}: {}: {source}", path.display())]
+    Objection {
         /// Name of the list.
         list: String,
         /// The filter.
         path: PathBuf,
-        /// Its generation.
-        found: u64,
-        /// The generation in force.
-        running: u64,
+        /// Why.
+        source: Objection,
+    },
+    /// The pages of a filter that was just read whole cannot be taken into memory.
+    #[error(transparent)]
+    Pages {
+        /// Why.
+        source: filter::Error,
     },
     /// A filter hits far more than it declares.
     #[error("list {list}: {}: hits {found:.1e} of random keys, {declared:.1e} are declared; rebuild it", path.display())]
@@ -116,17 +118,8 @@ impl Error {
                 .collect();
             return Self::Several { errors };
         }
-        let about = match &self {
-            Self::Filter { list, .. }
-            | Self::List { list, .. }
-            | Self::Older { list, .. }
-            | Self::Rate { list, .. }
-            | Self::MustMiss { list, .. } => list,
-            Self::Config(_)
-            | Self::Unreadable { .. }
-            | Self::Whitelist { .. }
-            | Self::Placed { .. }
-            | Self::Several { .. } => return self,
+        let Some(about) = self.list() else {
+            return self;
         };
         let Some(&(_, (line, column))) = places.iter().find(|(list, _)| list == about) else {
             return self;
@@ -137,5 +130,26 @@ impl Error {
             column,
             error: Box::new(self),
         }
+    }
+    /// The list that it is about.
+    pub(super) fn list(&self) -> Option<&str> {
+        match self {
+            Self::Filter { list, .. }
+            | Self::List { list, .. }
+            | Self::Objection { list, .. }
+            | Self::Rate { list, .. }
+            | Self::MustMiss { list, .. } => Some(list),
+            Self::Placed { error, .. } => error.list(),
+            Self::Config(_)
+            | Self::Pages { .. }
+            | Self::Unreadable { .. }
+            | Self::Whitelist { .. }
+            | Self::Several { .. } => None,
+        }
+    }
+
+    /// Whether the whitelist is not known as a whole.
+    pub(super) fn is_of_whitelist(&self) -> bool {
+        matches!(self, Self::Unreadable { .. } | Self::Whitelist { .. })
     }
 }

@@ -1,15 +1,17 @@
-//! The snapshot in force, its replacement, and what outlives it: counts, the brake.
+//! The snapshot in effect, its replacement, and what outlives it: counts, the brake.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
 use tracing::{error, info, warn};
 
-use super::{Error, Snapshot};
+use super::lease::Shelf;
+use super::{Error, Lease, Loaded, Snapshot, Tried};
 use crate::config::Config;
+use crate::filter::Filter;
+use crate::memory;
 use crate::policy::RejectShare;
 
 /// Counts since the start, for the log.
@@ -27,7 +29,7 @@ pub struct Counters {
     pub false_positives: AtomicU64,
     /// Look-ups that failed.
     pub failures: AtomicU64,
-    /// Reloads that put something new in force.
+    /// Reloads that put something new into effect.
     pub reloads: AtomicU64,
     /// Reloads that kept the old.
     pub reloads_refused: AtomicU64,
@@ -40,12 +42,12 @@ impl Counters {
     }
 }
 
-/// What is in force now, and what outlives a reload.
+/// What is in effect now, and what outlives a reload.
 pub struct Live {
-    current: ArcSwap<Snapshot>,
+    shelf: Shelf,
     config_path: Option<PathBuf>,
-    /// One reload at a time; the last error, so that it is said once.
-    last_error: Mutex<Option<String>>,
+    /// One reload at a time.
+    reloading: Mutex<Reloading>,
     /// Counts since the start.
     pub counters: Counters,
     /// The share of refused messages.
@@ -53,37 +55,59 @@ pub struct Live {
     started: Instant,
     cases: AtomicU64,
     failure_told_s: AtomicU64,
+    has_room_for: fn(u64) -> bool,
+}
+
+/// What is remembered from one reload to the next.
+#[derive(Default)]
+struct Reloading {
+    /// Filters that were read for a reload that was refused.
+    tried: Tried,
+    /// Why the last one was refused.
+    refused: Option<String>,
+    /// What is wrong with filters that a start took without reading their records.
+    damaged: Vec<(Arc<Filter>, String)>,
+    /// Whether those were read since.
+    start_is_checked: bool,
+    /// When the complaints were last repeated.
+    reminded: Option<Instant>,
 }
 
 /// What a reload did.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reloaded {
-    /// Something new is in force.
+    /// Something new is in effect.
     Changed,
     /// Nothing had changed.
     Same,
-    /// A doubt: the old is still in force.
+    /// A doubt: the old is still in effect.
     Kept(String),
 }
 
 impl Live {
-    /// Puts a snapshot in force. With a path, a reload reads the configuration from there again.
+    /// Puts a snapshot into effect. With a path, a reload reads the configuration from there again.
     pub fn new(snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
         Self {
-            current: ArcSwap::from_pointee(snapshot),
+            shelf: Shelf::new(snapshot),
             config_path,
-            last_error: Mutex::default(),
+            reloading: Mutex::default(),
             counters: Counters::default(),
             brake: RejectShare::default(),
             started: Instant::now(),
             cases: AtomicU64::new(0),
             failure_told_s: AtomicU64::new(0),
+            has_room_for: memory::has_room_for,
         }
     }
 
-    /// What is in force. Take it once a message, and keep it to its end.
+    /// What is in effect, for a moment.
     pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.current.load_full()
+        self.shelf.lease().1
+    }
+
+    /// What is in effect, for a message: the lease for as long as it lasts, the snapshot for now.
+    pub fn lease(&self) -> (Lease, Arc<Snapshot>) {
+        self.shelf.lease()
     }
 
     /// Seconds since the start.
@@ -117,48 +141,163 @@ impl Live {
         }
     }
 
-    /// Reads configuration, filters and whitelists again, and puts them in force if nothing is doubtful.
+    /// Reads configuration, filters and whitelists again, and puts them into effect if nothing is doubtful.
     ///
     /// Blocks on files for as long as it takes to read them; not for an async task.
     pub fn reload(&self) -> Reloaded {
-        let mut last_error = self
-            .last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.reloading();
         let old = self.snapshot();
         let began = Instant::now();
-        let built = match &self.config_path {
+        let config = match &self.config_path {
             Some(path) => Config::load(path).map_err(Error::from),
             None => Ok(old.config.clone()),
-        }
-        .and_then(|config| Snapshot::build(config, Some(&old)));
-        match built {
+        };
+        let new = config
+            .and_then(|config| Snapshot::rebuild(config, &old, &mut state.tried))
+            .and_then(|new| {
+                if !new.is_same(&old) {
+                    self.load_pages(&new)?;
+                }
+                Ok(new)
+            });
+        match new {
             Ok(new) => {
-                let recovered = last_error.take().is_some();
+                state.tried.clear();
+                if state.refused.take().is_some() {
+                    info!("what kept the previous configuration and filters in effect is mended");
+                }
                 if new.is_same(&old) {
-                    if recovered {
-                        info!("what kept the old configuration and filters in force is mended");
-                    }
                     return Reloaded::Same;
                 }
-                report_changes(&new, &old, began);
-                self.current.store(Arc::new(new));
-                Counters::add(&self.counters.reloads);
+                self.replace(new, old, began);
                 Reloaded::Changed
             }
             Err(doubt) => {
                 let doubt = doubt.to_string();
+                state.tried.tidy();
                 Counters::add(&self.counters.reloads_refused);
-                if last_error.as_ref() != Some(&doubt) {
-                    error!(
-                        reason = doubt.replace('\n', "; ").as_str(),
-                        "reload refused, the old stays in force"
-                    );
-                    *last_error = Some(doubt.clone());
+                if state.refused.as_ref() != Some(&doubt) {
+                    tell_refusal(&doubt);
+                    state.refused = Some(doubt.clone());
+                    state.reminded = Some(Instant::now());
                 }
                 Reloaded::Kept(doubt)
             }
         }
+    }
+
+    /// Takes the pages of new filters into memory where there is room for them beside the old.
+    fn load_pages(&self, new: &Snapshot) -> Result<(), Error> {
+        let lacking = new.lacking_pages();
+        let bytes = lacking.iter().map(|filter| filter.page_bytes()).sum();
+        // What old messages hold is the first to go.
+        if (self.has_room_for)(bytes) || (self.take_back() && (self.has_room_for)(bytes)) {
+            for filter in lacking {
+                filter
+                    .load_pages()
+                    .map_err(|source| Error::Pages { source })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts a snapshot into effect. Where its pages do not fit into memory beside the old ones, look-ups
+    /// read them from the disk until the old ones are freed.
+    fn replace(&self, new: Snapshot, old: Arc<Snapshot>, began: Instant) {
+        report_changes(&new, &old, began);
+        drop(old);
+        let new = Arc::new(new);
+        self.shelf.replace(Arc::clone(&new));
+        Counters::add(&self.counters.reloads);
+        if !new.lacking_pages().is_empty() {
+            info!(
+                "too little memory for the old pages and the new: look-ups read from the disk meanwhile"
+            );
+            self.take_back();
+            self.load_lacking_pages(&new);
+        }
+    }
+
+    /// Takes pages into memory that are still on disk, if there is room now; `false` if there is not.
+    fn load_lacking_pages(&self, snapshot: &Snapshot) -> bool {
+        for filter in snapshot.lacking_pages() {
+            if !(self.has_room_for)(filter.page_bytes()) {
+                return false;
+            }
+            if let Err(failure) = filter.load_pages() {
+                error!(reason = %failure, "pages cannot be taken into memory, look-ups read from the disk");
+                return false;
+            }
+            info!(list = filter.spec().name, "pages are in memory");
+        }
+        true
+    }
+
+    /// Takes all old snapshots back from the messages that hold them, and frees them.
+    fn take_back(&self) -> bool {
+        /// Longer than any step of a message takes.
+        const PATIENCE: Duration = Duration::from_secs(10);
+        let began = Instant::now();
+        while !self.shelf.take_back() {
+            if began.elapsed() > PATIENCE {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+
+    /// What is to be done now and then: frees old snapshots, reads what a start left unread, repeats every
+    /// hour what is still wrong. `false`: there is more to free, come again soon.
+    ///
+    /// Not for an async task, like [`reload`](Self::reload).
+    pub fn upkeep(&self, now: Instant) -> bool {
+        let freed = self.shelf.tidy();
+        let mut state = self.reloading();
+        let snapshot = self.snapshot();
+        if !std::mem::replace(&mut state.start_is_checked, true) {
+            for file in snapshot.files() {
+                // One thread: the others serve mail.
+                if let Err(fault) = file.filter.check(1) {
+                    error!(reason = %fault, "a filter in effect is damaged");
+                    let damage = (Arc::clone(&file.filter), fault.to_string());
+                    state.damaged.push(damage);
+                }
+            }
+        }
+        state.damaged.retain(|(filter, _)| {
+            snapshot
+                .files()
+                .any(|file| Arc::ptr_eq(&file.filter, filter))
+        });
+        self.load_lacking_pages(&snapshot);
+        if is_due(&mut state.reminded, now) {
+            state.remind(&snapshot);
+        }
+        freed
+    }
+
+    /// How it is, in a line: for `systemctl status`.
+    pub fn status(&self) -> String {
+        let snapshot = self.snapshot();
+        let state = self.reloading();
+        if let Some(first) = state.complaints(&snapshot).next() {
+            return first.replace('\n', "; ");
+        }
+        let lists = snapshot.policy.lists();
+        let entries: u64 = snapshot.files().map(|file| file.filter.entries()).sum();
+        format!(
+            "serving {} {}, {entries} entries, {} on the whitelist",
+            lists.len(),
+            if lists.len() == 1 { "list" } else { "lists" },
+            snapshot.policy.whitelist.len()
+        )
+    }
+
+    fn reloading(&self) -> MutexGuard<'_, Reloading> {
+        self.reloading
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The folders and files whose changes call for a [`reload`](Self::reload).
@@ -172,42 +311,88 @@ impl Live {
     }
 }
 
+impl Reloading {
+    /// What is wrong at the moment.
+    fn complaints<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = String> + 'a {
+        let refused = self.refused.iter().map(|doubt| {
+            format!("reload refused, keeping the previous configuration and filters: {doubt}")
+        });
+        let faults = snapshot.faults().iter();
+        let faults = faults.map(|fault| format!("not serving as configured: {fault}"));
+        let damaged = self.damaged.iter();
+        let damaged = damaged.map(|(_, fault)| format!("a filter in effect is damaged: {fault}"));
+        let lacking = snapshot.lacking_pages().into_iter().map(|filter| {
+            format!(
+                "too little memory for the pages of {}: look-ups read from the disk",
+                filter.spec().name
+            )
+        });
+        refused.chain(faults).chain(damaged).chain(lacking)
+    }
+
+    fn remind(&self, snapshot: &Snapshot) {
+        for complaint in self.complaints(snapshot) {
+            error!("{}", complaint.replace('\n', "; "));
+        }
+    }
+}
+
+fn tell_refusal(doubt: &str) {
+    error!(
+        reason = doubt.replace('\n', "; ").as_str(),
+        "reload refused, keeping the previous configuration and filters"
+    );
+}
+
+/// Once an hour, from an hour after the first call on.
+fn is_due(last: &mut Option<Instant>, now: Instant) -> bool {
+    const PERIOD: Duration = Duration::from_secs(3600);
+    let last = last.get_or_insert(now);
+    let due = now.saturating_duration_since(*last) >= PERIOD;
+    if due {
+        *last = now;
+    }
+    due
+}
+
 impl Snapshot {
     fn is_same(&self, old: &Self) -> bool {
-        let filters = self.loaded.len() == old.loaded.len()
-            && self
-                .loaded
-                .iter()
-                .zip(&old.loaded)
-                .all(|(new, old)| Arc::ptr_eq(&new.filter, &old.filter));
-        filters
+        let filter = |file: &Option<Loaded>| file.as_ref().map(|file| Arc::as_ptr(&file.filter));
+        let texts = |faults: &[Error]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
+        self.loaded
+            .iter()
+            .map(filter)
+            .eq(old.loaded.iter().map(filter))
+            && texts(&self.faults) == texts(&old.faults)
             && self.policy.whitelist == old.policy.whitelist
             && self.config.to_string() == old.config.to_string()
     }
 }
 
 fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
-    for (list, loaded) in new.policy.lists().iter().zip(&new.loaded) {
+    for (list, file) in new.policy.lists().iter().zip(&new.loaded) {
+        let Some(file) = file else { continue };
         if !old
-            .loaded
-            .iter()
-            .any(|before| Arc::ptr_eq(&before.filter, &loaded.filter))
+            .files()
+            .any(|before| Arc::ptr_eq(&before.filter, &file.filter))
         {
-            let spec = list.filter.spec();
             info!(
                 list = list.name(),
-                filter = %loaded.path.display(),
-                generation = spec.generation,
-                entries = list.filter.entries(),
-                "filter in force"
+                filter = %file.path.display(),
+                generation = file.filter.spec().generation,
+                entries = file.filter.entries(),
+                "filter in effect"
             );
         }
+    }
+    for fault in new.faults() {
+        error!(reason = %fault, "not serving as configured");
     }
     let restart = new.config.needs_restart(&old.config);
     if !restart.is_empty() {
         warn!(
             settings = restart.join(", "),
-            "these settings come into force at the next restart only"
+            "these settings take effect at the next restart only"
         );
     }
     for warning in new.warnings() {

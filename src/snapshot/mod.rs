@@ -1,75 +1,55 @@
 //! Everything a verdict depends on, exchanged as one: configuration, filters, whitelist.
 //!
 //! ```text
-//!   files change -> Live::reload -> Snapshot::build, beside the running one -> checks
+//!   files change -> Live::reload -> read and check, beside the one in effect
 //!                     all well:  one atomic store; messages under way keep what they began with
-//!                     any doubt: the old one stays, one error in the log, tried again later
+//!                     any doubt: keep the old, log an error, try again later
 //! ```
 //!
-//! A filter whose file is still the same one (device, inode, size, time of change) is not read
-//! again but shared with the snapshot before. What makes a new file doubtful beyond what
-//! [`Filter::open`] refuses: an older generation than the one in force, pages that answer random
-//! keys more than twice as often as declared (a file that says yes to everybody is well formed
-//! too), a hit on an address of `must_miss`, other address rules than this program's.
+//! | file | about |
+//! |---|---|
+//! | `open` | filter files, each opened and read as seldom as can be |
+//! | `gate` | what speaks against a sound file in the place of the one in effect |
+//! | `lease` | who holds which snapshot, and who frees it |
+//! | `live` | the snapshot in effect, and its replacement |
+//! | `check` | the report of `--check` |
+//!
+//! New files are also refused when their pages answer more than twice as often as declared (a file
+//! that says yes to everybody is well formed too), when they hit an address of `must_miss`, and when they
+//! were made by other address rules than this program's.
+//!
+//! A *start* has nothing to keep, and a daemon that does not start lets all mail wait or pass. So it
+//! starts with what is good. What is not good is *undecided*, and `on_error` says what that means: every sender
+//! that a list without a readable filter would check, every hit while the whitelist cannot be read (it may
+//! clear the sender), and everything without a configuration. A reload then takes whatever is better.
 
+mod check;
 mod error;
+mod gate;
+mod lease;
 mod live;
+mod open;
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use check::check;
 pub use error::Error;
+pub use gate::Objection;
+pub use lease::Lease;
 pub use live::{Counters, Live, Reloaded};
+use open::{Loaded, Tried};
 
 use crate::address::escaped;
-use crate::config::{Config, ListSettings, OnError};
-use crate::daemon::group_number;
-use crate::filter::{Filter, Load};
+use crate::config::{self, Config, ListSettings, OnError};
+use crate::filter::Filter;
 use crate::list::{Format, Reader, Row};
 use crate::policy::{Action, Circumstances, Desk, Entries, Outcome, Policy, Seen};
 use crate::sender::{Identity, Sender};
 
-/// Random keys that a new filter is asked. At 1e-6 and twice the rate 2 hits are expected of a
-/// million; what is looked for is a file that says yes to a visible part of all mail.
-const PROBES_MEMORY: u64 = 1_000_000;
-/// The same for a filter on disk, where each may be a read.
-const PROBES_DISK: u64 = 2_000;
 /// Rejected whitelist lines that an error shows.
 const LINES_SHOWN: usize = 5;
-
-/// Which file stood under a path when it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
-    device: u64,
-    inode: u64,
-    size: u64,
-    changed: (i64, i64),
-}
-
-impl Mark {
-    fn of(path: &Path) -> io::Result<Self> {
-        let file = std::fs::metadata(path)?;
-        Ok(Self {
-            device: file.dev(),
-            inode: file.ino(),
-            size: file.size(),
-            changed: (file.ctime(), file.ctime_nsec()),
-        })
-    }
-}
-
-/// An opened filter and the file it came from.
-#[derive(Debug)]
-struct Loaded {
-    path: PathBuf,
-    load: Load,
-    mark: Option<Mark>,
-    filter: Arc<Filter>,
-}
 
 /// Everything a verdict depends on.
 #[derive(Debug)]
@@ -78,64 +58,149 @@ pub struct Snapshot {
     pub config: Config,
     /// The lists and the whitelist.
     pub policy: Policy,
-    loaded: Vec<Loaded>,
+    /// The opened filter of each list, in the order of the policy's.
+    loaded: Vec<Option<Loaded>>,
+    /// What is wrong, with what is affected by it undecided.
+    faults: Vec<Error>,
 }
 
 impl Snapshot {
-    /// Opens and checks all that a configuration names. What `old` has open already is shared.
+    /// Opens all that a configuration names.
     ///
     /// # Errors
-    /// All doubts.
-    pub fn build(config: Config, old: Option<&Self>) -> Result<Self, Error> {
+    /// All faults.
+    pub fn build(config: Config) -> Result<Self, Error> {
+        Self::assemble(config, None, None).without_faults()
+    }
+
+    /// Opens all that a configuration names, and goes without what is faulty: what a faulty list
+    /// would say of a sender is not known, and `on_error` decides.
+    pub fn start(config: Config) -> Self {
+        Self::assemble(config, None, None)
+    }
+
+    /// What can be done without a configuration: nobody knows whether any sender is listed.
+    pub fn without_config(mut config: Config, fault: config::Error) -> Self {
+        let reason: Arc<str> = "the configuration is faulty".into();
+        config.lists = vec![ListSettings::unknown("configuration")];
         let mut policy = Policy::new();
-        let mut loaded = Vec::new();
-        let mut errors = Vec::new();
+        for settings in &config.lists {
+            // One is not too many.
+            let _ = policy.add_unavailable(settings.terms.clone(), Arc::clone(&reason));
+        }
+        configure(&mut policy, &config);
+        Self {
+            loaded: vec![None; config.lists.len()],
+            config,
+            policy,
+            faults: vec![fault.into()],
+        }
+    }
+
+    /// Replaces `old`, unless something that works would no longer.
+    fn rebuild(config: Config, old: &Self, tried: &mut Tried) -> Result<Self, Error> {
+        let new = Self::assemble(config, Some(old), Some(tried));
+        let no_worse = new.faults.iter().all(|fault| old.has_like(fault));
+        if no_worse {
+            Ok(new)
+        } else {
+            new.without_faults()
+        }
+    }
+
+    /// `tried`: read new filters as a whole, and leave their pages on disk for now. Otherwise mail waits,
+    /// and what can be checked later is.
+    fn assemble(config: Config, old: Option<&Self>, mut tried: Option<&mut Tried>) -> Self {
+        let mut policy = Policy::new();
+        let mut loaded: Vec<Option<Loaded>> = Vec::new();
+        let mut faults = Vec::new();
+        let old: Vec<Loaded> = old.map_or_else(Vec::new, |old| old.files().cloned().collect());
         for settings in config.enabled_lists() {
-            let old = old.map_or(&[][..], |old| &old.loaded);
-            let added = open(settings, old, &loaded).and_then(|file| {
-                let list_error = |source| Error::List {
-                    list: settings.terms.name.clone(),
-                    path: settings.filter.clone(),
-                    source,
-                };
-                policy
-                    .add_list(settings.terms.clone(), file.filter.clone())
-                    .map_err(list_error)?;
-                loaded.push(file);
-                Ok(())
-            });
-            errors.extend(added.err());
+            let new: Vec<Loaded> = loaded.iter().flatten().cloned().collect();
+            let terms = &settings.terms;
+            let list_error = |source| Error::List {
+                list: terms.name.clone(),
+                path: settings.filter.clone(),
+                source,
+            };
+            let tried = tried.as_deref_mut();
+            let added =
+                open::open(settings, &config.safety, (&old, &new), tried).and_then(|file| {
+                    let filter = Arc::clone(&file.filter);
+                    let added = policy.add_list(Arc::clone(terms), filter);
+                    added.map(|()| file).map_err(list_error)
+                });
+            match added {
+                Ok(file) => loaded.push(Some(file)),
+                Err(fault) => {
+                    let reason = fault.to_string().into();
+                    // Not too many: the configuration was checked for that.
+                    let _ = policy.add_unavailable(Arc::clone(terms), reason);
+                    loaded.push(None);
+                    faults.push(fault);
+                }
+            }
         }
-        policy.whitelist = whitelist(&config, &mut errors);
-        policy.whitelist_wants_dkim = config.whitelist.require_dkim;
-        for recipient in &config.exempt.recipients {
-            // Checked when the configuration was read.
-            let _ = policy.exempt_recipients.add(recipient.as_bytes());
-        }
-        policy.mixed_recipients = config.mixed_recipients;
-        policy.undecided = Some(match config.on_error {
-            OnError::Tempfail => Action::Tempfail,
-            OnError::Accept => Action::Log,
-        });
-        let snapshot = Self {
+        let before = faults.len();
+        policy.whitelist = whitelist(&config, &mut faults);
+        policy.whitelist_is_incomplete = faults.len() > before;
+        configure(&mut policy, &config);
+        let mut snapshot = Self {
             config,
             policy,
             loaded,
+            faults,
         };
-        errors.extend(snapshot.check_must_miss().err());
-        match errors.pop() {
-            None => Ok(snapshot),
-            Some(error) if errors.is_empty() => Err(error),
-            Some(error) => {
-                errors.push(error);
+        snapshot.check_must_miss();
+        snapshot
+    }
+
+    fn without_faults(mut self) -> Result<Self, Error> {
+        match self.faults.pop() {
+            None => Ok(self),
+            Some(fault) if self.faults.is_empty() => Err(fault),
+            Some(fault) => {
+                let mut errors = self.faults;
+                errors.push(fault);
                 Err(Error::Several { errors })
             }
         }
     }
 
-    fn check_must_miss(&self) -> Result<(), Error> {
+    /// What is wrong with it, and undecided therefore.
+    pub fn faults(&self) -> &[Error] {
+        &self.faults
+    }
+
+    /// Whether the same list, or the whitelist, is faulty here too; everything is without a configuration.
+    fn has_like(&self, fault: &Error) -> bool {
+        self.faults.iter().any(|own| {
+            matches!(own, Error::Config(_))
+                || own.list() == fault.list() && own.list().is_some()
+                || own.is_of_whitelist() && fault.is_of_whitelist()
+        })
+    }
+
+    /// The opened filters.
+    fn files(&self) -> impl Iterator<Item = &Loaded> {
+        self.loaded.iter().flatten()
+    }
+
+    /// The filters whose pages are to be in memory and are not, each once.
+    fn lacking_pages(&self) -> Vec<Arc<Filter>> {
+        let mut lacking: Vec<Arc<Filter>> = Vec::new();
+        for file in self.files().filter(|file| file.lacks_pages()) {
+            if !lacking.iter().any(|known| Arc::ptr_eq(known, &file.filter)) {
+                lacking.push(Arc::clone(&file.filter));
+            }
+        }
+        lacking
+    }
+
+    /// A list that hits one of `must_miss` is not to be trusted: its hits are undecided.
+    fn check_must_miss(&mut self) {
         let mut desk = Desk::default();
-        let mut found = None;
+        let mut found: BTreeMap<usize, &str> = BTreeMap::new();
         for address in &self.config.safety.must_miss {
             for identity in Identity::ALL {
                 let sender = Sender {
@@ -155,30 +220,24 @@ impl Snapshot {
                             ..
                         } = seen
                         {
-                            found.get_or_insert_with(|| (list, address.clone()));
+                            found.entry(list).or_insert(address);
                         }
                     });
             }
         }
-        let Some((list, address)) = found else {
-            return Ok(());
-        };
-        let name = self
-            .policy
-            .lists()
-            .get(list)
-            .map(|list| list.name().to_owned())
-            .unwrap_or_default();
-        let path = self
-            .loaded
-            .get(list)
-            .map(|file| file.path.clone())
-            .unwrap_or_default();
-        Err(Error::MustMiss {
-            list: name,
-            path,
-            address,
-        })
+        let found = found.into_iter().filter_map(|(index, address)| {
+            let fault = Error::MustMiss {
+                list: self.policy.lists().get(index)?.name().to_owned(),
+                path: self.loaded.get(index)?.as_ref()?.path.clone(),
+                address: address.to_owned(),
+            };
+            Some((index, fault))
+        });
+        let found: Vec<_> = found.collect();
+        for (index, fault) in found {
+            self.policy.doubt(index, fault.to_string().into());
+            self.faults.push(fault);
+        }
     }
 
     /// Things an admin should know although they are no errors.
@@ -188,8 +247,10 @@ impl Snapshot {
             warnings.push("no list is enabled: every message is accepted".to_owned());
         }
         for list in self.policy.lists() {
-            let spec = list.filter.spec();
-            if !spec.records {
+            if let Some(filter) = &list.filter
+                && !filter.spec().records
+            {
+                let spec = filter.spec();
                 let innocents = spec.fpr * 100_000.0;
                 warnings.push(format!(
                     "list {}: the filter has no records to prove a hit: of 100,000 innocent senders about {innocents:.1} \
@@ -208,126 +269,18 @@ impl Snapshot {
     }
 }
 
-/// Checks configuration, filters and whitelists as a start would; a report for an admin.
-///
-/// # Errors
-/// All faults, those of filters with the place where the configuration names them.
-pub fn check(config_path: &Path) -> Result<String, Error> {
-    let config = Config::load(config_path)?;
-    let places: Vec<_> = config
-        .enabled_lists()
-        .map(|list| (list.terms.name.clone(), list.place))
-        .collect();
-    let snapshot =
-        Snapshot::build(config, None).map_err(|error| error.placed(config_path, &places))?;
-    let mut report = format!("{}: good\n", config_path.display());
-    for settings in &snapshot.config.lists {
-        let name = &settings.terms.name;
-        let Some(list) = snapshot
-            .policy
-            .lists()
-            .iter()
-            .find(|list| list.name() == name)
-        else {
-            let _ = writeln!(report, "list {name}: not enabled");
-            continue;
-        };
-        let (spec, terms) = (list.filter.spec(), &list.terms);
-        let identities: Vec<&str> = terms.check.iter().map(|identity| identity.name()).collect();
-        let _ = writeln!(
-            report,
-            "list {name}: {}{}, {} entries, generation {}, checks {}",
-            terms.action,
-            if terms.dry_run { " (dry run)" } else { "" },
-            list.filter.entries(),
-            spec.generation,
-            identities.join(", ")
-        );
+/// What of the settings concerns all lists.
+fn configure(policy: &mut Policy, config: &Config) {
+    policy.whitelist_wants_dkim = config.whitelist.require_dkim;
+    for recipient in &config.exempt.recipients {
+        // Checked when the configuration was read.
+        let _ = policy.exempt_recipients.add(recipient.as_bytes());
     }
-    let _ = writeln!(
-        report,
-        "whitelist: {} entries",
-        snapshot.policy.whitelist.len()
-    );
-    let group = &snapshot.config.socket_group;
-    if !group.is_empty()
-        && let Err(missing) = group_number(group)
-    {
-        let _ = writeln!(report, "warning: socket_group: {missing}");
-    }
-    for warning in snapshot.warnings() {
-        let _ = writeln!(report, "warning: {warning}");
-    }
-    Ok(report)
-}
-
-/// The filter of one list, shared with the old snapshot, or with another list of this one, if its
-/// file is the same.
-fn open(settings: &ListSettings, old: &[Loaded], new: &[Loaded]) -> Result<Loaded, Error> {
-    let path = &settings.filter;
-    let list = || settings.terms.name.clone();
-    // Taken before opening: if the file is replaced in between, the next look sees a change.
-    let mark = Mark::of(path).ok();
-    let same = new.iter().chain(old).find(|known| {
-        known.path == *path && known.load == settings.load && known.mark == mark && mark.is_some()
+    policy.mixed_recipients = config.mixed_recipients;
+    policy.undecided = Some(match config.on_error {
+        OnError::Tempfail => Action::Tempfail,
+        OnError::Accept => Action::Log,
     });
-    if let Some(same) = same {
-        return Ok(Loaded {
-            path: path.clone(),
-            load: same.load,
-            mark,
-            filter: same.filter.clone(),
-        });
-    }
-    let filter = Filter::open(path, settings.load).map_err(|source| Error::Filter {
-        list: list(),
-        source,
-    })?;
-    if let Some(before) = old.iter().find(|known| known.path == *path) {
-        let (found, running) = (filter.spec().generation, before.filter.spec().generation);
-        if found < running && filter.spec().name == before.filter.spec().name {
-            return Err(Error::Older {
-                list: list(),
-                path: path.clone(),
-                found,
-                running,
-            });
-        }
-    }
-    let probes = if settings.load == Load::Memory {
-        PROBES_MEMORY
-    } else {
-        PROBES_DISK
-    };
-    let found = filter
-        .measured_rate(probes)
-        .map_err(|source| Error::Filter {
-            list: list(),
-            source,
-        })?;
-    let declared = filter.spec().fpr;
-    if found > rate_bound(declared, probes) {
-        return Err(Error::Rate {
-            list: list(),
-            path: path.clone(),
-            found,
-            declared,
-        });
-    }
-    Ok(Loaded {
-        path: path.clone(),
-        load: settings.load,
-        mark,
-        filter: Arc::new(filter),
-    })
-}
-
-/// Twice the declared rate and what chance may add: six standard deviations of a Poisson count.
-fn rate_bound(declared: f64, probes: u64) -> f64 {
-    #[allow(clippy::cast_precision_loss, reason = "a few million")]
-    let probes = probes as f64;
-    let expected = 2.0 * declared * probes;
-    (expected + 6.0 * expected.sqrt() + 6.0) / probes
 }
 
 /// The whitelist; what is wrong with it goes to `errors`.

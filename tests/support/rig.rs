@@ -22,6 +22,17 @@ impl Rig {
     /// Serves with these files and this configuration; `*.list` files are compiled to `*.blf`.
     /// The configuration needs no `listen`.
     pub(crate) fn new(files: &[(&str, &str)], config: &str) -> Self {
+        Self::serving(files, config, |config| {
+            Snapshot::build(config).unwrap_or_else(|error| panic!("{error}"))
+        })
+    }
+
+    /// The same for files of which some may be missing or faulty.
+    pub(crate) fn started(files: &[(&str, &str)], config: &str) -> Self {
+        Self::serving(files, config, Snapshot::start)
+    }
+
+    fn serving(files: &[(&str, &str)], config: &str, begin: fn(Config) -> Snapshot) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {
             write(folder.path(), name, text);
@@ -30,7 +41,7 @@ impl Rig {
         let path = folder.path().join("c.toml");
         let config = Config::load(&path).unwrap_or_else(|error| panic!("{error}"));
         let options = serve::options(&config);
-        let snapshot = Snapshot::build(config, None).unwrap_or_else(|error| panic!("{error}"));
+        let snapshot = begin(config);
         let live = Arc::new(Live::new(snapshot, Some(path)));
         let daemon = Daemon::start(&options, &Arc::new(Blocklists(Arc::clone(&live))));
         let daemon = daemon.unwrap_or_else(|error| panic!("{error}"));

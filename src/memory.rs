@@ -1,0 +1,188 @@
+//! How much memory this process may still take.
+//!
+//! Whoever takes more than a control group allows is killed, so it is asked before gigabytes are taken.
+//!
+//! | what | where |
+//! |---|---|
+//! | RAM | `/proc/meminfo`, `MemAvailable`; where a unit hides that (`ProcSubset=pid`), sysinfo(2) and the file cache |
+//! | cgroup v2 | `memory.max` and `memory.high` less `memory.current`, of the own group and each above |
+//! | cgroup v1 | `memory.limit_in_bytes` less `memory.usage_in_bytes`, likewise |
+//! | the process | `RLIMIT_AS` and `RLIMIT_DATA` less what `/proc/self/statm` says |
+//!
+//! File cache counts as free: the kernel gives it up. What cannot be read limits nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, getrlimit};
+
+/// Whether so much memory can be taken at once, with an eighth to spare.
+pub(crate) fn has_room_for(bytes: u64) -> bool {
+    room_bytes().is_none_or(|room| bytes.saturating_add(bytes / 8) <= room)
+}
+
+/// What can still be taken; `None`: no limit is known.
+fn room_bytes() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let groups = room_in_groups(Path::new("/sys/fs/cgroup"), &groups);
+    [ram(), groups, room_of_process()]
+        .into_iter()
+        .flatten()
+        .min()
+}
+
+fn ram() -> Option<u64> {
+    if let Ok(text) = fs::read_to_string("/proc/meminfo") {
+        return kib_after("MemAvailable:", &text);
+    }
+    // The group at the root is the whole machine.
+    let cache = cache_bytes(&fs::read_to_string("/sys/fs/cgroup/memory.stat").ok()?, "");
+    let info = rustix::system::sysinfo();
+    #[allow(
+        clippy::useless_conversion,
+        reason = "a C `unsigned long`: `u32` on some systems"
+    )]
+    let free = u64::from(info.freeram).saturating_mul(u64::from(info.mem_unit.max(1)));
+    Some(free.saturating_add(cache))
+}
+
+/// The least room in any of our groups. `groups` is `/proc/self/cgroup`: `0::/path` for v2,
+/// `4:memory:/path` for the memory controller of v1. Inside a container the path may not exist below
+/// the mount; the root there then holds the limit, and it is asked, too.
+fn room_in_groups(root: &Path, groups: &str) -> Option<u64> {
+    let own = groups.lines().filter_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        Some((fields.next()?, fields.next()?.trim_start_matches('/')))
+    });
+    let rooms = own.flat_map(|(controllers, path)| -> Vec<Option<u64>> {
+        let folders = |root: PathBuf| {
+            let all = Path::new(path).ancestors();
+            all.map(|part| root.join(part)).collect::<Vec<_>>()
+        };
+        if controllers.is_empty() {
+            let two = |folder: PathBuf| {
+                let max = room_in(&folder, "memory.max", "memory.current", "");
+                let high = room_in(&folder, "memory.high", "memory.current", "");
+                max.into_iter().chain(high).min()
+            };
+            folders(root.to_owned()).into_iter().map(two).collect()
+        } else if controllers.split(',').any(|one| one == "memory") {
+            let one = |folder: PathBuf| {
+                let (limit, used) = ("memory.limit_in_bytes", "memory.usage_in_bytes");
+                room_in(&folder, limit, used, "total_")
+            };
+            folders(root.join("memory")).into_iter().map(one).collect()
+        } else {
+            Vec::new()
+        }
+    });
+    rooms.flatten().min()
+}
+
+/// What one group leaves; none for "max", and for the very large number by which v1 says "no limit".
+fn room_in(folder: &Path, limit: &str, used: &str, prefix: &str) -> Option<u64> {
+    let number = |name: &str| -> Option<u64> {
+        let text = fs::read_to_string(folder.join(name)).ok()?;
+        text.trim().parse().ok()
+    };
+    let limit = number(limit).filter(|&limit| limit < i64::MAX as u64 / 2)?;
+    let stat = fs::read_to_string(folder.join("memory.stat")).unwrap_or_default();
+    let used = number(used)?.saturating_sub(cache_bytes(&stat, prefix));
+    Some(limit.saturating_sub(used))
+}
+
+/// Bytes of the file cache in `memory.stat`.
+fn cache_bytes(stat: &str, prefix: &str) -> u64 {
+    let is_cache = |name: &str| {
+        let name = name.strip_prefix(prefix);
+        name.is_some_and(|name| name == "inactive_file" || name == "active_file")
+    };
+    stat.lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter(|(name, _)| is_cache(name))
+        .filter_map(|(_, bytes)| bytes.trim().parse::<u64>().ok())
+        .sum()
+}
+
+fn room_of_process() -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let page = rustix::param::page_size() as u64;
+    let used = |field: usize| {
+        let pages: u64 = statm.split_ascii_whitespace().nth(field)?.parse().ok()?;
+        Some(pages.saturating_mul(page))
+    };
+    let room =
+        |limit: Resource, field| Some(getrlimit(limit).current?.saturating_sub(used(field)?));
+    room(Resource::As, 0)
+        .into_iter()
+        .chain(room(Resource::Data, 5))
+        .min()
+}
+
+/// `MemAvailable:  24672440 kB` -> bytes.
+fn kib_after(name: &str, text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups as files, and the room in them.
+    #[test]
+    fn the_tightest_group_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |group: &str, name: &str, text: &str| {
+            let folder = root.path().join(group);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join(name), text).unwrap();
+        };
+        let room = |groups: &str| room_in_groups(root.path(), groups);
+        assert_eq!(room("0::/a.slice/b.service\n"), None);
+        write("a.slice/b.service", "memory.max", "max\n");
+        write("a.slice/b.service", "memory.high", "max\n");
+        write("a.slice/b.service", "memory.current", "600\n");
+        assert_eq!(room("0::/a.slice/b.service\n"), None);
+        write("a.slice", "memory.max", "1000\n");
+        write("a.slice", "memory.current", "700\n");
+        assert_eq!(room("0::/a.slice/b.service\n"), Some(300));
+        // The cache of files is as good as free.
+        write(
+            "a.slice",
+            "memory.stat",
+            "anon 600\nactive_file 40\ninactive_file 60\n",
+        );
+        assert_eq!(room("0::/a.slice/b.service\n"), Some(400));
+        write("a.slice/b.service", "memory.high", "650\n");
+        assert_eq!(room("0::/a.slice/b.service\n"), Some(50));
+        // More than is allowed, just after the limit was lowered.
+        write("a.slice/b.service", "memory.high", "500\n");
+        assert_eq!(room("0::/a.slice/b.service\n"), Some(0));
+
+        write("memory/box", "memory.limit_in_bytes", "5000\n");
+        write("memory/box", "memory.usage_in_bytes", "4500\n");
+        write(
+            "memory/box",
+            "memory.stat",
+            "total_inactive_file 500\ninactive_file 7\n",
+        );
+        write("memory", "memory.limit_in_bytes", "9223372036854771712\n");
+        write("memory", "memory.usage_in_bytes", "1\n");
+        assert_eq!(room("9:name=systemd:/\n4:cpu,memory:/box\n"), Some(1000));
+    }
+
+    #[test]
+    fn there_is_room_for_a_page_and_not_for_all_the_world() {
+        assert!(has_room_for(4096));
+        assert!(!has_room_for(u64::MAX));
+    }
+
+    #[test]
+    fn available_memory_is_read_in_bytes() {
+        let text = "MemFree: 1 kB\nMemAvailable:       24672440 kB\n";
+        assert_eq!(kib_after("MemAvailable:", text), Some(24_672_440 * 1024));
+        assert_eq!(kib_after("MemAvailable:", "nothing"), None);
+    }
+}

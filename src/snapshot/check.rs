@@ -1,0 +1,65 @@
+//! The report of `--check`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use super::{Error, Snapshot, Tried};
+use crate::config::Config;
+use crate::daemon::group_number;
+
+/// Checks configuration, filters and whitelists as a start would; a report for an admin.
+///
+/// # Errors
+/// All faults, those of filters with the place where the configuration names them.
+pub fn check(config_path: &Path) -> Result<String, Error> {
+    let config = Config::load(config_path)?;
+    let places: Vec<_> = config
+        .enabled_lists()
+        .map(|list| (list.terms.name.clone(), list.place))
+        .collect();
+    let snapshot = Snapshot::assemble(config, None, Some(&mut Tried::default()))
+        .without_faults()
+        .map_err(|error| error.placed(config_path, &places))?;
+    let mut report = format!("{}: good\n", config_path.display());
+    for settings in &snapshot.config.lists {
+        let name = &settings.terms.name;
+        let Some(list) = snapshot
+            .policy
+            .lists()
+            .iter()
+            .find(|list| list.name() == name)
+        else {
+            let _ = writeln!(report, "list {name}: not enabled");
+            continue;
+        };
+        let Some(filter) = &list.filter else {
+            continue;
+        };
+        let terms = &list.terms;
+        let identities: Vec<&str> = terms.check.iter().map(|identity| identity.name()).collect();
+        let _ = writeln!(
+            report,
+            "list {name}: {}{}, {} entries, generation {}, checks {}",
+            terms.action,
+            if terms.dry_run { " (dry run)" } else { "" },
+            filter.entries(),
+            filter.spec().generation,
+            identities.join(", ")
+        );
+    }
+    let _ = writeln!(
+        report,
+        "whitelist: {} entries",
+        snapshot.policy.whitelist.len()
+    );
+    let group = &snapshot.config.socket_group;
+    if !group.is_empty()
+        && let Err(missing) = group_number(group)
+    {
+        let _ = writeln!(report, "warning: socket_group: {missing}");
+    }
+    for warning in snapshot.warnings() {
+        let _ = writeln!(report, "warning: {warning}");
+    }
+    Ok(report)
+}

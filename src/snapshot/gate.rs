@@ -1,0 +1,257 @@
+//! What speaks against a sound new file in the place of the one in effect.
+//!
+//! | gate | refuses | because |
+//! |---|---|---|
+//! | older | what was built before the one in effect | a restored backup, a slow copy, a builder that hangs |
+//! | renamed | a filter that says it is another list | a copy to the wrong path |
+//! | shrunk, grown | far fewer or more entries | half a download, the wrong input |
+//!
+//! A restart asks none of them: there is nothing to compare with, and it is the way to say "yes, take it".
+//!
+//! **Older.** A list keeps its seed from build to build, and its generation rises. Within one seed the
+//! generation decides, unless the new file was built later: it was begun anew with the old seed. A list
+//! that is built anew after its file was lost has another seed and generation 1; then the time decides.
+//! A time in the future is a clock that was wrong, and says nothing.
+
+use crate::config::SafetySettings;
+use crate::filter::Filter;
+
+/// Lists with fewer entries than this may shrink and grow as they like.
+const COMPARED_FROM: u64 = 100;
+
+/// What a filter says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) name: String,
+    pub(super) seed: u64,
+    pub(super) generation: u64,
+    pub(super) built: u64,
+    pub(super) entries: u64,
+}
+
+impl Facts {
+    pub(super) fn of(filter: &Filter) -> Self {
+        let spec = filter.spec();
+        Self {
+            name: spec.name.clone(),
+            seed: spec.seed,
+            generation: spec.generation,
+            built: spec.built,
+            entries: filter.entries(),
+        }
+    }
+}
+
+/// Why a filter must not replace the one in effect by itself.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Objection {
+    /// It was built before.
+    #[error(
+        "generation {found} is older than generation {running}, which is in effect (built {}, and {}); build it again, or restart to go back",
+        time(*found_built), time(*running_built)
+    )]
+    Older {
+        /// Its generation.
+        found: u64,
+        /// When it was built, in seconds since 1970.
+        found_built: u64,
+        /// The generation in effect.
+        running: u64,
+        /// When that was built.
+        running_built: u64,
+    },
+    /// It says that it is another list.
+    #[error(
+        "the file is the list {found:?}, in effect is {running:?}; build it with --name {running}, or restart to put it into effect"
+    )]
+    Renamed {
+        /// Its name.
+        found: String,
+        /// The name in effect.
+        running: String,
+    },
+    /// It has far fewer entries.
+    #[error(
+        "{found} entries, {running} are in effect: fewer than max_shrink allows; restart to put it into effect"
+    )]
+    Shrunk {
+        /// Its entries.
+        found: u64,
+        /// The entries in effect.
+        running: u64,
+    },
+    /// It has far more entries.
+    #[error(
+        "{found} entries, {running} are in effect: more than max_growth allows; restart to put it into effect"
+    )]
+    Grown {
+        /// Its entries.
+        found: u64,
+        /// The entries in effect.
+        running: u64,
+    },
+}
+
+/// Compares a new filter with the one in effect; `now` is in seconds since 1970.
+pub(super) fn compare(
+    found: &Facts,
+    running: &Facts,
+    safety: &SafetySettings,
+    now: u64,
+) -> Result<(), Objection> {
+    if found.name != running.name {
+        return Err(Objection::Renamed {
+            found: found.name.clone(),
+            running: running.name.clone(),
+        });
+    }
+    if is_older(found, running, now) {
+        return Err(Objection::Older {
+            found: found.generation,
+            found_built: found.built,
+            running: running.generation,
+            running_built: running.built,
+        });
+    }
+    if running.entries >= COMPARED_FROM {
+        let (found, running) = (found.entries, running.entries);
+        #[allow(clippy::cast_precision_loss, reason = "a share is no exact number")]
+        let least = running as f64 * (1.0 - safety.max_shrink);
+        #[allow(clippy::cast_precision_loss, reason = "as above")]
+        if (found as f64) < least {
+            return Err(Objection::Shrunk { found, running });
+        }
+        if found > running.saturating_mul(safety.max_growth) {
+            return Err(Objection::Grown { found, running });
+        }
+    }
+    Ok(())
+}
+
+fn is_older(found: &Facts, running: &Facts, now: u64) -> bool {
+    let clock_was_wrong = running.built > now;
+    if found.seed == running.seed {
+        found.generation < running.generation && (clock_was_wrong || found.built <= running.built)
+    } else {
+        !clock_was_wrong && found.built < running.built
+    }
+}
+
+/// `2026-11-21T10:00:00Z`
+fn time(seconds: u64) -> String {
+    i64::try_from(seconds)
+        .ok()
+        .and_then(|seconds| jiff::Timestamp::from_second(seconds).ok())
+        .map_or_else(|| "at no known time".to_owned(), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000;
+
+    fn facts(seed: u64, generation: u64, built: u64, entries: u64) -> Facts {
+        Facts {
+            name: "spam".to_owned(),
+            seed,
+            generation,
+            built,
+            entries,
+        }
+    }
+
+    fn safety(max_shrink: f64, max_growth: u64) -> SafetySettings {
+        SafetySettings {
+            max_reject_share: 1.0,
+            max_shrink,
+            max_growth,
+            must_miss: Vec::new(),
+        }
+    }
+
+    /// Generation, seed and build time of the new file, against seed 1, generation 5, built an hour ago.
+    #[test]
+    fn what_was_built_before_is_older() {
+        let running = facts(1, 5, NOW - 3600, 10);
+        for (what, seed, generation, built, older) in [
+            ("the next one", 1, 6, NOW, false),
+            (
+                "the next one, by a clock that went back",
+                1,
+                6,
+                NOW - 7200,
+                false,
+            ),
+            ("the one before", 1, 4, NOW - 7200, true),
+            (
+                "the one before, built in the same second",
+                1,
+                4,
+                NOW - 3600,
+                true,
+            ),
+            ("begun anew with the same seed", 1, 1, NOW, false),
+            ("begun anew", 2, 1, NOW, false),
+            ("of a life before", 2, 9, NOW - 7200, true),
+            (
+                "begun anew, by a clock ahead of ours",
+                2,
+                1,
+                NOW + 7200,
+                false,
+            ),
+        ] {
+            let found = facts(seed, generation, built, 10);
+            assert_eq!(is_older(&found, &running, NOW), older, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_build_time_in_the_future_keeps_nothing_out() {
+        let running = facts(1, 5, NOW + 9_000_000, 10);
+        assert!(
+            !is_older(&facts(2, 1, NOW, 10), &running, NOW),
+            "begun anew"
+        );
+        assert!(!is_older(&facts(1, 6, NOW, 10), &running, NOW), "the next");
+        assert!(is_older(&facts(1, 4, NOW, 10), &running, NOW), "a backup");
+    }
+
+    #[test]
+    fn sizes_are_compared_with_what_is_in_effect() {
+        for (running, found, max_shrink, max_growth, refused) in [
+            (20_000, 2, 0.5, 10, true),
+            (20_000, 9_999, 0.5, 10, true),
+            (20_000, 10_000, 0.5, 10, false),
+            (20_000, 0, 0.99, 10, true),
+            (20_000, 0, 1.0, 10, false),
+            (20_000, 19_999, 0.0, 10, true),
+            (20_000, 200_000, 0.5, 10, false),
+            (20_000, 200_001, 0.5, 10, true),
+            (99, 0, 0.5, 10, false),
+            (99, 1_000_000, 0.5, 10, false),
+            (100, 49, 0.5, 10, true),
+            (u64::MAX, u64::MAX, 0.5, u64::MAX, false),
+        ] {
+            let result = compare(
+                &facts(1, 6, NOW, found),
+                &facts(1, 5, NOW, running),
+                &safety(max_shrink, max_growth),
+                NOW,
+            );
+            assert_eq!(result.is_err(), refused, "{running} -> {found}: {result:?}");
+        }
+    }
+
+    #[test]
+    fn another_list_is_not_taken_for_this_one() {
+        let other = Facts {
+            name: "other".to_owned(),
+            ..facts(1, 6, NOW, 10)
+        };
+        let refused = compare(&other, &facts(1, 5, NOW, 10), &safety(1.0, 1000), NOW);
+        assert!(matches!(refused, Err(Objection::Renamed { .. })));
+    }
+}

@@ -1,0 +1,205 @@
+//! Opening filter files, each as seldom as can be.
+//!
+//! A file that is the same as the one in effect (device, inode, size, time of change) is shared with it. A
+//! new one is opened with its pages on disk, compared with the one in effect (`gate`), and read as a
+//! whole: every sum, every record. What came of that is remembered with the file as long as the reload it was
+//! read for is refused, so that trying again costs nothing until the file changes.
+//!
+//! At a start nothing sound is to be protected and mail waits, so there the pages are taken into memory at
+//! once, and the rest is read while mail is served (see [`super::Live`]).
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::Error;
+use super::gate::{self, Facts};
+use crate::config::{ListSettings, SafetySettings};
+use crate::filter::{self, Fault, Filter, Load};
+use crate::memory;
+
+/// Random keys that a filter on disk is asked at a start, where its pages are not read: each may be a
+/// read. What is looked for is a file that says yes to a visible part of all mail.
+const PROBES: u64 = 2_000;
+
+/// Which file stood under a path when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    device: u64,
+    inode: u64,
+    size: u64,
+    changed: (i64, i64),
+}
+
+impl Mark {
+    fn of(path: &Path) -> io::Result<Self> {
+        let file = std::fs::metadata(path)?;
+        Ok(Self {
+            device: file.dev(),
+            inode: file.ino(),
+            size: file.size(),
+            changed: (file.ctime(), file.ctime_nsec()),
+        })
+    }
+}
+
+/// An opened filter and the file it came from.
+#[derive(Clone, Debug)]
+pub(super) struct Loaded {
+    pub(super) path: PathBuf,
+    pub(super) load: Load,
+    mark: Option<Mark>,
+    pub(super) filter: Arc<Filter>,
+}
+
+/// A filter that was read as a whole, and what is wrong with it.
+#[derive(Debug)]
+struct Checked {
+    file: Loaded,
+    result: Result<(), Fault>,
+}
+
+/// The filters that were read for a reload that has not come to pass.
+#[derive(Debug, Default)]
+pub(super) struct Tried(Vec<Checked>);
+
+impl Tried {
+    /// Reads a filter as a whole, unless that was done.
+    fn check(&mut self, file: &Loaded) -> Result<(), filter::Error> {
+        let known = self.0.iter().find(|known| known.file.is(file));
+        let result = if let Some(known) = known {
+            known.result.clone()
+        } else {
+            // One thread: the others serve mail.
+            let result = match file.filter.check(1) {
+                Ok(()) => Ok(()),
+                Err(filter::Error::Invalid { fault, .. }) => Err(fault),
+                // May be better next time.
+                Err(other) => return Err(other),
+            };
+            self.0.push(Checked {
+                file: file.clone(),
+                result: result.clone(),
+            });
+            result
+        };
+        result.map_err(|fault| filter::Error::Invalid {
+            path: file.path.clone(),
+            fault,
+        })
+    }
+
+    /// Forgets what is no longer there.
+    pub(super) fn tidy(&mut self) {
+        self.0
+            .retain(|known| Mark::of(&known.file.path).ok() == known.file.mark);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+impl Loaded {
+    /// Whether both are the same unchanged file, held in the same way.
+    fn is(&self, other: &Self) -> bool {
+        (&self.path, self.load, self.mark) == (&other.path, other.load, other.mark)
+            && self.mark.is_some()
+    }
+
+    fn open(path: &Path, load: Load) -> Result<Self, filter::Error> {
+        Ok(Self {
+            path: path.to_owned(),
+            load,
+            // Taken before opening: if the file is replaced in between, the next look sees a change.
+            mark: Mark::of(path).ok(),
+            filter: Arc::new(Filter::open(path, Load::Disk)?),
+        })
+    }
+
+    /// Whether its pages are to be in memory and are not.
+    pub(super) fn lacks_pages(&self) -> bool {
+        self.load == Load::Memory && !self.filter.is_in_memory()
+    }
+}
+
+/// Opens the filter of a list, or shares what is open already.
+///
+/// `tried` is what was read for earlier tries; none at a start.
+pub(super) fn open(
+    settings: &ListSettings,
+    safety: &SafetySettings,
+    (old, new): (&[Loaded], &[Loaded]),
+    tried: Option<&mut Tried>,
+) -> Result<Loaded, Error> {
+    let path = &settings.filter;
+    let failed = |source| Error::Filter {
+        list: settings.terms.name.clone(),
+        source,
+    };
+    let mark = Mark::of(path).ok();
+    let tries = tried.iter().flat_map(|tried| &tried.0);
+    let known = new.iter().chain(old).chain(tries.map(|known| &known.file));
+    let same = known.into_iter().find(|known| {
+        known.path == *path && known.load == settings.load && known.mark == mark && mark.is_some()
+    });
+    let file = match same {
+        Some(same) => same.clone(),
+        None => Loaded::open(path, settings.load).map_err(failed)?,
+    };
+    if old.iter().any(|known| known.is(&file)) || new.iter().any(|known| known.is(&file)) {
+        return Ok(file);
+    }
+    if let Some(before) = old.iter().find(|known| known.path == *path) {
+        let (found, running) = (Facts::of(&file.filter), Facts::of(&before.filter));
+        gate::compare(&found, &running, safety, now_s()).map_err(|source| Error::Objection {
+            list: settings.terms.name.clone(),
+            path: path.clone(),
+            source,
+        })?;
+    }
+    match tried {
+        Some(tried) => tried.check(&file).map_err(failed)?,
+        None => begin(settings, &file)?,
+    }
+    Ok(file)
+}
+
+/// What a start does: pages into memory, or a sample of them where they stay on disk.
+fn begin(settings: &ListSettings, file: &Loaded) -> Result<(), Error> {
+    let failed = |source| Error::Filter {
+        list: settings.terms.name.clone(),
+        source,
+    };
+    if file.load == Load::Memory && memory::has_room_for(file.filter.page_bytes()) {
+        return file.filter.load_pages().map_err(failed);
+    }
+    let found = file.filter.measured_rate(PROBES).map_err(failed)?;
+    let declared = file.filter.spec().fpr;
+    if found > rate_bound(declared, PROBES) {
+        return Err(Error::Rate {
+            list: settings.terms.name.clone(),
+            path: file.path.clone(),
+            found,
+            declared,
+        });
+    }
+    Ok(())
+}
+
+/// Twice the declared rate and what chance may add: six standard deviations of a Poisson count.
+fn rate_bound(declared: f64, probes: u64) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
+    let probes = probes as f64;
+    let expected = 2.0 * declared * probes;
+    (expected + 6.0 * expected.sqrt() + 6.0) / probes
+}
+
+/// Seconds since 1970.
+fn now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
