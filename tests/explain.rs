@@ -3,11 +3,14 @@
 mod support;
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use blocklist_milter::demo::peer::Letter;
 use blocklist_milter::explain::{Explainer, Mail};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::Value;
 use support::rig::{Rig, verdict};
 
@@ -344,7 +347,22 @@ fn a_mailbox_is_replayed_and_compared() {
         serde_json::json!([["reject", 2], ["accept", 1]])
     );
     assert_eq!(replayed["lists"], serde_json::json!([["spam", 2]]));
-    assert_eq!(replayed["senders"], serde_json::json!([["@bad.test", 2]]));
+    assert_eq!(
+        replayed["senders"],
+        serde_json::json!([["x@bad.test", 1], ["y@bad.test", 1]])
+    );
+    assert_eq!(replayed["sources"], serde_json::json!([["spam", 2]]));
+    assert_eq!(replayed["not_messages"], 1);
+    let decided = &replayed["decided"][1];
+    assert_eq!(
+        [
+            &decided["message"],
+            &decided["identity"],
+            &decided["sender"],
+            &decided["entry"]
+        ],
+        ["md/cur/2", "from", "y@bad.test", "@bad.test"]
+    );
     assert_eq!(
         replayed["changes"],
         serde_json::json!([["reject", "tag", 2]])
@@ -354,6 +372,37 @@ fn a_mailbox_is_replayed_and_compared() {
         text.contains("3 messages") && text.contains("66.7 %"),
         "{text}"
     );
+    let line = "reject      md/cur/1  mail-from x@bad.test (list spam, source spam)";
+    assert!(text.contains(line), "{text}");
+    assert!(text.contains("1 file left out: not a message"), "{text}");
+}
+
+/// What is no mailbox gets an error, not "0 messages"; a packed mbox is read.
+#[test]
+fn only_a_mailbox_is_replayed() {
+    let rig = rig();
+    let mbox = b"From x@bad.test Mon Jan  1 00:00:00 2026\nFrom: a@ok.example\n\nbody\n";
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(mbox).unwrap();
+    fs::write(rig.path("mbox.gz"), packed.finish().unwrap()).unwrap();
+    let replayed = json(&program(&rig, &["replay", "--json", "mbox.gz"]));
+    assert_eq!(replayed["verdicts"], serde_json::json!([["reject", 1]]));
+
+    fs::create_dir(rig.path("empty")).unwrap();
+    fs::create_dir(rig.path("lists")).unwrap();
+    rig.write("lists/own.txt", "spam@bad.test\nnote: a list\n");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(b"spam@bad.test\n").unwrap();
+    fs::write(rig.path("list.gz"), packed.finish().unwrap()).unwrap();
+    for wrong in ["empty", "lists", "lists/own.txt", "list.gz", "c.toml"] {
+        let output = program(&rig, &["replay", wrong]);
+        assert_eq!(output.status.code(), Some(2), "{wrong}: {output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            said.starts_with(&format!("blocklist-milter: {wrong}: no message found")),
+            "{said}"
+        );
+    }
 }
 
 #[test]
@@ -409,6 +458,15 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
         report.contains("warning: socket_group: there is no group \"no-such-group\""),
         "{report}"
     );
+    // Everybody's first edit: another action, with the reply left where it is.
+    rig.write(
+        "c.toml",
+        &CONFIG.replace("filter", "reply = '550 5.7.1 no'\naction = 'tag'\nfilter"),
+    );
+    let report = stdout(&program(&rig, &["--check"]));
+    let warning =
+        "warning: list spam: action \"tag\" sends no reply; the setting reply is not used";
+    assert!(report.contains(warning), "{report}");
     rig.write("c.toml", CONFIG);
     let printed = stdout(&program(&rig, &["--print-config"]));
     assert!(

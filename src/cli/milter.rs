@@ -38,7 +38,8 @@ pub enum Command {
     Explain(Explain),
     /// Say what would have happened to a whole mailbox.
     ///
-    /// Try a new list on last week's mail before it goes live. All processors take part. The brake
+    /// Try a new list on last week's mail before it goes live. Shows every message that would not simply
+    /// be accepted, with its listed sender, list and source. All processors take part. The brake
     /// (max_reject_share) is left out, since that mail did not come in five minutes.
     Replay(Replay),
     /// Show it at work: compile ./blocklists, serve on a private socket, play messages as a mail server would.
@@ -80,7 +81,8 @@ pub struct Replay {
     /// One JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// A maildir, another folder of messages, or an mbox file. Envelope senders are taken from Return-Path.
+    /// A maildir, another folder of messages, or an mbox file, which may be packed by gzip or zstd.
+    /// Envelope senders are taken from Return-Path.
     #[arg(value_name = "MAILBOX")]
     pub mailbox: PathBuf,
 }

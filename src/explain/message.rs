@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use crate::list;
 use crate::milter::HEADER_BYTES_MAX;
 
 /// Most bytes of a header block that are read; Postfix passes 102,400 on.
@@ -91,6 +92,22 @@ impl Headers {
         true
     }
 
+    /// Whether one of them is a field that no message lacks, so that this is not just any text with
+    /// a colon.
+    fn are_of_a_message(&self) -> bool {
+        const USUAL: [&str; 8] = [
+            "From",
+            "Date",
+            "Received",
+            "Return-Path",
+            "Message-ID",
+            "Sender",
+            "To",
+            "Subject",
+        ];
+        USUAL.iter().any(|name| self.get(name).is_some())
+    }
+
     /// What they take in memory, about.
     pub fn len_bytes(&self) -> usize {
         let len = |field: &Field| field.name.len() + field.value.len() + size_of::<Field>();
@@ -125,13 +142,16 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
+/// What [`each_message`] calls: with the place of a file, and its headers if it is a message.
+pub(super) type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
+
 /// Calls `each` for every message below `path`: the files of a folder (a maildir's `cur` and `new`,
-/// or any), or the messages of an mbox file. The name says where the message lies. A file without
-/// any header is none, such as the indexes that a mail server keeps in its maildirs.
+/// or any), or the messages of an mbox file, which may be packed by gzip or zstd. Other files, such
+/// as the indexes that a mail server keeps in its maildirs, come without headers.
 ///
 /// # Errors
 /// The first file that cannot be read.
-pub fn each_message(path: &Path, each: &mut dyn FnMut(String, Headers)) -> io::Result<()> {
+pub(super) fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     if !path.is_dir() {
         return each_of_file(path, each);
     }
@@ -153,15 +173,23 @@ pub fn each_message(path: &Path, each: &mut dyn FnMut(String, Headers)) -> io::R
     Ok(())
 }
 
-/// One message, or all messages of an mbox.
-fn each_of_file(path: &Path, each: &mut dyn FnMut(String, Headers)) -> io::Result<()> {
-    let name = path.display().to_string();
+/// The content of a file, unpacked.
+fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut input = BufReader::new(File::open(path)?);
+    let head = input.fill_buf()?;
+    if head.starts_with(b"\x1f\x8b") || head.starts_with(b"\x28\xb5\x2f\xfd") {
+        return Ok(Box::new(BufReader::new(list::open(path)?)));
+    }
+    Ok(Box::new(input))
+}
+
+/// One message, or all messages of an mbox.
+fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
+    let name = path.display().to_string();
+    let mut input = open(path)?;
     if mbox_from(input.fill_buf()?).is_none() {
         let headers = Headers::read(input)?;
-        if !headers.fields.is_empty() {
-            each(name, headers);
-        }
+        each(name, headers.are_of_a_message().then_some(headers));
         return Ok(());
     }
     // In an mbox a message begins with "From " behind an empty line.
@@ -178,7 +206,8 @@ fn each_of_file(path: &Path, each: &mut dyn FnMut(String, Headers)) -> io::Resul
         let starts = after_empty && mbox_from(&line).is_some();
         if read == 0 || starts {
             if number > 0 {
-                each(format!("{name}:{number}"), Headers::read(block.as_slice())?);
+                let headers = Headers::read(block.as_slice())?;
+                each(format!("{name}:{number}"), Some(headers));
             }
             if read == 0 {
                 return Ok(());
@@ -239,6 +268,7 @@ mod tests {
         fs::write(&path, text).unwrap();
         let mut seen = Vec::new();
         each_message(&path, &mut |_, headers| {
+            let headers = headers.expect("an mbox holds messages");
             seen.push((
                 headers.envelope_sender().map(<[u8]>::to_vec),
                 headers.fields.len(),

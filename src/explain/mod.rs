@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use explanation::{Explanation, Lookup, Named, Recipient};
-pub use message::{Field, Headers, each_message};
+use message::each_message;
+pub use message::{Field, Headers};
 use recorder::{Recorder, text_of};
-pub use replay::{Replay, replay};
+pub use replay::{Decided, MAX_DECIDED, Replay, replay};
 pub use text::{Paint, Report};
 
 use crate::address::{Canonical, escaped};

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -23,8 +24,14 @@ pub struct Replay {
     pub verdicts: Vec<(String, u64)>,
     /// Messages not simply accepted, by the list that decided.
     pub lists: Vec<(String, u64)>,
-    /// Messages by listed sender (entry of the list).
+    /// Messages by listed sender, those with the most.
     pub senders: Vec<(String, u64)>,
+    /// Messages by the source that names the sender, where a record tells it.
+    pub sources: Vec<(String, u64)>,
+    /// The messages not simply accepted, in the order of the mailbox, at most [`MAX_DECIDED`].
+    pub decided: Vec<Decided>,
+    /// Files of a folder that are not messages.
+    pub not_messages: u64,
     /// Messages that get another verdict by the other configuration.
     pub changed: Option<u64>,
     /// How many went from which verdict to which.
@@ -33,6 +40,30 @@ pub struct Replay {
     pub examples: Vec<(String, String, String)>,
 }
 
+/// One message that was not simply accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Decided {
+    /// Its file, with the number of the message in an mbox.
+    pub message: String,
+    /// What would have become of it.
+    pub verdict: String,
+    /// The list that decided.
+    pub list: Option<String>,
+    /// Where the listed sender stood: `mail-from`, `from` ...
+    pub identity: Option<String>,
+    /// The listed sender, in canonical form.
+    pub sender: Option<String>,
+    /// The entry that names it.
+    pub entry: Option<String>,
+    /// The source of that entry.
+    pub source: Option<String>,
+}
+
+/// Messages not accepted that are kept one by one; all are counted.
+pub const MAX_DECIDED: usize = 100_000;
+/// Those of them that a person is shown.
+const DECIDED_SHOWN: usize = 100;
+
 /// Messages that are read before all processors judge them, and bytes of them.
 const BATCH_MESSAGES: usize = 1024;
 const BATCH_BYTES: usize = 32 << 20;
@@ -40,7 +71,7 @@ const BATCH_BYTES: usize = 32 << 20;
 /// Plays every message of a maildir, a folder or an mbox. Recipients are taken from `Delivered-To`.
 ///
 /// # Errors
-/// A message cannot be read.
+/// A message cannot be read, or there is none: what was named is no mailbox.
 pub fn replay(
     mailbox: &Path,
     explainer: &Explainer,
@@ -57,6 +88,10 @@ pub fn replay(
     let mut batch = Vec::new();
     let mut bytes = 0;
     let read = each_message(mailbox, &mut |name, headers| {
+        let Some(headers) = headers else {
+            sums.not_messages += 1;
+            return;
+        };
         bytes += headers.len_bytes();
         batch.push((name, headers));
         if batch.len() >= BATCH_MESSAGES || bytes >= BATCH_BYTES {
@@ -65,7 +100,13 @@ pub fn replay(
         }
     });
     sums.add_all(&mut judges, batch);
-    read.map_err(|source| Error::Unreadable {
+    let found = read.and_then(|()| match sums.messages {
+        0 => Err(io::Error::other(
+            "no message found; name a maildir, a folder of messages, or an mbox file",
+        )),
+        _ => Ok(()),
+    });
+    found.map_err(|source| Error::Unreadable {
         path: mailbox.to_owned(),
         source,
     })?;
@@ -106,6 +147,9 @@ struct Sums {
     verdicts: HashMap<String, u64>,
     lists: HashMap<String, u64>,
     senders: HashMap<String, u64>,
+    sources: HashMap<String, u64>,
+    decided: Vec<Decided>,
+    not_messages: u64,
     changes: HashMap<(String, String), u64>,
     examples: Vec<(String, String, String)>,
 }
@@ -134,11 +178,21 @@ impl Sums {
         let before = explanation.verdict.clone();
         *self.verdicts.entry(before.clone()).or_insert(0) += 1;
         if before != "accept" {
-            if let Some(entry) = deciding_entry(&explanation) {
-                *self.senders.entry(entry).or_insert(0) += 1;
+            let decided = Decided::new(name.clone(), &explanation);
+            let counts = [
+                (&mut self.senders, &decided.sender),
+                (&mut self.sources, &decided.source),
+            ];
+            for (counts, name) in counts {
+                if let Some(name) = name {
+                    *counts.entry(name.clone()).or_insert(0) += 1;
+                }
             }
             let list = explanation.list.unwrap_or_default();
             *self.lists.entry(list).or_insert(0) += 1;
+            if self.decided.len() < MAX_DECIDED {
+                self.decided.push(decided);
+            }
         }
         let Some(after) = other.filter(|after| *after != before) else {
             return;
@@ -164,6 +218,9 @@ impl Sums {
             verdicts: sorted(self.verdicts),
             lists: sorted(self.lists),
             senders,
+            sources: sorted(self.sources),
+            decided: self.decided,
+            not_messages: self.not_messages,
             changed: compared.then(|| changes.iter().map(|change| change.2).sum()),
             changes,
             examples: self.examples,
@@ -171,14 +228,47 @@ impl Sums {
     }
 }
 
-fn deciding_entry(explanation: &Explanation) -> Option<String> {
-    let decided = explanation
-        .identities
-        .iter()
-        .filter(|named| !named.whitelisted);
-    decided
-        .filter(|named| named.list == explanation.list)
-        .find_map(|named| named.entry.clone())
+impl Decided {
+    /// What decided about a message: the first sender that the deciding list names.
+    fn new(message: String, explanation: &Explanation) -> Self {
+        let named = explanation
+            .identities
+            .iter()
+            .find(|named| !named.whitelisted && named.list == explanation.list);
+        let source = named.and_then(|named| {
+            let mut lookups = named.lookups.iter();
+            lookups
+                .find(|found| Some(&found.list) == named.list.as_ref() && found.source.is_some())
+                .and_then(|found| found.source.clone())
+        });
+        Self {
+            message,
+            verdict: explanation.verdict.clone(),
+            list: explanation.list.clone(),
+            identity: named.map(|named| named.identity.clone()),
+            sender: named.and_then(|named| named.canonical.clone()),
+            entry: named.and_then(|named| named.entry.clone()),
+            source,
+        }
+    }
+}
+
+/// `reject  md/cur/1:2,S  from spam@bad.example (list spammers, source feed)`, without the verdict.
+impl Display for Decided {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let (Some(identity), Some(sender)) = (&self.identity, &self.sender) {
+            write!(f, "  {identity} {sender}")?;
+        }
+        if let Some(list) = &self.list {
+            write!(f, " (list {list}")?;
+            if let Some(source) = &self.source {
+                write!(f, ", source {source}")?;
+            }
+            f.write_str(")")?;
+        }
+        Ok(())
+    }
 }
 
 fn sorted(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
@@ -205,11 +295,7 @@ struct Report<'a> {
 impl Display for Report<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self { replay, paint } = self;
-        writeln!(
-            f,
-            "{}",
-            paint.bold(&format!("{} messages", replay.messages))
-        )?;
+        writeln!(f, "{}", paint.bold(&counted(replay.messages, "message")))?;
         for (verdict, count) in &replay.verdicts {
             writeln!(
                 f,
@@ -218,7 +304,25 @@ impl Display for Report<'_> {
                 percent(*count, replay.messages)
             )?;
         }
-        for (heading, rows) in [("by list", &replay.lists), ("top senders", &replay.senders)] {
+        if replay.not_messages > 0 {
+            let files = counted(replay.not_messages, "file");
+            writeln!(f, "  {files} left out: not a message")?;
+        }
+        if !replay.decided.is_empty() {
+            writeln!(f, "\n{}", paint.bold("not accepted"))?;
+        }
+        for decided in replay.decided.iter().take(DECIDED_SHOWN) {
+            writeln!(f, "  {}  {decided}", paint.verdict(&decided.verdict, 10))?;
+        }
+        if let Some(more @ 1..) = replay.decided.len().checked_sub(DECIDED_SHOWN) {
+            writeln!(f, "  and {more} more (--json has them)")?;
+        }
+        let tables = [
+            ("by list", &replay.lists),
+            ("by source", &replay.sources),
+            ("top senders", &replay.senders),
+        ];
+        for (heading, rows) in tables {
             if !rows.is_empty() {
                 writeln!(f, "\n{}", paint.bold(heading))?;
             }
@@ -231,7 +335,8 @@ impl Display for Report<'_> {
                 f,
                 "\n{}",
                 paint.bold(&format!(
-                    "{changed} messages change with the other configuration"
+                    "{} would get another verdict with the other configuration",
+                    counted(changed, "message")
                 ))
             )?;
             for (before, after, count) in &replay.changes {
@@ -243,6 +348,12 @@ impl Display for Report<'_> {
         }
         Ok(())
     }
+}
+
+/// "1 message", "2 messages".
+fn counted(count: u64, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
 }
 
 fn percent(part: u64, whole: u64) -> String {

@@ -258,6 +258,13 @@ impl Snapshot {
                     list.name()
                 ));
             }
+            if list.terms.reply.is_some() && !list.terms.action.refuses() {
+                warnings.push(format!(
+                    "list {}: action \"{}\" sends no reply; the setting reply is not used",
+                    list.name(),
+                    list.terms.action
+                ));
+            }
             if list.terms.action == Action::Discard {
                 warnings.push(format!(
                     "list {}: action \"discard\" loses mail without a word to anyone (RFC 5321 section 6.2); \"reject\" tells the sender",
