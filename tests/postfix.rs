@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 
+use support::arguments;
 use support::mta::Mta;
 use support::postfix::Postfix;
 use support::scenarios::{Scene, assert_accepted, assert_refused, site};
@@ -333,4 +334,22 @@ fn verdicts_under_load() {
         let copies = scene.mta.delivered(&format!("load {client}"));
         assert_eq!(copies.len(), MESSAGES.div_ceil(3), "client {client}");
     }
+}
+
+#[test]
+fn mail_arguments() {
+    arguments::mail_arguments::<Postfix>(500);
+}
+
+#[test]
+fn rcpt_arguments() {
+    arguments::rcpt_arguments::<Postfix>(500);
+}
+
+/// The same for long.
+#[test]
+#[ignore = "a campaign: tests/run --long"]
+fn many_arguments() {
+    arguments::mail_arguments::<Postfix>(100_000);
+    arguments::rcpt_arguments::<Postfix>(20_000);
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+use support::arguments;
 use support::mta::Mta;
 use support::scenarios::Scene;
 use support::sendmail::Sendmail;
@@ -41,4 +42,22 @@ fn queue_list_tells_the_reason() {
     scene
         .mta
         .logged(&["reject=550 5.7.1", "is on the sender blocklist spammers"]);
+}
+
+#[test]
+fn mail_arguments() {
+    arguments::mail_arguments::<Sendmail>(500);
+}
+
+#[test]
+fn rcpt_arguments() {
+    arguments::rcpt_arguments::<Sendmail>(500);
+}
+
+/// The same for long.
+#[test]
+#[ignore = "a campaign: tests/run --long"]
+fn many_arguments() {
+    arguments::mail_arguments::<Sendmail>(100_000);
+    arguments::rcpt_arguments::<Sendmail>(20_000);
 }

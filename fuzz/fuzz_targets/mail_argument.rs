@@ -11,6 +11,8 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|argument: &[u8]| {
     let mut senders = Senders::new();
     senders.add_mail_from(argument);
+    // The server's own reading of it may be anything, too.
+    senders.add_mail_addr(argument);
     for sender in senders.iter() {
         assert_eq!(sender.identity, Identity::MailFrom);
         assert!(!sender.weak);

@@ -31,7 +31,11 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
     }
     let (path, glued) = split(argument);
     // Postfix takes `<>a@b` for a@b ...
-    if scanner.path(path, out) || scanner.content(glued, out) {
+    let found = scanner.path(path, out) || scanner.content(glued, out);
+    if let Some(address) = stripped(argument) {
+        scanner.whole(&address, out.begin(), out);
+    }
+    if found {
         return;
     }
     // ... and `<@b>` for `""@b`, which is one of the mailboxes that an entry `@b` lists. An `@`
@@ -55,6 +59,97 @@ pub(super) fn understood(scanner: &mut Scanner, address: &[u8], out: &mut Out<'_
     if has_address(address) {
         scanner.whole(address, out.begin(), out);
     }
+}
+
+/// The argument as Postfix's reader of envelopes takes it, which minds no grammar: the first brackets that hold
+/// something, a source route, blanks, comments, quotes and backslashes go, wherever they stand, and the last
+/// `@` of what is left divides. `x<sp"am@"bad .example>;` is spam@bad.example to it.
+fn stripped(argument: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(argument.len());
+    let (mut escaped, mut quoted, mut bracketed, mut comments) = (false, false, false, 0_usize);
+    let mut in_route = false;
+    for &byte in argument {
+        match byte {
+            _ if escaped => {
+                escaped = false;
+                if comments > 0 {
+                    continue;
+                }
+            }
+            b'\\' => {
+                escaped = true;
+                continue;
+            }
+            b'(' if !quoted => {
+                comments += 1;
+                continue;
+            }
+            b')' if !quoted => {
+                comments = comments.saturating_sub(1);
+                continue;
+            }
+            _ if comments > 0 => continue,
+            b'"' => {
+                quoted = !quoted;
+                continue;
+            }
+            _ if quoted => {}
+            b'<' => {
+                text.clear();
+                bracketed = true;
+                continue;
+            }
+            b'>' if in_route => continue,
+            // `<>` is nobody, unless somebody is glued to it.
+            b'>' if text.is_empty() => {
+                bracketed = false;
+                continue;
+            }
+            b'>' => break,
+            byte if is_blank(byte) && bracketed => continue,
+            byte if is_blank(byte) => break,
+            _ => {}
+        }
+        match byte {
+            // What begins with an `@` is a route, up to its colon.
+            b'@' if text.is_empty() => in_route = true,
+            b':' if in_route => {
+                in_route = false;
+                text.clear();
+                continue;
+            }
+            _ => {}
+        }
+        text.push(byte);
+    }
+    let at = memchr::memrchr(b'@', &text)?;
+    let (local, domain) = (&text[..at], &text[at + 1..]);
+    if local.is_empty() || in_route || quoted {
+        return None;
+    }
+    let mut address = Vec::with_capacity(text.len() + 4);
+    if local.iter().copied().all(is_atext) {
+        address.extend_from_slice(local);
+    } else {
+        address.push(b'"');
+        for &byte in local {
+            if matches!(byte, b'"' | b'\\') {
+                address.push(b'\\');
+            }
+            address.push(byte);
+        }
+        address.push(b'"');
+    }
+    address.push(b'@');
+    address.extend(
+        domain
+            .iter()
+            .filter(|&byte| !matches!(byte, b'"' | b'\\' | b' ' | b'\t')),
+    );
+    if domain.starts_with(b"[") && !domain.contains(&b']') {
+        address.push(b']');
+    }
+    Some(address)
 }
 
 /// The path without its brackets, and what stands behind these without a blank between;
@@ -94,6 +189,11 @@ fn split(argument: &[u8]) -> (&[u8], &[u8]) {
         }
         None => (&argument[1..], b""),
     }
+}
+
+/// Needs no quotes in a local part (RFC 5322 section 3.2.3, RFC 6532 section 3.2), dots included.
+fn is_atext(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte)
 }
 
 fn is_blank(byte: u8) -> bool {

@@ -5,11 +5,13 @@
 //! * [`smtp`]: the client that delivers mail to them
 //! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/postfix.rs`
 //!   and in `tests/sendmail.rs`
+//! * [`arguments`]: strange arguments of MAIL and RCPT, and what became of them
 //!
 //! Nothing sleeps for a guessed time: [`until`] waits for a condition. Each server and each folder
 //! goes away when its value is dropped, also when a test fails, and then shows its log first.
 #![allow(dead_code, reason = "each test file uses its own part of the helpers")]
 
+pub(crate) mod arguments;
 pub(crate) mod mta;
 pub(crate) mod postfix;
 pub(crate) mod rig;

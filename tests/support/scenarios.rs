@@ -83,7 +83,7 @@ impl<M: Mta> Scene<M> {
     }
 
     /// As [`Self::with`], on a site of the caller's.
-    fn on(site: impl FnOnce() -> Site, start: impl FnOnce(&Site) -> M) -> Option<Self> {
+    pub(crate) fn on(site: impl FnOnce() -> Site, start: impl FnOnce(&Site) -> M) -> Option<Self> {
         if !usable(M::NAME, M::obstacle()) {
             return None;
         }

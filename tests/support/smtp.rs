@@ -143,6 +143,13 @@ impl Smtp {
         commands.iter().map(|_| self.reply()).collect()
     }
 
+    /// Sends bytes as they are, and waits for so many replies.
+    pub(crate) fn say_bytes(&mut self, bytes: &[u8], replies: usize) -> Vec<Reply> {
+        let stream = self.stream.get_mut();
+        stream.write_all(bytes).expect("the server reads");
+        (0..replies).map(|_| self.reply()).collect()
+    }
+
     /// Delivers a message; after a refusal the session is ready for the next one.
     pub(crate) fn send(&mut self, mail: &Mail) -> Sent {
         self.send_with(mail, "")

@@ -1,0 +1,368 @@
+//! Arguments of MAIL FROM and RCPT TO as no well-behaved client writes them, around an address that
+//! matters; what real servers make of them is compared with what the daemon made of them.
+//!
+//! Every round draws new arguments and prints the seed that repeats them:
+//! `ARGUMENT_SEED=N cargo test --test postfix -- mail_arguments`. `ARGUMENTS=N` draws so many.
+
+use std::collections::HashSet;
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use blocklist_milter::address::{Canonical, Rules};
+use blocklist_milter::sender::Senders;
+
+use super::mta::{Mta, WhenDown};
+use super::scenarios::Scene;
+use super::site::{Site, Transport};
+use super::smtp::Smtp;
+use super::until;
+
+/// The listed senders: of each kind that a server can be led to by a detour.
+const LISTED: [&str; 4] = [
+    "spam@bad.example",
+    "\"john smith\"@bad.example",
+    "spam@[192.0.2.66]",
+    "own@mx.test",
+];
+
+/// What is put in between.
+const TOKENS: [&[u8]; 52] = [
+    b"\"",
+    b"\"\"",
+    b"\\",
+    b"\\\"",
+    b"\\ ",
+    b"<",
+    b">",
+    b"<>",
+    b"(",
+    b")",
+    b"(x)",
+    b"()",
+    b" ",
+    b"  ",
+    b"\t",
+    b",",
+    b";",
+    b":",
+    b".",
+    b"..",
+    b"@",
+    b"%",
+    b"!",
+    b"[",
+    b"]",
+    b"'",
+    b"=",
+    b"=?",
+    b"+tag",
+    b"-",
+    b"/",
+    b"x",
+    b"x@y",
+    b"@relay.example:",
+    b"@r.example,@s.example:",
+    b"mailto:",
+    b"MAILTO:",
+    b"prvs=0a1b2c3d4e=",
+    b"btv1==ab==",
+    b"%mx.test",
+    b"@mx.test",
+    b"mx.test!",
+    b" SIZE=100",
+    b" AUTH=<>",
+    b"\xe9",
+    b"\xc3\xa9",
+    b"\xc2\xad",
+    b"\xe2\x80\x8b",
+    b"\xa0",
+    b"\x01",
+    b"\x7f",
+    b"=?utf-8?Q?spam?=",
+];
+
+/// SplitMix64: the same numbers for the same seed, everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).expect("below a usize")
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// An argument that some server may take for `address`.
+fn argument(random: &mut Random, address: &str) -> Vec<u8> {
+    let (local, domain) = address.rsplit_once('@').expect("an address");
+    let mut written: Vec<u8> = match random.below(8) {
+        0 => format!("{local}%{domain}"),
+        1 => format!("{domain}!{local}"),
+        2 => format!("\"{}\"@{domain}", local.replace('"', "")),
+        3 => local.replace('"', ""),
+        _ => address.to_owned(),
+    }
+    .into_bytes();
+    if random.one_in(8) {
+        written.make_ascii_uppercase();
+    }
+    for _ in 0..random.below(5) {
+        let at = random.below(written.len() + 1);
+        match random.below(8) {
+            0 if at < written.len() => drop(written.remove(at)),
+            1 if at < written.len() => written.insert(at, b'\\'),
+            _ => {
+                let token = TOKENS[random.below(TOKENS.len())];
+                written.splice(at..at, token.iter().copied());
+            }
+        }
+    }
+    let token = |random: &mut Random, one_in: usize| -> &[u8] {
+        if random.one_in(one_in) {
+            TOKENS[random.below(TOKENS.len())]
+        } else {
+            b""
+        }
+    };
+    let open: &[u8] = if random.one_in(5) { b"" } else { b"<" };
+    let close: &[u8] = if random.one_in(5) { b"" } else { b">" };
+    let (before, behind) = (token(random, 8), token(random, 8));
+    [before, open, &written, close, behind].concat()
+}
+
+/// Where the arguments go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Command {
+    Mail,
+    Rcpt,
+}
+
+/// Every argument of MAIL that a server takes and delivers as from a listed sender was found by the daemon.
+pub(crate) fn mail_arguments<M: Mta>(count: usize) {
+    let lists = "[[list]]\nname = \"listed\"\nfilter = \"@DIR@/listed.blf\"\naction = \"tag\"\ncheck = [\"mail-from\"]\n";
+    let Some((scene, arguments)) = played::<M>(Command::Mail, count, lists) else {
+        return;
+    };
+    let listed: HashSet<Vec<u8>> = LISTED
+        .iter()
+        .filter_map(|&one| canonical(one.as_bytes()))
+        .collect();
+    let mut delivered = 0;
+    let mut found = 0;
+    let mut missed = Vec::new();
+    for (argument, copy) in &arguments {
+        let Some(copy) = copy else { continue };
+        delivered += 1;
+        let sender = field(copy, b"Return-Path: ");
+        // Sendmail leaves an address of its own without a domain.
+        let sender = if sender.contains(&b'@') || sender == b"<>" {
+            sender.to_vec()
+        } else {
+            [sender.strip_suffix(b">").unwrap_or(sender), b"@mx.test>"].concat()
+        };
+        if !canonical(&sender).is_some_and(|sender| listed.contains(&sender)) {
+            continue;
+        }
+        found += 1;
+        if !holds(
+            copy,
+            b"\nX-Sender-Blocklist: list=listed; identity=mail-from;",
+        ) {
+            missed.push(format!(
+                "{} from {}",
+                argument.escape_ascii(),
+                sender.escape_ascii()
+            ));
+        }
+        // What only the server can know apart, the argument alone says it too.
+        let undone = argument.iter().any(|byte| matches!(byte, b'%' | b'!'));
+        let mut senders = Senders::new();
+        senders.add_mail_from(argument);
+        let completed = canonical(&sender).is_some_and(|sender| sender.ends_with(b"@mx.test"));
+        if !undone
+            && !completed
+            && !senders
+                .iter()
+                .any(|one| canonical(one.address).is_some_and(|one| listed.contains(&one)))
+        {
+            missed.push(format!(
+                "by its bytes alone: {} from {}",
+                argument.escape_ascii(),
+                sender.escape_ascii()
+            ));
+        }
+    }
+    eprintln!(
+        "{}: {} arguments, {delivered} delivered, {found} of them as from a listed sender",
+        M::NAME,
+        arguments.len()
+    );
+    assert!(found > 0, "no argument reached a listed sender");
+    assert!(
+        missed.is_empty(),
+        "{} missed:\n{}",
+        missed.len(),
+        missed.join("\n")
+    );
+    drop(scene);
+}
+
+/// No argument of RCPT reaches a mailbox that is not exempt, from a listed sender.
+pub(crate) fn rcpt_arguments<M: Mta>(count: usize) {
+    let lists =
+        "[[list]]\nname = \"listed\"\nfilter = \"@DIR@/listed.blf\"\ncheck = [\"mail-from\"]\n";
+    let Some((scene, arguments)) = played::<M>(Command::Rcpt, count, lists) else {
+        return;
+    };
+    let delivered = arguments
+        .iter()
+        .filter_map(|(argument, copy)| Some((argument, copy.as_ref()?)));
+    let mut reached = 0;
+    let mut missed = Vec::new();
+    for (argument, copy) in delivered {
+        reached += 1;
+        let to = field(copy, b"Delivered-To: ");
+        let local = to.split(|&byte| byte == b'@').next().unwrap_or_default();
+        let local = local.to_ascii_lowercase();
+        if local != b"abuse" && local != b"postmaster" && local != b"\"abuse\"" {
+            missed.push(format!(
+                "{} reached {}",
+                argument.escape_ascii(),
+                to.escape_ascii()
+            ));
+        }
+    }
+    eprintln!(
+        "{}: {} arguments, {reached} delivered",
+        M::NAME,
+        arguments.len()
+    );
+    assert!(reached > 0, "no argument reached an exempt recipient");
+    assert!(
+        missed.is_empty(),
+        "{} missed:\n{}",
+        missed.len(),
+        missed.join("\n")
+    );
+    drop(scene);
+}
+
+/// Sends `count` messages with an argument of their own, and gives each with what was delivered.
+#[allow(
+    clippy::type_complexity,
+    reason = "an argument, and the message if it came"
+)]
+fn played<M: Mta>(
+    command: Command,
+    count: usize,
+    lists: &str,
+) -> Option<(Scene<M>, Vec<(Vec<u8>, Option<Vec<u8>>)>)> {
+    const CLIENTS: usize = 4;
+    /// Messages between two looks into the mailbox, which is emptied then.
+    const BATCH: usize = 500;
+    let scene = Scene::<M>::on(
+        || {
+            let mut site = Site::new(Transport::Unix);
+            site.list("listed", &LISTED);
+            site.configure(&format!("{lists}[log]\naccepted = false\n"));
+            site
+        },
+        |site| M::start(&site.socket, WhenDown::Tempfail),
+    )?;
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let count = number("ARGUMENTS").map_or(count, |count| usize::try_from(count).expect("a count"));
+    let seed = number("ARGUMENT_SEED");
+    let seed = seed.unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        now.expect("after 1970").as_secs()
+    });
+    eprintln!("{}: ARGUMENT_SEED={seed}", M::NAME);
+    let mut random = Random(seed);
+    let mut done = Vec::new();
+    while done.len() < count {
+        let batch: Vec<Vec<u8>> = (0..BATCH.min(count - done.len()))
+            .map(|_| match command {
+                Command::Mail => {
+                    let address = LISTED[random.below(LISTED.len())];
+                    argument(&mut random, address)
+                }
+                Command::Rcpt => argument(&mut random, "abuse@our.example"),
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            for client in 0..CLIENTS {
+                let (port, batch) = (scene.mta.port(), &batch);
+                scope.spawn(move || {
+                    let mut session = Smtp::connect(port);
+                    for (number, argument) in batch.iter().enumerate().skip(client).step_by(CLIENTS)
+                    {
+                        offer(&mut session, command, argument, number);
+                    }
+                    session.quit();
+                });
+            }
+        });
+        until("an idle queue", || scene.mta.idle().then_some(()));
+        let mut copies = vec![None; batch.len()];
+        for entry in fs::read_dir(scene.mta.mailbox())
+            .expect("the mailbox exists")
+            .flatten()
+        {
+            let copy = fs::read(entry.path()).expect("a delivered message");
+            fs::remove_file(entry.path()).expect("root may");
+            let number = String::from_utf8_lossy(field(&copy, b"Subject: ")).parse::<usize>();
+            copies[number.expect("our own subject")] = Some(copy);
+        }
+        done.extend(batch.into_iter().zip(copies));
+    }
+    Some((scene, done))
+}
+
+/// Sends one message, as far as the server lets it.
+fn offer(session: &mut Smtp, command: Command, argument: &[u8], number: usize) {
+    let (mail, rcpt): (&[u8], &[u8]) = match command {
+        Command::Mail => (argument, b"<reader@local.test>"),
+        Command::Rcpt => (b"<spam@bad.example>", argument),
+    };
+    let envelope = [
+        b"RSET\r\nMAIL FROM:",
+        mail,
+        b"\r\nRCPT TO:",
+        rcpt,
+        b"\r\nDATA\r\n",
+    ]
+    .concat();
+    let replies = session.say_bytes(&envelope, 4);
+    if replies[3].code == 354 {
+        let content = format!("From: innocent@elsewhere.test\r\nSubject: {number}\r\n\r\n.\r\n");
+        session.say_bytes(content.as_bytes(), 1);
+    }
+}
+
+fn canonical(address: &[u8]) -> Option<Vec<u8>> {
+    let form = Canonical::parse(address, Rules::default()).ok()?;
+    Some(form.as_bytes().to_vec())
+}
+
+/// What stands behind a field's name; a message has each of ours once.
+fn field<'m>(message: &'m [u8], name: &[u8]) -> &'m [u8] {
+    let lines = message.split(|&byte| byte == b'\n');
+    lines
+        .into_iter()
+        .find_map(|line| line.strip_prefix(name))
+        .unwrap_or_default()
+}
+
+fn holds(message: &[u8], part: &[u8]) -> bool {
+    message.windows(part.len()).any(|window| window == part)
+}
