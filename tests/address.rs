@@ -663,3 +663,23 @@ proptest! {
         prop_assert!(!shown.contains(unwanted), "{shown:?}");
     }
 }
+
+#[test]
+fn a_label_too_long_for_a_host_is_kept_and_its_neighbours_are_mapped() {
+    let domain = |written: &str| {
+        let address = format!("a@{written}");
+        let form = Canonical::parse(address.as_bytes(), Rules::default()).unwrap();
+        let again = Canonical::parse(form.as_bytes(), Rules::default()).unwrap();
+        assert_eq!(again.as_bytes(), form.as_bytes(), "{written}");
+        String::from_utf8(form.domain().to_vec()).unwrap()
+    };
+    let long = "\u{e9}".repeat(600);
+    let found = domain(&format!("{long}.B\u{dc}CHER.example"));
+    assert_eq!(found, format!("{long}.xn--bcher-kva.example"));
+    // The longest A-label, written as long as it can be: each syllable in its three parts.
+    let syllable = "\u{ac01}".repeat(55);
+    let parts = "\u{1100}\u{1161}\u{11a8}".repeat(55);
+    let found = domain(&format!("{parts}.example"));
+    assert_eq!(found, domain(&format!("{syllable}.example")));
+    assert!(found.starts_with("xn--"), "{found}");
+}

@@ -108,6 +108,12 @@ fn next_label(content: &[u8]) -> (&[u8], usize) {
     (content, 0)
 }
 
+/// The longest label that is mapped, in bytes. The DNS has 63 for what it is mapped to (RFC 1035
+/// section 2.3.4), and each letter takes one of them; written in pieces, with its accents
+/// apart or as the parts of a Hangul syllable, it has less than 16. A longer label
+/// names no host, and the time that Punycode takes grows with the square of its length.
+const MAX_LABEL_BYTES: usize = 1024;
+
 fn write_label(label: &[u8], out: &mut Vec<u8>) {
     if label.is_ascii() {
         label.iter().for_each(|&byte| push(byte, out));
@@ -119,14 +125,25 @@ fn write_label(label: &[u8], out: &mut Vec<u8>) {
     }
     // Joiners are allowed in some scripts; where they are not, nobody sees them.
     let plain = without_joiners(label);
-    if let Some(mapped) = to_ascii(&plain) {
+    if plain.len() < label.len()
+        && let Some(mapped) = to_ascii(&plain)
+    {
         out.extend_from_slice(mapped.as_bytes());
+        return;
+    }
+    if plain.len() > MAX_LABEL_BYTES {
+        plain.iter().for_each(|&byte| push(byte, out));
         return;
     }
     // What IDNA refuses in one case it may take in the other.
     let mut folded = Vec::with_capacity(plain.len());
     fold(&plain, Fold::Label, &mut folded);
-    match to_ascii(&folded) {
+    let mapped = if folded == *plain {
+        None
+    } else {
+        to_ascii(&folded)
+    };
+    match mapped {
         Some(mapped) => out.extend_from_slice(mapped.as_bytes()),
         None => folded.iter().for_each(|&byte| push(byte, out)),
     }
@@ -143,9 +160,11 @@ fn without_joiners(content: &[u8]) -> Cow<'_, [u8]> {
     plain.into()
 }
 
-/// One label by UTS 46, if it is one. Longer labels than 1,000 code points are
-/// refused by the crate before they cost more than linear time.
+/// One label by UTS 46, if it is one.
 fn to_ascii(label: &[u8]) -> Option<Cow<'_, str>> {
+    if label.len() > MAX_LABEL_BYTES {
+        return None;
+    }
     Uts46::new()
         .to_ascii(
             label,

@@ -118,7 +118,12 @@ fn fold_str(text: &str, how: Fold, out: &mut Vec<u8>) {
             .collect::<String>(),
         Fold::Label => normal.chars().flat_map(char::to_lowercase).collect(),
     };
-    out.extend_from_slice(normalized(&lower, how).as_bytes());
+    if lower == *normal {
+        // Normal already.
+        out.extend_from_slice(lower.as_bytes());
+    } else {
+        out.extend_from_slice(normalized(&lower, how).as_bytes());
+    }
 }
 
 fn normalized(text: &str, how: Fold) -> std::borrow::Cow<'_, str> {

@@ -501,15 +501,23 @@ impl Reader {
         let mut filled = 0;
         loop {
             let free = buffer.get_mut(filled..).unwrap_or_default();
-            let count = match input.read(free) {
-                Ok(count) => count,
+            let (count, failed) = match input.read(free) {
+                Ok(count) => (count, None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error),
+                Err(error) => (0, Some(error)),
             };
             filled += count;
+            if count > 0 && filled < buffer.len() {
+                // An input that comes byte by byte is not read anew with each of them.
+                continue;
+            }
             let block = buffer.get(..filled).unwrap_or_default();
-            let done = self.read(block, count == 0, sink);
-            if count == 0 {
+            let at_end = count == 0 && failed.is_none();
+            let done = self.read(block, at_end, sink);
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if at_end {
                 return Ok(());
             }
             buffer.copy_within(done..filled, 0);

@@ -31,6 +31,10 @@ pub(super) struct Rpz {
     depth: usize,
 }
 
+/// The longest name, in bytes (RFC 1035 section 2.3.4), with a dot at both ends. A name is used
+/// again by the lines after it, so that a longer one would multiply the list.
+const MAX_NAME_BYTES: usize = 256;
+
 /// Record types and what else may stand before the type.
 const CLASSES: &[&[u8]] = &[b"IN", b"CH", b"HS"];
 
@@ -57,7 +61,13 @@ impl Rpz {
                 .next()
                 .is_some_and(|w| w.eq_ignore_ascii_case(b"$ORIGIN"))
             {
-                self.origin = self.absolute(words.next().unwrap_or_default());
+                let name = words.next().unwrap_or_default();
+                let origin = self.absolute(name);
+                // One that is relative to the last makes it longer, line by line.
+                if origin.len() > MAX_NAME_BYTES {
+                    return out.reject(Reason::NotADomain, name);
+                }
+                self.origin = origin;
                 // Until a SOA record says better: a zone begins at its first origin.
                 if self.zone.is_empty() {
                     self.zone.clone_from(&self.origin);
@@ -67,8 +77,11 @@ impl Rpz {
         }
         if !text.first().is_some_and(u8::is_ascii_whitespace) {
             self.owner.clear();
-            self.owner
-                .extend(words.next().unwrap_or_default().to_ascii_lowercase());
+            let name = words.next().unwrap_or_default();
+            if name.len() > MAX_NAME_BYTES {
+                return out.reject(Reason::NotADomain, name);
+            }
+            self.owner.extend(name.to_ascii_lowercase());
         }
         let kind = words.by_ref().find(|word| {
             let is_time = word.first().is_some_and(u8::is_ascii_digit);

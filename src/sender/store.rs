@@ -23,8 +23,10 @@ pub const MAX_ADDRESSES: usize = 10_240;
 /// section 4.5.3.1); a header can hold anything.
 pub const MAX_ADDRESS_BYTES: usize = 128 * 1024;
 
-/// Most bytes of all addresses of one identity together.
-pub const MAX_TEXT_BYTES: usize = 512 * 1024;
+/// Most bytes of all addresses of one identity together. Postfix cuts a header field at 100 KiB
+/// (header_size_limit), so that no field of it comes near; the canonical form of an address
+/// can take many times as long as finding it.
+pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 
 /// Up to this many addresses, comparing with each is faster than hashing.
 const LINEAR: usize = 16;
