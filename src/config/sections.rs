@@ -215,7 +215,7 @@ fn read_limits(section: Section<'_, '_>) -> LimitSettings {
         connections: count(
             section.get("connections", 10_000, |value| number(value, 1..=1_000_000)),
         ),
-        drain_s: section.get("drain_s", 30, |value| number(value, 0..=86_400)),
+        drain_s: section.get("drain_s", 5, |value| number(value, 0..=86_400)),
     };
     section.finish();
     settings

@@ -20,15 +20,17 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::task::{Context, Poll, ready};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::handover::Left;
 use crate::milter::{Handler, Session, Status};
 
 /// Read at once. Postfix writes 4 KiB at a time, so this takes all it has sent.
@@ -49,7 +51,7 @@ const WRITE_SECONDS: u32 = 30;
 
 /// What the worker must know of a connection: until when it may live, and whether it can
 /// be closed without harm to a message. In seconds of the worker's own count, so that
-/// nobody asks for the time per packet.
+/// nobody asks for the time per packet. The worker in turn may ask it to leave.
 #[derive(Debug)]
 pub(super) struct Life {
     /// The worker's seconds, counted up by its sweep.
@@ -57,6 +59,8 @@ pub(super) struct Life {
     deadline: AtomicU32,
     last_active: AtomicU32,
     inside_message: AtomicBool,
+    leaves: AtomicBool,
+    waker: OnceLock<Waker>,
 }
 
 impl Life {
@@ -68,6 +72,16 @@ impl Life {
             deadline: AtomicU32::new(second + NEGOTIATION_SECONDS),
             last_active: AtomicU32::new(second),
             inside_message: AtomicBool::new(false),
+            leaves: AtomicBool::new(false),
+            waker: OnceLock::new(),
+        }
+    }
+
+    /// Asks the connection to leave for another process as soon as it can.
+    pub(super) fn leave(&self) {
+        self.leaves.store(true, Relaxed);
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
         }
     }
 
@@ -106,13 +120,24 @@ thread_local! {
 
 /// A stream to a mail server.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
+    /// The socket, without the runtime.
+    fn into_socket(self) -> io::Result<OwnedFd>;
+
     /// Something was read, and there is no answer to it that would tell the other side.
     fn read_in_silence(&self) {}
 }
 
-impl Stream for UnixStream {}
+impl Stream for UnixStream {
+    fn into_socket(self) -> io::Result<OwnedFd> {
+        self.into_std().map(OwnedFd::from)
+    }
+}
 
 impl Stream for TcpStream {
+    fn into_socket(self) -> io::Result<OwnedFd> {
+        self.into_std().map(OwnedFd::from)
+    }
+
     /// Acknowledges at once. A mail server that has more to send holds it back until then
     /// (Nagle), and the kernel would wait 40 ms for an answer to send it along with. Most
     /// of a message goes unanswered, so each one stalled: 48 ms, measured with a load
@@ -140,8 +165,9 @@ pub(super) struct Connection<S, H> {
     unread: Vec<u8>,
     /// The session has ended: close once all is sent.
     ending: bool,
-    /// Makes room for another connection when this one is gone.
-    _permit: OwnedSemaphorePermit,
+    /// Makes room for another connection when this one is gone. One that was taken over
+    /// may be above the limit.
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl<S: Stream, H: Handler> Connection<S, H> {
@@ -149,7 +175,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
         stream: S,
         session: Session<H>,
         life: Arc<Life>,
-        permit: OwnedSemaphorePermit,
+        permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
         Self {
             stream,
@@ -162,20 +188,42 @@ impl<S: Stream, H: Handler> Connection<S, H> {
         }
     }
 
-    /// Serves the mail server until it quits, hangs up, or breaks the protocol.
-    pub(super) async fn serve(mut self) {
+    /// Serves the mail server until it quits, hangs up, or breaks the protocol; or until
+    /// another process is to go on.
+    pub(super) async fn serve(mut self) -> Option<Left> {
         let ended = poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll(cx, buffers)));
         // A mail server may vanish at any point; that is not worth more than this.
-        if let Err(error) = ended.await {
+        let left = ended.await.and_then(|history| {
+            let Some(history) = history else {
+                return Ok(None);
+            };
+            let socket = self.stream.into_socket()?;
+            Ok(Some(Left { socket, history }))
+        });
+        left.unwrap_or_else(|error| {
             tracing::debug!(%error, "a connection was lost");
-        }
+            None
+        })
     }
 
-    fn poll(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<()>> {
+    /// Ready when the connection has ended; with a history when it is only left.
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+    ) -> Poll<io::Result<Option<Vec<u8>>>> {
+        // The waker of a task never changes.
+        self.life.waker.get_or_init(|| cx.waker().clone());
         for _ in 0..READS_A_TURN {
             ready!(self.poll_unsent(cx))?;
             if self.ending {
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(Ok(None));
+            }
+            if self.life.leaves.load(Relaxed)
+                && self.unread.is_empty()
+                && let Some(history) = self.session.history()
+            {
+                return Poll::Ready(Ok(Some(history)));
             }
             // Whatever a connection left there that ended in the middle.
             buffers.output.clear();
@@ -184,7 +232,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
                 ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
                 let input = read.filled();
                 if input.is_empty() {
-                    return Poll::Ready(Ok(()));
+                    return Poll::Ready(Ok(None));
                 }
                 let taken = self.receive(input, &mut buffers.output);
                 self.unread
@@ -308,7 +356,11 @@ mod tests {
         reads: Arc<AtomicU32>,
     }
 
-    impl Stream for Wild {}
+    impl Stream for Wild {
+        fn into_socket(self) -> io::Result<OwnedFd> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
 
     impl AsyncRead for Wild {
         fn poll_read(
@@ -351,7 +403,7 @@ mod tests {
         let permits = Arc::new(Semaphore::new(1));
         let permit = permits.try_acquire_owned().expect("one is free");
         let life = Arc::new(Life::new(Arc::default()));
-        let serving = Connection::new(stream, Session::new(Open), life, permit).serve();
+        let serving = Connection::new(stream, Session::new(Open), life, Some(permit)).serve();
         let mut serving = std::pin::pin!(serving);
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(serving.as_mut().poll(cx).is_pending());

@@ -11,13 +11,15 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
 use rustix::fs::Mode;
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_acceptconn;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::Error;
@@ -80,6 +82,10 @@ pub(super) struct Listeners {
     pub(super) open: Vec<Listener>,
     /// Where they really are: with the port that was chosen, for one.
     pub(super) endpoints: Vec<Endpoint>,
+    /// systemd has handed them over.
+    pub(super) inherited: bool,
+    /// The connections that the process before has left there; see `handover`.
+    pub(super) left_behind: Option<UnixStream>,
     made: Vec<MadeSocket>,
 }
 
@@ -106,8 +112,8 @@ impl Listeners {
     /// Takes the sockets that systemd hands over; where it hands over none, opens
     /// `endpoints`.
     pub(super) fn open(endpoints: &[Endpoint], access: &Access) -> Result<Self, Error> {
-        let inherited = Self::inherited()?;
-        if !inherited.open.is_empty() {
+        let mut inherited = Self::inherited()?;
+        if inherited.inherited {
             tracing::info!(
                 sockets = inherited.open.len(),
                 "the sockets come from systemd, `listen` is not used"
@@ -117,7 +123,10 @@ impl Listeners {
         if endpoints.is_empty() {
             return Err(Error::NoEndpoint);
         }
-        let mut listeners = Self::default();
+        let mut listeners = Self {
+            left_behind: inherited.left_behind.take(),
+            ..Self::default()
+        };
         for endpoint in endpoints {
             match endpoint {
                 Endpoint::Unix(path) => {
@@ -142,6 +151,11 @@ impl Listeners {
         let mut handed_over = ListenFd::from_env();
         for n in 0..handed_over.len() {
             let listener = match handed_over.take_unix_listener(n) {
+                // The one socket among them that does not listen.
+                Ok(Some(unix)) if !socket_acceptconn(&unix).unwrap_or(true) => {
+                    listeners.left_behind = Some(UnixStream::from(OwnedFd::from(unix)));
+                    continue;
+                }
                 Ok(Some(unix)) => Listener::Unix(unix),
                 _ => match handed_over.take_tcp_listener(n) {
                     Ok(Some(tcp)) => Listener::Tcp(tcp),
@@ -162,6 +176,7 @@ impl Listeners {
                     .into(),
             };
             listeners.add(listener, &endpoint)?;
+            listeners.inherited = true;
         }
         Ok(listeners)
     }

@@ -5,27 +5,44 @@
 //! they change.
 //!
 //! ```text
-//!  main thread      signals; starts and stops the others
+//!  main thread      signals, watchdog; starts and stops the others
 //!  worker 1..n      accept, read, decide, write; one runtime of one thread each
 //!  watch            folders, polls; loads what changed
 //!  log              writes lines, or loses them (see `logging`)
 //! ```
 //!
 //! Started in that order's reverse, stopped in this: first nobody new is let in, then
-//! the messages under way end, then the rest goes.
+//! the connections leave or end, then the rest goes.
+//!
+//! A restart should cost no SMTP session its filter, and Postfix and Sendmail never give
+//! one back that has lost it. So new sessions wait in a socket that systemd holds, and
+//! those under way are handed to the next process ([`handover`]). Ways that were not taken:
+//!
+//! - The old process serves its sessions to their end beside the new one. A client may stay
+//!   for hours; both hold the filters in memory; systemd starts nothing before the main
+//!   process has ended, unless `KillMode=none` (deprecated, and a hung process is never
+//!   killed) or a parent process that does nothing else hides that it has not.
+//! - The old process starts the new one and hands over by itself. That is another command
+//!   than `systemctl restart`, and a program that starts programs cannot be locked in.
+//!
+//! Without systemd's descriptor store the process ends on its own ([`Stop`]).
 
 mod connection;
+mod handover;
 mod listen;
 pub mod logging;
 mod signals;
 mod watch;
+mod watchdog;
 mod worker;
 
 use std::fs;
 use std::io;
 use std::num::NonZeroUsize;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -39,10 +56,12 @@ pub use watch::Cause;
 
 use crate::endpoint::Endpoint;
 use crate::milter::Handler;
+use handover::Left;
 use listen::Listeners;
 use signals::{Request, Signals};
 use watch::{Watch, tell};
-use worker::{Room, Shared};
+use watchdog::{Pulse, Watchdog};
+use worker::{Room, Shared, Stop};
 
 /// What a daemon serves.
 pub trait Service: Send + Sync + 'static {
@@ -97,7 +116,7 @@ impl Default for Options {
             access: Access::default(),
             workers: None,
             connections_max: 10_000,
-            drain: Duration::from_secs(30),
+            drain: Duration::from_secs(5),
         }
     }
 }
@@ -176,8 +195,9 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Daemon {
     listeners: Listeners,
-    stop: latest::Sender<bool>,
-    workers: Vec<JoinHandle<io::Result<()>>>,
+    stop: latest::Sender<Option<Stop>>,
+    workers: Vec<JoinHandle<io::Result<Vec<Left>>>>,
+    pulses: Vec<Pulse>,
     /// One message from each worker that ends; closed when all have.
     ended: mpsc::UnboundedReceiver<()>,
     watch: Watch,
@@ -189,15 +209,24 @@ impl Daemon {
     /// # Errors
     /// [`Error`], when a socket cannot be opened or a thread cannot be had.
     pub fn start<S: Service>(options: &Options, service: &Arc<S>) -> Result<Self, Error> {
-        let listeners = Listeners::open(&options.listen, &options.access)?;
+        let mut listeners = Listeners::open(&options.listen, &options.access)?;
+        let mut taken = take_over(listeners.left_behind.take());
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
-        let (stop, stopped) = latest::channel(false);
+        let (stop, stopped) = latest::channel(None);
         let (ending, ended) = mpsc::unbounded_channel();
         let room = Arc::new(Room::new(options.connections_max));
         let mut workers = Vec::new();
-        for n in 1..=options.worker_count() {
+        let mut pulses = Vec::new();
+        let worker_count = options.worker_count();
+        for n in 1..=worker_count {
+            // The last one takes the rest.
+            let share = taken.len() / (worker_count - n + 1);
+            let share = taken.split_off(taken.len() - share);
+            let pulse = Pulse::default();
+            pulses.push(Arc::clone(&pulse));
             let shared = Shared {
                 service: Arc::clone(service),
+                pulse: Arc::clone(&pulse),
                 room: Arc::clone(&room),
                 stop: stopped.clone(),
                 drain: options.drain,
@@ -206,14 +235,17 @@ impl Daemon {
             let sockets = sockets
                 .collect::<io::Result<Vec<_>>>()
                 .map_err(Error::Start)?;
-            let ending = Ending(ending.clone());
+            let ending = Ending {
+                pulse,
+                ended: ending.clone(),
+            };
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .map_err(Error::Start)?;
             let work = move || {
                 let _ending = ending;
-                runtime.block_on(worker::run(sockets, shared))
+                runtime.block_on(worker::run(sockets, share, shared))
             };
             let thread = thread::Builder::new()
                 .name(format!("worker {n}"))
@@ -224,6 +256,7 @@ impl Daemon {
             listeners,
             stop,
             workers,
+            pulses,
             ended,
             watch,
         })
@@ -235,34 +268,75 @@ impl Daemon {
         &self.listeners.endpoints
     }
 
-    /// Lets nobody new in, and closes the sockets. Connections may finish.
+    /// Lets nobody new in. Connections may finish, or leave.
     fn drain(&mut self) {
-        self.stop.send_replace(true);
+        let (stop, what) = match (handover::is_possible(), self.listeners.inherited) {
+            (true, _) => (Stop::HandOver, "connections are handed over"),
+            (false, true) => (Stop::Stay, "connections end in their own time"),
+            (false, false) => (Stop::Finish, "messages under way are finished"),
+        };
+        tracing::info!("ending, {what}");
+        self.stop.send_replace(Some(stop));
         self.listeners = Listeners::default();
     }
 
-    /// Ends it in order: messages under way are finished, but for no longer than
+    /// Ends it in order: connections are handed to the next process; where there is nobody
+    /// to keep them meanwhile, messages under way are finished, but for no longer than
     /// [`Options::drain`].
     ///
     /// # Errors
     /// [`Error::Worker`], when a thread that served mail had failed.
     pub fn stop(mut self) -> Result<(), Error> {
-        self.drain();
-        let ended: Vec<_> = self.workers.drain(..).map(JoinHandle::join).collect();
-        match ended.into_iter().all(|worker| matches!(worker, Ok(Ok(())))) {
-            true => Ok(()),
-            false => Err(Error::Worker),
+        if self.stop.borrow().is_none() {
+            self.drain();
         }
+        let mut left = Vec::new();
+        let mut failed = false;
+        for worker in self.workers.drain(..) {
+            match worker.join() {
+                Ok(Ok(connections)) => left.extend(connections),
+                Ok(Err(_)) | Err(_) => failed = true,
+            }
+        }
+        if !left.is_empty() {
+            match handover::give(&left) {
+                Ok(()) => tracing::info!(connections = left.len(), "handed over"),
+                Err(error) => tracing::error!(
+                    connections = left.len(),
+                    %error,
+                    "connections cannot be handed over, they are closed"
+                ),
+            }
+        }
+        if failed { Err(Error::Worker) } else { Ok(()) }
     }
 }
 
+/// The connections of the process before.
+fn take_over(left_behind: Option<UnixStream>) -> Vec<Left> {
+    let Some(left_behind) = left_behind else {
+        return Vec::new();
+    };
+    let taken = handover::take(&left_behind).unwrap_or_else(|error| {
+        tracing::error!(%error, "the connections of the process before cannot be taken over");
+        Vec::new()
+    });
+    handover::forget();
+    tracing::info!(connections = taken.len(), "taken over");
+    taken
+}
+
 /// Says so when it is dropped, in whatever way its thread ends.
-struct Ending(mpsc::UnboundedSender<()>);
+struct Ending {
+    pulse: Pulse,
+    ended: mpsc::UnboundedSender<()>,
+}
 
 impl Drop for Ending {
     fn drop(&mut self) {
+        self.pulse.store(watchdog::ENDED, Relaxed);
         // Nobody listens any more when the daemon is gone as a whole.
-        let _ = self.0.send(());
+        let _ = self.ended.send(());
     }
 }
 
@@ -273,7 +347,7 @@ impl Drop for Ending {
 /// [`Error`], when it cannot start, or one of its threads fails.
 pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
+        .enable_all()
         .build()
         .map_err(Error::Start)?;
     let mut signals = {
@@ -289,6 +363,10 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         tracing::info!(%endpoint, "listening");
     }
     tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
+    let mut watchdog = {
+        let _inside = runtime.enter();
+        Watchdog::from_env()
+    };
     let failed = runtime.block_on(async {
         loop {
             tokio::select! {
@@ -297,13 +375,13 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
                     Request::Reload => daemon.watch.reload(),
                 },
                 _ = daemon.ended.recv() => break true,
+                () = watchdog.watch(&daemon.pulses) => {}
             }
         }
     });
     if failed {
         return Err(Error::Worker);
     }
-    tracing::info!("ending, messages under way are finished");
     tell(&[NotifyState::Stopping]);
     daemon.drain();
     let cut = runtime.block_on(async {
@@ -315,6 +393,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
                 },
                 // `None`: all workers have ended.
                 ended = daemon.ended.recv() => if ended.is_none() { break false },
+                () = watchdog.watch(&daemon.pulses) => {}
             }
         }
     });

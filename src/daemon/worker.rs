@@ -11,7 +11,9 @@
 //! server then waits in the queue of the socket, which is better than to be hung up on.
 //!
 //! ```text
-//!  Serving --stop--> Draining: nothing accepted; idle connections end, messages finish
+//!  Serving --+-- HandOver: each connection leaves, with its history, between two commands
+//!            +-- Finish: idle connections end, messages go on
+//!            +-- Stay: nothing ends; if mail servers wait in vain to be accepted, Finish
 //!                        |  no connection left, or the time is over
 //!                        v
 //!                      done
@@ -20,11 +22,14 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::AddressFamily;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
@@ -32,75 +37,117 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::Service;
 use super::connection::{Connection, Life};
+use super::handover::Left;
 use super::listen::Listener;
+use super::watchdog::Pulse;
 use crate::milter::{Handler, Session};
 
 /// How long accepting pauses when the process has no descriptors or no memory left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How often connections are looked over. All deadlines are whole seconds.
 const SWEEP: Duration = Duration::from_secs(1);
-/// While draining, a connection without a message is closed after this long without a
-/// word: an SMTP session that is just about to send one would lose its filter.
-const DRAIN_IDLE_SECONDS: u32 = 2;
+/// At the end, a connection without a message is closed after this long without a word.
+/// It costs an SMTP session its filter, even one whose MAIL the server holds back until
+/// RCPT; but as long as this process is there, all new sessions are without any.
+const FINISH_IDLE_SECONDS: u32 = 2;
+/// When mail servers have waited to be accepted for so long, no other process does it.
+const ALONE_SECONDS: u32 = 4;
 
 /// What goes on and on is said again after this long.
 const SAID_AGAIN: Duration = Duration::from_secs(60);
 
-/// What a worker shares with the others.
+/// What a worker is given.
 pub(super) struct Shared<S> {
     pub(super) service: Arc<S>,
+    /// Shows that this worker is alive.
+    pub(super) pulse: Pulse,
     /// The connections there may be, in all workers.
     pub(super) room: Arc<Room>,
-    /// Becomes true when the daemon is to stop.
-    pub(super) stop: watch::Receiver<bool>,
+    /// Says when the daemon is to stop, and how.
+    pub(super) stop: watch::Receiver<Option<Stop>>,
     /// How long messages under way may take then.
     pub(super) drain: Duration,
 }
 
-/// Serves until it is told to stop, and then until the last connection has ended.
+/// What becomes of the connections at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Another process goes on with them.
+    HandOver,
+    /// New ones are refused until this process is gone: it ends soon.
+    Finish,
+    /// Another process may serve new ones already: these end in their own time.
+    Stay,
+}
+
+/// Serves until it is told to stop, and then until the last connection has ended or left.
 pub(super) async fn run<S: Service>(
     listeners: Vec<Listener>,
+    taken: Vec<Left>,
     mut shared: Shared<S>,
-) -> io::Result<()> {
-    let sockets = listeners
+) -> io::Result<Vec<Left>> {
+    let mut sockets = listeners
         .into_iter()
         .map(Socket::new)
         .collect::<io::Result<Vec<_>>>()?;
     let mut worker = Worker {
-        now: Arc::default(),
+        now: Arc::clone(&shared.pulse),
         tasks: JoinSet::new(),
         lives: HashMap::new(),
+        left: Vec::new(),
     };
+    for left in taken {
+        worker.resume(left, &shared);
+    }
     let mut sweep = interval(SWEEP);
     sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
+    let stop = loop {
         tokio::select! {
             (stream, permit) = accept(&sockets, &shared.room) => {
-                worker.spawn(stream, permit, shared.service.handler());
+                let session = Session::new(shared.service.handler());
+                worker.spawn(stream, session, Some(permit));
             }
             Some(ended) = worker.tasks.join_next_with_id() => worker.reap(ended),
             _ = sweep.tick() => worker.sweep(None),
-            _ = shared.stop.wait_for(|stop| *stop) => break,
+            stop = shared.stop.wait_for(Option::is_some) => {
+                // Without anybody to say it, the daemon as a whole is gone.
+                break stop.ok().and_then(|stop| *stop).unwrap_or(Stop::Finish);
+            }
         }
+    };
+    let mut end = None;
+    let mut alone = 0;
+    if stop == Stop::HandOver {
+        worker.leave();
     }
-    // Closing them here sends new mail servers to the next process, if there is one.
-    drop(sockets);
-    let end = sleep_until(Instant::now() + shared.drain);
-    tokio::pin!(end);
+    if stop != Stop::Stay {
+        end = Some(Instant::now() + shared.drain);
+        // Closing our own sends new mail servers to the next process, if there is one.
+        sockets.clear();
+    }
     loop {
         tokio::select! {
             ended = worker.tasks.join_next_with_id() => match ended {
                 Some(ended) => worker.reap(ended),
-                None => return Ok(()),
+                None => return Ok(worker.left),
             },
-            _ = sweep.tick() => worker.sweep(Some(DRAIN_IDLE_SECONDS)),
-            () = &mut end => {
+            _ = sweep.tick() => {
+                let waiting = sockets.iter().any(Socket::has_queue);
+                alone = if waiting { alone + 1 } else { 0 };
+                if alone > ALONE_SECONDS && end.is_none() {
+                    tracing::info!("mail servers wait to be accepted, messages under way are finished");
+                    end = Some(Instant::now() + shared.drain);
+                }
+                let finish = stop != Stop::HandOver && end.is_some();
+                worker.sweep(finish.then_some(FINISH_IDLE_SECONDS));
+            }
+            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
                 tracing::warn!(
                     connections = worker.tasks.len(),
                     "the time to finish is over, connections are cut"
                 );
                 worker.tasks.shutdown().await;
-                return Ok(());
+                return Ok(worker.left);
             }
         }
     }
@@ -109,21 +156,22 @@ pub(super) async fn run<S: Service>(
 /// The connections of one thread.
 struct Worker {
     /// Seconds since the start, counted by the sweep.
-    now: Arc<AtomicU32>,
-    tasks: JoinSet<()>,
+    now: Pulse,
+    tasks: JoinSet<Option<Left>>,
     lives: HashMap<Id, (AbortHandle, Arc<Life>)>,
+    /// The connections that have left for another process.
+    left: Vec<Left>,
 }
 
 impl Worker {
     fn spawn<H: Handler + Send + 'static>(
         &mut self,
         stream: Stream,
-        permit: OwnedSemaphorePermit,
-        handler: H,
+        session: Session<H>,
+        permit: Option<OwnedSemaphorePermit>,
     ) {
         let life = Arc::new(Life::new(Arc::clone(&self.now)));
         let kept = Arc::clone(&life);
-        let session = Session::new(handler);
         let task = match stream {
             Stream::Unix(stream) => self
                 .tasks
@@ -135,10 +183,35 @@ impl Worker {
         self.lives.insert(task.id(), (task, kept));
     }
 
-    /// Forgets a connection that has ended.
-    fn reap(&mut self, ended: Result<(Id, ()), JoinError>) {
+    /// Goes on with a connection of the process before.
+    fn resume<S: Service>(&mut self, left: Left, shared: &Shared<S>) {
+        let session = Session::resume(shared.service.handler(), &left.history);
+        match (Stream::from_socket(left.socket), session) {
+            (Ok(stream), Some(session)) => {
+                let permit = Arc::clone(&shared.room.permits).try_acquire_owned();
+                self.spawn(stream, session, permit.ok());
+            }
+            (Err(error), _) => tracing::warn!(%error, "a connection cannot be taken over"),
+            (Ok(_), None) => tracing::warn!(
+                "a connection cannot be taken over: its history makes no sense to this version"
+            ),
+        }
+    }
+
+    /// Asks all connections to leave.
+    fn leave(&self) {
+        for (_, life) in self.lives.values() {
+            life.leave();
+        }
+    }
+
+    /// Forgets a connection that has ended, and keeps one that has left.
+    fn reap(&mut self, ended: Result<(Id, Option<Left>), JoinError>) {
         let id = match ended {
-            Ok((id, ())) => id,
+            Ok((id, left)) => {
+                self.left.extend(left);
+                id
+            }
             Err(error) => {
                 if error.is_panic() {
                     tracing::error!("a connection failed by a fault of this program");
@@ -184,6 +257,16 @@ impl Socket {
         }
     }
 
+    /// Does somebody wait to be accepted?
+    fn has_queue(&self) -> bool {
+        let mut ready = [PollFd::from_borrowed_fd(self.as_fd(), PollFlags::IN)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        rustix::event::poll(&mut ready, Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
         match self {
             Self::Unix(listener) => listener
@@ -196,6 +279,30 @@ impl Socket {
                 }
                 Stream::Tcp(stream)
             }),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl Stream {
+    /// A connected socket, for this thread's runtime.
+    fn from_socket(socket: OwnedFd) -> io::Result<Self> {
+        if rustix::net::getsockname(&socket)?.address_family() == AddressFamily::UNIX {
+            let stream = std::os::unix::net::UnixStream::from(socket);
+            stream.set_nonblocking(true)?;
+            UnixStream::from_std(stream).map(Self::Unix)
+        } else {
+            let stream = std::net::TcpStream::from(socket);
+            stream.set_nonblocking(true)?;
+            TcpStream::from_std(stream).map(Self::Tcp)
         }
     }
 }
@@ -323,8 +430,8 @@ mod tests {
     /// A worker in the runtime of the test, whose time passes as soon as nothing else is
     /// left to do.
     struct Site {
-        worker: JoinHandle<io::Result<()>>,
-        stop: watch::Sender<bool>,
+        worker: JoinHandle<io::Result<Vec<Left>>>,
+        stop: watch::Sender<Option<Stop>>,
         room: Arc<Room>,
         folder: TempDir,
     }
@@ -334,18 +441,19 @@ mod tests {
             let folder = tempfile::tempdir().expect("a folder");
             let listener = StdUnixListener::bind(folder.path().join("m")).expect("a socket");
             listener.set_nonblocking(true).expect("a socket");
-            let (stop, stopped) = watch::channel(false);
+            let (stop, stopped) = watch::channel(None);
             let room = Arc::new(Room::new(connections_max));
             let line = "x".repeat(400);
             let lines = vec![line.as_str(); 32];
             let text = ReplyText::new(550, "5.7.1", &lines).expect("a good text");
             let shared = Shared {
                 service: Arc::new(Verbose(text)),
+                pulse: Pulse::default(),
                 room: Arc::clone(&room),
                 stop: stopped,
                 drain: Duration::from_secs(20),
             };
-            let worker = tokio::spawn(run(vec![Listener::Unix(listener)], shared));
+            let worker = tokio::spawn(run(vec![Listener::Unix(listener)], Vec::new(), shared));
             Self {
                 worker,
                 stop,
@@ -470,7 +578,7 @@ mod tests {
         busy.write_all(RCPT).await.expect("written");
         busy.readable().await.expect("an answer");
 
-        site.stop.send_replace(true);
+        site.stop.send_replace(Some(Stop::Finish));
         assert!(seconds_to_end(&mut idle).await <= 4);
         let refused = UnixStream::connect(site.folder.path().join("m")).await;
         assert!(refused.is_err());
@@ -488,5 +596,41 @@ mod tests {
         seconds_to_end(&mut stuck).await;
         assert!(begun.elapsed().as_secs() <= 20);
         assert!(site.worker.await.expect("no panic").is_ok());
+    }
+
+    /// The sockets are a service manager's, and another process may listen on them.
+    #[tokio::test(start_paused = true)]
+    async fn sessions_stay_unless_others_wait_in_vain() {
+        let site = Site::new(10);
+        let mut idle = site.negotiated().await;
+        site.stop.send_replace(Some(Stop::Stay));
+        sleep(Duration::from_secs(3600)).await;
+        idle.write_all(MAIL).await.expect("still served");
+        idle.write_all(RCPT).await.expect("still served");
+        idle.read_exact(&mut [0; 5]).await.expect("an answer");
+
+        let _waits = site.connect().await;
+        let begun = Instant::now();
+        seconds_to_end(&mut idle).await;
+        assert!((20..=30).contains(&begun.elapsed().as_secs()));
+        assert!(site.worker.await.expect("no panic").is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_leave_between_two_commands() {
+        let site = Site::new(10);
+        let _idle = site.negotiated().await;
+        let mut half = site.negotiated().await;
+        half.write_all(&MAIL[..7]).await.expect("written");
+        let mut stuck = site.negotiated().await;
+        stuck.write_all(&MAIL[..7]).await.expect("written");
+        sleep(Duration::from_secs(1)).await;
+        site.stop.send_replace(Some(Stop::HandOver));
+        sleep(Duration::from_secs(1)).await;
+        half.write_all(&MAIL[7..]).await.expect("still served");
+        let left = site.worker.await.expect("no panic").expect("in order");
+        let mut histories: Vec<_> = left.iter().map(|left| left.history.len()).collect();
+        histories.sort_unstable();
+        assert_eq!(histories, [12, 12 + MAIL.len()]);
     }
 }

@@ -1,0 +1,107 @@
+//! Tells systemd that mail is being served, for as long as every worker proves it.
+//!
+//! A worker that hangs takes connections and answers none; the others cannot help them.
+//! Each worker counts up a pulse in its sweep, once a second, in the same loop that serves
+//! mail. Only while all pulses move does systemd hear of us. When it has heard nothing for
+//! `WatchdogSec`, it kills the process and starts another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::watch::tell;
+
+/// The seconds that a worker has counted; [`ENDED`] when it counts no more.
+pub(super) type Pulse = Arc<AtomicU32>;
+
+/// The pulse of a worker that has ended in order.
+pub(super) const ENDED: u32 = u32::MAX;
+
+/// More than one beat of a pulse.
+const TICK_MIN: Duration = Duration::from_secs(2);
+
+/// Looks at the pulses, if systemd wants to hear of it.
+pub(super) struct Watchdog {
+    ticks: Option<Interval>,
+    seen: Vec<u32>,
+}
+
+impl Watchdog {
+    /// As the environment asks for it.
+    pub(super) fn from_env() -> Self {
+        let ticks = sd_notify::watchdog_enabled().map(|limit| {
+            let mut ticks = interval((limit / 3).max(TICK_MIN));
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        });
+        Self {
+            ticks,
+            seen: Vec::new(),
+        }
+    }
+
+    /// Looks again and again; never returns.
+    pub(super) async fn watch(&mut self, pulses: &[Pulse]) {
+        let Some(ticks) = &mut self.ticks else {
+            return std::future::pending().await;
+        };
+        loop {
+            ticks.tick().await;
+            match stuck(&mut self.seen, pulses) {
+                None => tell(&[NotifyState::Watchdog]),
+                Some(worker) => {
+                    tracing::error!(worker, "a thread that serves mail hangs");
+                }
+            }
+        }
+    }
+}
+
+/// Which worker has made no progress since the last look.
+fn stuck(seen: &mut Vec<u32>, pulses: &[Pulse]) -> Option<usize> {
+    let now: Vec<u32> = pulses.iter().map(|pulse| pulse.load(Relaxed)).collect();
+    let stuck = seen
+        .iter()
+        .zip(&now)
+        .position(|(before, now)| before == now && *now != ENDED);
+    *seen = now;
+    stuck.map(|index| index + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_worker_that_hangs_is_enough() {
+        let pulses: Vec<Pulse> = (0..3).map(|_| Arc::default()).collect();
+        let beat = |worker: usize| pulses[worker].fetch_add(1, Relaxed);
+        let mut seen = Vec::new();
+        assert_eq!(
+            stuck(&mut seen, &pulses),
+            None,
+            "nothing to compare with yet"
+        );
+        (0..3).for_each(|worker| {
+            beat(worker);
+        });
+        assert_eq!(stuck(&mut seen, &pulses), None);
+        beat(0);
+        beat(2);
+        assert_eq!(stuck(&mut seen, &pulses), Some(2));
+        beat(1);
+        beat(2);
+        pulses[0].store(ENDED, Relaxed);
+        assert_eq!(stuck(&mut seen, &pulses), None);
+        beat(1);
+        beat(2);
+        assert_eq!(
+            stuck(&mut seen, &pulses),
+            None,
+            "one that has ended does not hang"
+        );
+    }
+}

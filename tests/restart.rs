@@ -1,0 +1,314 @@
+//! Restarts as systemd does them: the process is stopped, and only then the next is started.
+//! No SMTP session loses its filter, at whatever command its client pauses.
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::io::{IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::Signal;
+use support::site::{Daemon, Site, Socket, Transport};
+use support::until;
+
+const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
+
+/// One test at a time: the descriptors of the program have fixed numbers.
+static NUMBERS: Mutex<()> = Mutex::new(());
+const FIRST_NUMBER: i32 = 700;
+
+/// A service manager with a unit of type notify, its socket and its descriptor store.
+struct Manager {
+    site: Site,
+    listener: UnixListener,
+    told: Arc<Told>,
+    keeps: bool,
+    daemon: Option<Daemon>,
+}
+
+/// What the daemon has told its manager.
+#[derive(Default)]
+struct Told {
+    ready: AtomicUsize,
+    alive: AtomicUsize,
+    store: Mutex<Option<OwnedFd>>,
+    over: AtomicBool,
+}
+
+impl Manager {
+    /// Starts the daemon. `keeps`: what it gives to the store is there for the next.
+    fn new(keeps: bool) -> Self {
+        let mut site = Site::new(Transport::Unix);
+        site.list("spam", &["spammer@listed.test"]);
+        site.configure(LIST);
+        let Socket::Unix(path) = &site.socket else {
+            unreachable!("asked for a unix socket")
+        };
+        let listener = UnixListener::bind(path).expect("our own folder");
+        let told = Arc::new(Told::default());
+        let notify = site.path().join("notify");
+        let socket = UnixDatagram::bind(&notify).expect("our own folder");
+        fs::set_permissions(&notify, Permissions::from_mode(0o777)).expect("our own socket");
+        let short = Some(Duration::from_millis(20));
+        socket.set_read_timeout(short).expect("a socket");
+        let hears = Arc::clone(&told);
+        thread::spawn(move || {
+            while !hears.over.load(SeqCst) {
+                hears.hear(&socket);
+            }
+        });
+        let mut manager = Self {
+            site,
+            listener,
+            told,
+            keeps,
+            daemon: None,
+        };
+        manager.daemon = Some(manager.start());
+        manager
+    }
+
+    fn start(&self) -> Daemon {
+        let mut handed_over = vec![
+            self.listener
+                .as_fd()
+                .try_clone_to_owned()
+                .expect("a socket"),
+        ];
+        let store = self.told.store.lock().expect("not poisoned");
+        if let Some(store) = &*store {
+            handed_over.push(store.try_clone().expect("a socket"));
+        }
+        drop(store);
+        // Where a program expects them, one behind the other.
+        let numbered: Vec<_> = (FIRST_NUMBER..)
+            .zip(&handed_over)
+            .map(|(number, handed_over)| {
+                let copy = fcntl_dupfd_cloexec(handed_over, number).expect("a number is free");
+                assert_eq!(copy.as_raw_fd(), number);
+                fcntl_setfd(&copy, FdFlags::empty()).expect("a descriptor");
+                copy
+            })
+            .collect();
+        let mut command = self.site.program("blocklist-milter");
+        command
+            .arg("--config")
+            .arg(self.site.path().join("milter.toml"))
+            .env("LISTEN_FDS", numbered.len().to_string())
+            .env("LISTEN_FDS_FIRST_FD", FIRST_NUMBER.to_string())
+            .env("NOTIFY_SOCKET", self.site.path().join("notify"))
+            .env("WATCHDOG_USEC", "3000000");
+        if self.keeps {
+            command.env("FDSTORE", "1");
+        }
+        let ready = self.told.ready.load(SeqCst);
+        let log = self.site.path().join("daemon.log");
+        let daemon = Daemon::spawn(command, &self.site.socket, log);
+        until("the daemon is ready", || {
+            (self.told.ready.load(SeqCst) > ready).then_some(())
+        });
+        daemon
+    }
+
+    /// `systemctl restart`
+    fn restart(&mut self) {
+        let daemon = self.daemon.take().expect("it runs");
+        assert!(daemon.terminate().success());
+        self.daemon = Some(self.start());
+    }
+
+    fn connect(&self) -> Session {
+        Session::connect(&self.path())
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        let Socket::Unix(path) = &self.site.socket else {
+            unreachable!("asked for a unix socket")
+        };
+        path.clone()
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.told.over.store(true, SeqCst);
+    }
+}
+
+impl Told {
+    /// Hears one message, if there is one.
+    fn hear(&self, socket: &UnixDatagram) {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 4096];
+        let mut buffers = [IoSliceMut::new(&mut bytes)];
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let Ok(received) = recvmsg(socket, &mut buffers, &mut ancillary, flags) else {
+            return;
+        };
+        let descriptors = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        let text = String::from_utf8_lossy(&bytes[..received.bytes]).into_owned();
+        let says = |state: &str| text.lines().any(|line| line == state);
+        if says("FDSTORE=1") {
+            assert!(says("FDNAME=connections") && says("FDPOLL=0"));
+            *self.store.lock().expect("not poisoned") = descriptors;
+        } else if says("FDSTOREREMOVE=1") {
+            self.store.lock().expect("not poisoned").take();
+        } else if says("READY=1") {
+            self.ready.fetch_add(1, SeqCst);
+        } else if says("WATCHDOG=1") {
+            self.alive.fetch_add(1, SeqCst);
+        }
+        // The descriptor of BARRIER=1 is closed here.
+    }
+}
+
+/// The commands of an SMTP session with two listed messages and one that is not, each with what
+/// is answered to it.
+const COMMANDS: [(u8, &[u8], &[u8]); 17] = [
+    (b'O', b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff", b"O"),
+    (b'C', b"mail.test\x004\x04\xd2192.0.2.1\0", b""),
+    (b'D', b"M{auth_authen}\0\0", b""),
+    (b'M', b"<someone@good.test>\0", b""),
+    (b'D', b"Ri\0AB12\0", b""),
+    (b'R', b"<one@our.test>\0", b"c"),
+    (b'R', b"<two@our.test>\0", b"c"),
+    (b'L', b"From\0spammer@listed.test\0", b""),
+    (b'N', b"", b"y"),
+    (b'A', b"", b""),
+    (b'M', b"<spammer@listed.test>\0", b""),
+    (b'R', b"<one@our.test>\0", b"y"),
+    (b'A', b"", b""),
+    (b'M', b"<someone@good.test>\0", b""),
+    (b'R', b"<one@our.test>\0", b"c"),
+    (b'N', b"", b"a"),
+    (b'A', b"", b""),
+];
+
+/// An SMTP session, as the milter sees it.
+struct Session {
+    stream: UnixStream,
+    next: usize,
+}
+
+impl Session {
+    fn connect(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("the socket is always there");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(60)))
+            .expect("a socket");
+        Self { stream, next: 0 }
+    }
+
+    /// Goes on to the next command at which a client can pause; `false` at the end.
+    fn step(&mut self) -> bool {
+        let Some((letter, payload, answer)) = COMMANDS.get(self.next) else {
+            return false;
+        };
+        self.next += 1;
+        let length = u32::try_from(payload.len() + 1).expect("a short packet");
+        let packet = [&length.to_be_bytes()[..], &[*letter], payload].concat();
+        self.stream.write_all(&packet).expect("the session is open");
+        if !answer.is_empty() {
+            let mut length = [0; 4];
+            let place = format!("{:?}, command {}", char::from(*letter), self.next);
+            let read = self.stream.read_exact(&mut length);
+            read.unwrap_or_else(|error| panic!("{place}: {error}"));
+            let mut packet = vec![0; u32::from_be_bytes(length) as usize];
+            self.stream.read_exact(&mut packet).expect("the rest");
+            assert_eq!(packet[..1], **answer, "{place}");
+        }
+        // Headers come in one go.
+        match letter {
+            b'L' => self.step(),
+            _ => true,
+        }
+    }
+
+    fn finish(mut self) {
+        while self.step() {}
+    }
+}
+
+/// Restarts under load: sessions that pause at every command, and others that never do.
+fn restarts(count: usize) {
+    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut manager = Manager::new(true);
+    let over = Arc::new(AtomicBool::new(false));
+    let quick: Vec<_> = (0..2)
+        .map(|_| {
+            let (over, path) = (Arc::clone(&over), manager.path());
+            thread::spawn(move || {
+                let mut sessions = 0;
+                while !over.load(SeqCst) {
+                    Session::connect(&path).finish();
+                    sessions += 1;
+                }
+                sessions
+            })
+        })
+        .collect();
+    // One at each command, so that each restart finds all of them.
+    let mut slow: Vec<Session> = (0..COMMANDS.len())
+        .map(|commands| {
+            let mut session = manager.connect();
+            while session.next < commands && session.step() {}
+            session
+        })
+        .collect();
+    for _ in 0..count {
+        manager.restart();
+        slow.retain_mut(Session::step);
+        slow.push(manager.connect());
+    }
+    slow.into_iter().for_each(Session::finish);
+    over.store(true, SeqCst);
+    for quick in quick {
+        assert!(quick.join().expect("every answer was right") > 0);
+    }
+    until("the workers have shown that they live", || {
+        (manager.told.alive.load(SeqCst) > 0).then_some(())
+    });
+}
+
+#[test]
+fn no_session_loses_its_filter() {
+    restarts(3);
+}
+
+#[test]
+#[ignore = "a minute: tests/run --long"]
+fn no_session_loses_its_filter_over_fifty_restarts() {
+    restarts(50);
+}
+
+/// Where nobody keeps connections, the next process may be started beside the old one, which
+/// serves its sessions to their end and takes no others.
+#[test]
+fn without_a_store_sessions_end_in_their_own_time() {
+    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut manager = Manager::new(false);
+    let mut slow = manager.connect();
+    while slow.next < 5 && slow.step() {}
+    let mut old = manager.daemon.take().expect("it runs");
+    old.signal(Signal::TERM);
+    old.logged(&["connections end in their own time"]);
+    manager.daemon = Some(manager.start());
+    manager.connect().finish();
+    slow.finish();
+    // With the last of its sessions the old one has ended.
+    assert!(old.ended().success());
+}
