@@ -573,6 +573,10 @@ fn weak_addresses() {
             verdict(&rig.deliver(&from("<a@ok.example>", &["From: spam@bad.example"]))),
             "reject"
         );
+        // What only some programs show never refuses.
+        let doubtful = from("<a@ok.example>", &["From: spam@bad.example:<a@ok.example>"]);
+        let expected = if setting == "ignore" { "accept" } else { "tag" };
+        assert_eq!(verdict(&rig.deliver(&doubtful)), expected, "{setting}");
     }
 }
 

@@ -4,14 +4,18 @@
 use std::fs;
 
 use blocklist_milter::address::{Canonical, Rules};
-use blocklist_milter::sender::{Identity, MAX_ADDRESSES, Senders};
+use blocklist_milter::sender::{Identity, MAX_ADDRESSES, MAYBE_CUT_BYTES, Senders, Strength};
 use proptest::prelude::*;
 
-/// The addresses of one value, `~` before weak ones.
+/// The addresses of one value, `~` before weak ones, `?` before doubtful ones.
 fn shown(senders: &Senders) -> Vec<String> {
     let senders = senders.iter().map(|sender| {
-        let weak = if sender.weak { "~" } else { "" };
-        format!("{weak}{}", String::from_utf8_lossy(sender.address))
+        let mark = match sender.strength {
+            Strength::Strong => "",
+            Strength::Weak => "~",
+            Strength::Doubtful => "?",
+        };
+        format!("{mark}{}", String::from_utf8_lossy(sender.address))
     });
     senders.collect()
 }
@@ -62,11 +66,11 @@ fn a_message_s_senders_are_kept_apart_and_forgotten() {
     senders.add_header(Identity::From, b"a@b.example");
     senders.add_header(Identity::From, b"A <a@b.example>, (x) a@b.example");
     senders.add_header(Identity::ReplyTo, b"\"a@b.example\"");
-    let found: Vec<_> = senders.iter().map(|s| (s.identity, s.weak)).collect();
+    let found: Vec<_> = senders.iter().map(|s| (s.identity, s.strength)).collect();
     let expected = [
-        (Identity::MailFrom, false),
-        (Identity::From, false),
-        (Identity::ReplyTo, true),
+        (Identity::MailFrom, Strength::Strong),
+        (Identity::From, Strength::Strong),
+        (Identity::ReplyTo, Strength::Weak),
     ];
     assert_eq!(found, expected);
     senders.clear();
@@ -75,12 +79,14 @@ fn a_message_s_senders_are_kept_apart_and_forgotten() {
 
 #[test]
 fn addresses_beyond_the_bound_are_told() {
-    let many = |count: usize| {
-        let addresses = (0..count).map(|number| format!("{number}@bad.example"));
-        addresses.collect::<Vec<_>>().join(",")
+    let add_many = |senders: &mut Senders, count: usize| {
+        let addresses: Vec<_> = (0..count).map(|n| format!("{n}@bad.example")).collect();
+        for field in addresses.chunks(2_000) {
+            senders.add_header(Identity::From, field.join(",").as_bytes());
+        }
     };
     let mut senders = Senders::new();
-    senders.add_header(Identity::From, many(MAX_ADDRESSES).as_bytes());
+    add_many(&mut senders, MAX_ADDRESSES);
     assert_eq!(senders.len(), MAX_ADDRESSES);
     assert!(!senders.truncated());
     senders.add_header(Identity::From, b"one@more.example");
@@ -93,11 +99,36 @@ fn addresses_beyond_the_bound_are_told() {
     senders.clear();
     assert!(!senders.truncated());
     // Words of a name do not use the bound up, nor do doubles.
-    let name = many(MAX_ADDRESSES * 2).replace(',', " ");
-    senders.add_header(Identity::From, format!("{name} <a@b.example>").as_bytes());
-    senders.add_header(Identity::From, "c@d.example, ".repeat(20_000).as_bytes());
+    for start in (0..MAX_ADDRESSES * 2).step_by(2_000) {
+        let name: Vec<_> = (start..start + 2_000)
+            .map(|n| format!("{n}@x.example"))
+            .collect();
+        let value = format!("{} <a@b.example>", name.join(" "));
+        senders.add_header(Identity::From, value.as_bytes());
+    }
+    for _ in 0..10 {
+        senders.add_header(Identity::From, "c@d.example, ".repeat(2_000).as_bytes());
+    }
     assert_eq!(shown(&senders), ["a@b.example", "c@d.example"]);
     assert!(!senders.truncated());
+}
+
+#[test]
+fn a_field_that_may_have_been_cut_is_told() {
+    let cut_at = |length: usize| {
+        let mut senders = Senders::new();
+        let name = "x".repeat(length - "<a@b.example>".len());
+        senders.add_header(Identity::From, format!("{name}<a@b.example>").as_bytes());
+        (shown(&senders), senders.truncated())
+    };
+    assert_eq!(
+        cut_at(MAYBE_CUT_BYTES - 1),
+        (vec!["a@b.example".to_owned()], false)
+    );
+    assert_eq!(
+        cut_at(MAYBE_CUT_BYTES),
+        (vec!["a@b.example".to_owned()], true)
+    );
 }
 
 #[test]

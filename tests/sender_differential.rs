@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use blocklist_milter::address::{Canonical, Rules};
-use blocklist_milter::sender::{Identity, Senders};
+use blocklist_milter::sender::{Identity, Senders, Strength};
 use mail_parser::HeaderValue;
 use mail_parser::parsers::MessageStream;
 
@@ -139,7 +139,10 @@ fn ours(value: &str) -> (Addresses, Addresses) {
     senders.add_header(Identity::From, value.as_bytes());
     let (mut strong, mut weak) = (Addresses::new(), Addresses::new());
     for sender in senders.iter() {
-        let set = if sender.weak { &mut weak } else { &mut strong };
+        let set = match sender.strength {
+            Strength::Strong => &mut strong,
+            Strength::Weak | Strength::Doubtful => &mut weak,
+        };
         set.extend(canonical(&String::from_utf8_lossy(sender.address)));
     }
     (strong, weak)

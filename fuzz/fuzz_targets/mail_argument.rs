@@ -5,7 +5,7 @@
 #![no_main]
 
 use blocklist_milter::address::{Canonical, Rules};
-use blocklist_milter::sender::{Identity, Senders};
+use blocklist_milter::sender::{Identity, Senders, Strength};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|argument: &[u8]| {
@@ -15,7 +15,7 @@ fuzz_target!(|argument: &[u8]| {
     senders.add_mail_addr(argument);
     for sender in senders.iter() {
         assert_eq!(sender.identity, Identity::MailFrom);
-        assert!(!sender.weak);
+        assert_eq!(sender.strength, Strength::Strong);
         let at = sender.address.iter().rposition(|&byte| byte == b'@');
         assert!(at.is_some_and(|at| at > 0 && at + 1 < sender.address.len()));
     }

@@ -63,8 +63,10 @@ pub struct Named {
     pub whitelist_entry: Option<String>,
     /// The whitelist names it, but DKIM does not vouch for it.
     pub unaligned: bool,
-    /// Whether it stood where no address belongs.
+    /// Whether it stood where no address belongs, or only some mail programs show it.
     pub weak: bool,
+    /// Whether only some mail programs show it, and others the address beside it.
+    pub doubtful: bool,
     /// Every look-up.
     pub lookups: Vec<Lookup>,
 }

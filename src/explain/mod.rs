@@ -28,6 +28,7 @@ use crate::config::{self, Config};
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};
 use crate::screen::Screen;
+use crate::sender::Strength;
 use crate::snapshot::{self, Live, Snapshot};
 
 /// Why nothing can be explained.
@@ -239,20 +240,21 @@ impl Explainer {
             .screen
             .senders()
             .iter()
-            .map(|s| (s.identity, s.weak, s.address.to_vec()))
+            .map(|s| (s.identity, s.strength, s.address.to_vec()))
             .collect();
         let recorded = std::mem::take(&mut self.screen.observer().named);
         let mut form = Canonical::new();
         senders
             .into_iter()
-            .map(|(identity, weak, address)| {
+            .map(|(identity, strength, address)| {
                 let found = recorded
                     .iter()
-                    .find(|r| (r.0, r.1) == (identity, weak) && r.2 == address);
+                    .find(|r| (r.0, r.1) == (identity, strength) && r.2 == address);
                 let mut named = found.map(|recorded| recorded.3.clone()).unwrap_or_default();
                 named.identity = identity.name().to_owned();
                 named.address = escaped(&address).to_string();
-                named.weak = weak;
+                named.weak = strength != Strength::Strong;
+                named.doubtful = strength == Strength::Doubtful;
                 match form.read(&address, Entries::rules()) {
                     Ok(()) => {
                         named.canonical = Some(escaped(form.as_bytes()).to_string());

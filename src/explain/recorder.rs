@@ -4,12 +4,12 @@ use super::explanation::{Explanation, Lookup, Named};
 use crate::milter::Reply;
 use crate::policy::{Action, Outcome, Policy, Reason, Seen};
 use crate::screen::{Decision, Observer};
-use crate::sender::{Identity, Sender};
+use crate::sender::{Identity, Sender, Strength};
 
 /// Remembers look-ups and the last decision.
 #[derive(Default)]
 pub(super) struct Recorder {
-    pub(super) named: Vec<(Identity, bool, Vec<u8>, Named)>,
+    pub(super) named: Vec<(Identity, Strength, Vec<u8>, Named)>,
     pub(super) decision: Option<Made>,
 }
 
@@ -42,15 +42,19 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn seen(&mut self, policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
-        let (identity, weak) = (sender.identity, sender.weak);
+        let (identity, strength) = (sender.identity, sender.strength);
         // Usually the last: one sender is looked up after the other.
         let at = self
             .named
             .iter()
-            .rposition(|n| (n.0, n.1) == (identity, weak) && n.2 == sender.address);
+            .rposition(|n| (n.0, n.1) == (identity, strength) && n.2 == sender.address);
         let at = at.unwrap_or_else(|| {
-            self.named
-                .push((identity, weak, sender.address.to_vec(), Named::default()));
+            self.named.push((
+                identity,
+                strength,
+                sender.address.to_vec(),
+                Named::default(),
+            ));
             self.named.len() - 1
         });
         let named = &mut self.named[at].3;

@@ -151,7 +151,9 @@ fn reason(of: &Explanation) -> String {
             format!("a sender is on the list {list} ({wanted}), softened for mailing lists")
         }
         "weak-address" => {
-            format!("a sender on the list {list} ({wanted}) stands where no address belongs")
+            format!(
+                "a sender on the list {list} ({wanted}) stands where no address belongs, or only some mail programs show it"
+            )
         }
         "dry-run" => {
             format!("a sender is on the list {list} ({wanted}), which is on trial (dry_run)")
@@ -181,7 +183,9 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
     writeln!(
         f,
         "{}",
-        if named.weak {
+        if named.doubtful {
+            "  (weak: some mail programs show it, others the address beside it)"
+        } else if named.weak {
             "  (weak: stands where no address belongs)"
         } else {
             ""

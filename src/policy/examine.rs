@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use super::{Entries, Policy, Weak};
 use crate::address::{Canonical, Kind, Kinds, ParseError, Rules, key};
 use crate::filter::{Answer, Filter, Record};
-use crate::sender::{Identity, Sender};
+use crate::sender::{Identity, Sender, Strength};
 
 /// Most hits remembered of a message; a further one only if none before is judged alike, which are
 /// at most a few for each list.
@@ -82,8 +82,8 @@ pub struct Hit {
     pub list: usize,
     /// Where the address stood.
     pub identity: Identity,
-    /// Whether it stood where no address belongs.
-    pub weak: bool,
+    /// How sure it is that the field names it as a sender.
+    pub strength: Strength,
     /// As written.
     pub address: Box<[u8]>,
     /// Canonical form.
@@ -106,7 +106,7 @@ impl Hit {
 
     /// Whether both lead to the same verdict, whoever the recipients are.
     fn is_judged_as(&self, other: &Self) -> bool {
-        (self.list, self.identity, self.weak) == (other.list, other.identity, other.weak)
+        (self.list, self.identity, self.strength) == (other.list, other.identity, other.strength)
             && self.cleared.is_some() == other.cleared.is_some()
             && self.is_undecided() == other.is_undecided()
     }
@@ -143,7 +143,7 @@ impl Policy {
         let desk_form = &mut desk.whitelist_form;
         for (index, list) in self.lists.iter().enumerate() {
             if !list.terms.check.contains(&sender.identity)
-                || (sender.weak && list.terms.weak == Weak::Ignore)
+                || (sender.strength != Strength::Strong && list.terms.weak == Weak::Ignore)
             {
                 continue;
             }
@@ -215,7 +215,7 @@ impl Policy {
                 let hit = Hit {
                     list: index,
                     identity: sender.identity,
-                    weak: sender.weak,
+                    strength: sender.strength,
                     address: sender.address.into(),
                     canonical: form.as_bytes().into(),
                     entry,

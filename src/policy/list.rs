@@ -78,7 +78,8 @@ impl fmt::Display for Action {
 }
 
 /// What an address counts for that stands only where no address belongs: in a quoted name, a
-/// comment or an encoded word, and no proper address beside it.
+/// comment or an encoded word, and no proper address beside it. One that only some mail programs
+/// show ([`crate::sender::Strength::Doubtful`]) tags at most, whatever this says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weak {
     /// As much as any other.

@@ -3,7 +3,7 @@
 use super::examine::Hit;
 use super::list::{Action, Terms, Weak};
 use super::{LISTS_MAX, Policy};
-use crate::sender::Identity;
+use crate::sender::{Identity, Strength};
 
 /// Facts about the message that soften a verdict.
 #[derive(Clone, Copy, Debug, Default)]
@@ -229,7 +229,12 @@ fn judge(
         {
             soften(milder, Reason::MailingList);
         }
-        if hit.weak && terms.weak == Weak::Tag {
+        let softened = match hit.strength {
+            Strength::Strong => false,
+            Strength::Weak => terms.weak == Weak::Tag,
+            Strength::Doubtful => true,
+        };
+        if softened {
             soften(Action::Tag, Reason::Weak);
         }
         if softening.brake && action.refuses() {

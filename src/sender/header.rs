@@ -22,6 +22,7 @@ use mail_parser::parsers::MessageStream;
 use mail_parser::{Addr, HeaderValue};
 use memchr::memmem;
 
+use super::Strength;
 use super::scan::Scanner;
 use super::store::Out;
 
@@ -88,17 +89,17 @@ impl Parser {
             }
             match standing(value, address.as_bytes()) {
                 Some(Standing::Angle) => {
-                    out.set_weak(false);
+                    out.set_strength(Strength::Strong);
                     scanner.content(address.as_bytes(), out);
                 }
                 Some(Standing::Loose) if !strong => {
-                    out.set_weak(true);
+                    out.set_strength(Strength::Weak);
                     scanner.content(address.as_bytes(), out);
                 }
                 Some(Standing::Loose) | None => {}
             }
         }
-        out.set_weak(false);
+        out.set_strength(Strength::Strong);
     }
 }
 

@@ -21,13 +21,29 @@
 //! | written                                 | counts                                      |
 //! |-----------------------------------------|---------------------------------------------|
 //! | `Name <a@b>`, `c@d <a@b>`, `(c@d) <a@b>` | `a@b`: an angle address beats all beside it |
-//! | `a@b c@d`, `a@b, c@d`                   | both: each word that looks like an address  |
+//! | `a@b c@d`, `a@b, c@d`, `a@b，c@d`        | both: each word that looks like an address; controls, no-break and wide blanks, commas of other scripts part them, too |
+//! | `[x]@b`, `=?utf-8?Q?x?=@b`, `john\ smith@b` | what the tokens say, and the bytes as they stand |
+//! | `a<>@b`, `a<x>@b`                       | `a@b`: brackets without an address are nothing |
 //! | `"c@d`, `(c@d`, unclosed                 | nothing up to the next comma but a `<...>`  |
 //! | `a@b (c <d@e>`                          | both: before what is unclosed, and in it    |
 //! | `<a@b`, unclosed                        | `a@b`: up to the next comma or `<`          |
 //! | `c@d: a@b;`                             | `a@b`: the name of a group is a name        |
+//! | `c@d: a@b`, `c@d:25, a@b`, no semicolon | both: no group, and a phrase has no bare `@` |
+//! | `c@d:<a@b>`, no semicolon               | `a@b`, and `c@d`, *doubtful*                |
+//! | `c@d<a@b`, unclosed, no blank           | `a@b`, and `c@d`, *doubtful*                |
+//! | `c<a@b>@d`                              | `a@b`, and `c@d`, *doubtful*                |
 //! | `<=?utf-8?Q?a=40b?=>`                   | `a@b`: an encoded word as the address       |
+//! | `=?utf-8?Q?c=40d=2C?= <a@b>`            | `a@b`: an encoded name is a name, whatever it decodes to |
 //! | `"a@b"`, `(a@b)`, `<x (a@b)>`, `=?utf-8?Q?a=40b?=` | `a@b`, *weak*: only as nothing else is there |
+//! | `a＠b`, `a﹫b`                           | `a@b`, *weak*: what a reader sees           |
+//!
+//! What decides is what people are shown. An address that any of the common programs (Gmail,
+//! Outlook, Thunderbird, Apple Mail) shows as the sender's counts, unless it stands where
+//! RFC 5322 has a name and is shown as one. Where only some show it, and others the address beside
+//! it, it is doubtful, and tags at most: Thunderbird's parser joins `c<a@b>@d` to c@d, and CERT
+//! VU#517845 tells of servers and programs that take different ends of `c@d:<a@b>`. Programs that
+//! decode words before they split the field show `c@d` of an encoded name, too; none of the four
+//! does, and mailing lists write such names for honest people.
 //!
 //! All work is linear in the bytes given, and what is kept has bounds ([`MAX_ADDRESSES`],
 //! [`MAX_TEXT_BYTES`], [`MAX_ADDRESS_BYTES`]). The bytes of a [`Sender`] are as written,
@@ -48,6 +64,11 @@ use std::str::FromStr;
 use scan::Scanner;
 pub use store::{MAX_ADDRESS_BYTES, MAX_ADDRESSES, MAX_TEXT_BYTES};
 use store::{Out, Store};
+
+/// A header value of this length may have been cut. Postfix cuts a header for its milters at
+/// 60,000 bytes, name included, or at a line end beyond nine tenths of that (`cleanup_message.c`,
+/// `cleanup_out.c`); Sendmail refuses all headers beyond 32,768.
+pub const MAYBE_CUT_BYTES: usize = 53_900;
 
 /// The field in which a sender is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -142,9 +163,20 @@ pub struct Sender<'a> {
     /// The address as written, for [`crate::address`] to bring into its one form. It
     /// has an `@` with something on both sides and at most [`MAX_ADDRESS_BYTES`] bytes.
     pub address: &'a [u8],
-    /// Found only inside quotes, a comment, a group's name or an encoded word, in a
+    /// How it stands there.
+    pub strength: Strength,
+}
+
+/// How sure it is that an address in a field names a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strength {
+    /// It stands where an address belongs.
+    Strong,
+    /// It stands only inside quotes, a comment, a group's name or an encoded word, in a
     /// field that names no other address.
-    pub weak: bool,
+    Weak,
+    /// Some mail programs show it; others show the address beside it instead.
+    Doubtful,
 }
 
 /// All senders of one message, each once per identity.
@@ -198,6 +230,9 @@ impl Senders {
     /// Adds the senders in one header value; call it for every occurrence of the
     /// header. Folds may be CRLF or LF and white space; any bytes of any length do.
     pub fn add_header(&mut self, identity: Identity, value: &[u8]) {
+        if value.len() >= MAYBE_CUT_BYTES {
+            self.store.truncate();
+        }
         let mut out = Out::new(&mut self.store, identity);
         if let Some(address) = plain::mailbox(value) {
             out.push(address);
@@ -225,7 +260,7 @@ impl Senders {
         self.len() == 0
     }
 
-    /// Whether a bound was reached, so that addresses are missing here. Unless those that
+    /// Whether a bound was reached, here or in the mail server, so that addresses may be missing. Unless those that
     /// were seen refuse it, nobody knows what to do with the message; the log should say so.
     #[must_use]
     pub fn truncated(&self) -> bool {

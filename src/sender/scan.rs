@@ -6,8 +6,13 @@
 //! value gave nothing, a second pass reads it with quotes, comments and encoded words
 //! opened: what it finds is weak.
 
+use std::ops::Range;
+
+use memchr::memchr_iter;
+
 use crate::address::{Canonical, Rules};
 
+use super::Strength;
 use super::encoded::{self, Encoded, may_encode};
 use super::plain;
 use super::store::{Mark, Out};
@@ -18,6 +23,9 @@ use super::word::{Word, has_address};
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     word: Word,
+    /// The word before an angle address, while that is read.
+    stem: Word,
+    run: Run,
     text: Vec<u8>,
     decoded: Vec<u8>,
     whole: Canonical,
@@ -27,17 +35,52 @@ pub(super) struct Scanner {
 /// What stands between two commas.
 struct Segment {
     start: (Mark, u64),
+    /// Where it begins in the text.
+    from: usize,
     /// It has an angle address.
     angle: bool,
+    /// A colon stands before it, and what may be the name of a group before that.
+    named: bool,
+    stem: Stem,
+}
+
+/// The local part before an angle address, which may go on behind it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stem {
+    None,
+    Before,
+    GoesOn,
+}
+
+/// What stands before a colon.
+struct Name {
+    at: Range<usize>,
+    /// The first mailbox behind the colon is an angle address.
+    mailbox_behind: bool,
 }
 
 impl Segment {
-    fn new(out: &Out<'_>) -> Self {
+    fn new(from: usize, out: &Out<'_>) -> Self {
         Self {
             start: out.mark(),
+            from,
             angle: false,
+            named: false,
+            stem: Stem::None,
         }
     }
+}
+
+/// The bytes between two blanks. Where the tokens may say something else than the bytes
+/// do (`[x]@bad.example`, an encoded local part), they are read as one address, too.
+#[derive(Debug, Default)]
+struct Run {
+    /// Where it began, and the addresses before it.
+    start: Option<(usize, Mark)>,
+    ats: usize,
+    odd: bool,
+    /// A run that has ended. It waits for the word that it is a part of.
+    ended: Option<(Range<usize>, Mark)>,
 }
 
 impl Scanner {
@@ -48,8 +91,7 @@ impl Scanner {
         if out.pushed() > before {
             return true;
         }
-        let encoded = may_encode(value);
-        if encoded || has_address(value) {
+        if may_encode(value) || has_address(value) || has_wide_at(value) {
             let mut text = std::mem::take(&mut self.text);
             text.clear();
             encoded::decode_all(
@@ -57,9 +99,10 @@ impl Scanner {
                 |byte| matches!(byte, b'"' | b'(' | b')' | b'\\'),
                 &mut text,
             );
-            out.set_weak(true);
+            narrow_ats(&mut text);
+            out.set_strength(Strength::Weak);
             self.segments(&text, out);
-            out.set_weak(false);
+            out.set_strength(Strength::Strong);
             self.text = text;
         }
         false
@@ -67,36 +110,196 @@ impl Scanner {
 
     fn segments(&mut self, text: &[u8], out: &mut Out<'_>) {
         let mut tokens = Tokens::new(text);
-        let mut segment = Segment::new(out);
+        let mut segment = Segment::new(0, out);
+        let mut name = None;
         self.word.drop();
+        self.run = Run::default();
         while let Some((kind, bytes)) = tokens.next() {
+            let start = tokens.position() - bytes.len();
             match kind {
-                Kind::Comma | Kind::Semicolon => {
-                    self.word.finish(out);
-                    segment = Segment::new(out);
+                Kind::Comma => {
+                    self.finish(text, start, &mut segment, out);
+                    segment = Segment::new(tokens.position(), out);
+                }
+                Kind::Semicolon => {
+                    self.finish(text, start, &mut segment, out);
+                    name = None;
+                    segment = Segment::new(tokens.position(), out);
+                }
+                // In a weak reading all names count.
+                Kind::Colon if out.strength() == Strength::Weak => {
+                    self.finish(text, start, &mut segment, out);
+                    segment = Segment::new(tokens.position(), out);
                 }
                 Kind::Colon => {
-                    // The name of a group; in a weak reading it counts as all else does.
-                    self.word.finish(out);
-                    if !segment.angle && !out.is_weak() {
+                    self.finish(text, start, &mut segment, out);
+                    if !segment.angle {
                         out.rollback(segment.start);
                     }
-                    segment = Segment::new(out);
+                    // Groups do not nest.
+                    self.no_group(text, name.take(), out);
+                    name = (!segment.angle).then_some(Name {
+                        at: segment.from..start,
+                        mailbox_behind: false,
+                    });
+                    segment = Segment::new(tokens.position(), out);
+                    segment.named = name.is_some();
                 }
                 Kind::Less => {
-                    self.word.finish(out);
-                    self.angle(tokens.angle(), &mut segment, out);
+                    self.end_run(text, start, out);
+                    self.less(text, &mut tokens, &mut segment, out);
+                    if let Some(name) = &mut name {
+                        name.mailbox_behind |= segment.named && segment.angle;
+                    }
                 }
                 Kind::OpenQuote | Kind::OpenComment => {
-                    self.word.finish(out);
+                    self.finish(text, start, &mut segment, out);
                     self.unclosed(&mut tokens, &mut segment, out);
+                }
+                _ if segment.stem != Stem::None => {
+                    self.behind_angle(kind, bytes, &mut tokens, &mut segment, out);
                 }
                 // A segment with an angle address has its senders.
                 _ if segment.angle => {}
-                _ => self.part(kind, bytes, &mut tokens, out),
+                _ => {
+                    self.run(kind, text, start, out);
+                    self.part(kind, bytes, &mut tokens, out);
+                }
             }
         }
+        self.finish(text, text.len(), &mut segment, out);
+        self.no_group(text, name, out);
+    }
+
+    /// The words of a segment end here, where the text is at `end`.
+    fn finish(&mut self, text: &[u8], end: usize, segment: &mut Segment, out: &mut Out<'_>) {
+        self.end_run(text, end, out);
         self.word.finish(out);
+        self.read_run(text, out);
+        if segment.stem != Stem::None {
+            segment.stem = Stem::None;
+            self.stem.drop();
+            out.set_strength(Strength::Strong);
+        }
+    }
+
+    /// What stood before a colon that begins no group, since no semicolon closes it: a phrase
+    /// has no bare `@` (RFC 5322 section 3.4), so this is no name. With a mailbox in angle
+    /// brackets right behind, most programs take it for one all the same.
+    fn no_group(&mut self, text: &[u8], name: Option<Name>, out: &mut Out<'_>) {
+        let Some(Name { at, mailbox_behind }) = name else {
+            return;
+        };
+        let name = &text[at];
+        if has_address(name) {
+            if mailbox_behind {
+                out.set_strength(Strength::Doubtful);
+            }
+            self.words(name, out);
+            out.set_strength(Strength::Strong);
+        }
+    }
+
+    /// An angle address, and the word before its bracket: `spam<>@bad.example` is one word.
+    fn less(
+        &mut self,
+        text: &[u8],
+        tokens: &mut Tokens<'_>,
+        segment: &mut Segment,
+        out: &mut Out<'_>,
+    ) {
+        if segment.stem != Stem::None {
+            self.finish(text, tokens.position(), segment, out);
+        }
+        let (inside, closed) = tokens.angle();
+        std::mem::swap(&mut self.word, &mut self.stem);
+        self.word.drop();
+        let before = out.pushed();
+        self.angle(inside, segment, out);
+        if out.pushed() == before && !segment.angle {
+            std::mem::swap(&mut self.word, &mut self.stem);
+            self.word.comment();
+            return;
+        }
+        self.run.ended = None;
+        if out.strength() == Strength::Weak || out.pushed() == before {
+            self.stem.drop();
+        } else if self.stem.is_local() {
+            segment.stem = Stem::Before;
+        } else if !closed && self.stem.is_glued() {
+            // `spam@bad.example<ok@good.example` is no mailbox with a name.
+            out.set_strength(Strength::Doubtful);
+            self.stem.finish(out);
+            out.set_strength(Strength::Strong);
+        } else {
+            self.stem.drop();
+        }
+    }
+
+    /// A token behind an angle address: with an `@` there, `spam<ok@good.example>@bad.example`,
+    /// some programs go on with the word before the bracket.
+    fn behind_angle(
+        &mut self,
+        kind: Kind,
+        bytes: &[u8],
+        tokens: &mut Tokens<'_>,
+        segment: &mut Segment,
+        out: &mut Out<'_>,
+    ) {
+        match (segment.stem, kind) {
+            (Stem::Before, Kind::Space | Kind::Comment) => {}
+            (Stem::Before, Kind::At) => {
+                std::mem::swap(&mut self.word, &mut self.stem);
+                self.word.comment();
+                segment.stem = Stem::GoesOn;
+                out.set_strength(Strength::Doubtful);
+                self.part(kind, bytes, tokens, out);
+            }
+            (Stem::GoesOn, Kind::Atom | Kind::Encoded) => self.part(kind, bytes, tokens, out),
+            (Stem::None | Stem::Before | Stem::GoesOn, _) => {
+                if segment.stem == Stem::GoesOn {
+                    self.word.finish(out);
+                }
+                out.set_strength(Strength::Strong);
+                segment.stem = Stem::None;
+                self.stem.drop();
+            }
+        }
+    }
+
+    /// Takes a token that begins at `start`, before it is read as part of a word.
+    fn run(&mut self, kind: Kind, text: &[u8], start: usize, out: &mut Out<'_>) {
+        let run = &mut self.run;
+        match kind {
+            // An escaped blank divides nothing.
+            Kind::Space if run.start.is_some() && text[..start].ends_with(b"\\") => run.odd = true,
+            Kind::Space | Kind::Greater => self.end_run(text, start, out),
+            Kind::At if run.start.is_none() => {}
+            kind => {
+                run.ats += usize::from(kind == Kind::At);
+                run.odd |= run.ats > 1 || matches!(kind, Kind::Encoded | Kind::Other);
+                run.start.get_or_insert_with(|| (start, out.mark().0));
+            }
+        }
+    }
+
+    /// The run ends here.
+    fn end_run(&mut self, text: &[u8], end: usize, out: &mut Out<'_>) {
+        let run = &mut self.run;
+        let is_address = run.odd && run.ats > 0 && !text[..end].ends_with(b"@");
+        (run.ats, run.odd) = (0, false);
+        if let Some((start, mark)) = run.start.take()
+            && is_address
+        {
+            self.read_run(text, out);
+            self.run.ended = Some((start..end, mark));
+        }
+    }
+
+    fn read_run(&mut self, text: &[u8], out: &mut Out<'_>) {
+        if let Some((run, mark)) = self.run.ended.take() {
+            self.whole(&text[run], mark, out);
+        }
     }
 
     /// A token that may be part of a word, or else ends it.
@@ -146,7 +349,7 @@ impl Scanner {
             if !tokens.skip_less() {
                 return;
             }
-            self.angle(tokens.angle(), segment, out);
+            self.angle(tokens.angle().0, segment, out);
         }
     }
 
@@ -220,9 +423,7 @@ impl Scanner {
         let path = path.trim_ascii();
         let (mark, before) = out.mark();
         let plain = self.content(path, out) && plain::is_address(path);
-        // Brackets within, or an `@` that only a comment follows: more than one address.
-        let broken = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'<' | b'>');
-        if !plain && path.contains(&b'@') && !path.iter().any(broken) && !path.ends_with(b"@") {
+        if !plain && is_one(path) && !path.ends_with(b"@") {
             self.whole(path, mark, out);
         }
         out.pushed() > before
@@ -276,6 +477,47 @@ impl Scanner {
     }
 }
 
+/// Whether this may be one address: no brackets within, and blanks only beside a single `@`.
+fn is_one(path: &[u8]) -> bool {
+    let (mut ats, mut blanks) = (0, 0);
+    let (mut quoted, mut escaped) = (false, false);
+    for &byte in path {
+        match byte {
+            b'<' | b'>' => return false,
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b'@' => ats += 1,
+            byte if !quoted && byte.is_ascii_whitespace() => blanks += 1,
+            _ => {}
+        }
+    }
+    ats == 1 || ats > 1 && blanks == 0
+}
+
+/// U+FF20 and U+FE6B, which look like an `@` and are none.
+const WIDE_ATS: [&[u8]; 2] = ["\u{FF20}".as_bytes(), "\u{FE6B}".as_bytes()];
+
+fn has_wide_at(text: &[u8]) -> bool {
+    memchr_iter(0xEF, text).any(|at| WIDE_ATS.iter().any(|wide| text[at..].starts_with(wide)))
+}
+
+/// Makes an `@` of what looks like one.
+fn narrow_ats(text: &mut Vec<u8>) {
+    if !has_wide_at(text) {
+        return;
+    }
+    let mut to = 0;
+    let mut from = 0;
+    while from < text.len() {
+        let wide = WIDE_ATS.iter().find(|wide| text[from..].starts_with(wide));
+        text[to] = if wide.is_some() { b'@' } else { text[from] };
+        from += wide.map_or(1, |wide| wide.len());
+        to += 1;
+    }
+    text.truncate(to);
+}
+
 /// A path without its source route, `@a,@b:` (RFC 5321 appendix C).
 fn without_route(path: &[u8]) -> &[u8] {
     if path.first() != Some(&b'@') {
@@ -295,15 +537,19 @@ fn without_route(path: &[u8]) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Identity, Senders};
+    use super::super::{Identity, Senders, Strength};
 
-    /// Addresses of a value, weak ones with a `~` before them, joined by blanks.
+    /// Addresses of a value, weak ones with a `~` before them, doubtful ones with a `?`, joined by blanks.
     fn found(value: &str) -> String {
         let mut senders = Senders::new();
         senders.add_header(Identity::From, value.as_bytes());
         let shown = senders.iter().map(|sender| {
-            let weak = if sender.weak { "~" } else { "" };
-            format!("{weak}{}", String::from_utf8_lossy(sender.address))
+            let mark = match sender.strength {
+                Strength::Strong => "",
+                Strength::Weak => "~",
+                Strength::Doubtful => "?",
+            };
+            format!("{mark}{}", String::from_utf8_lossy(sender.address))
         });
         shown.collect::<Vec<_>>().join(" ")
     }
@@ -338,7 +584,7 @@ mod tests {
             ("<=?utf-8?Q?a=40b?=>", "a@b"),
             ("=?utf-8?Q?v=40w?= <a@b>", "a@b"),
             ("=?utf-8?Q?v@w?= <a@b>", "a@b"),
-            ("=?utf-8?Q?a?=@b", "a@b"),
+            ("=?utf-8?Q?a?=@b", "a@b =?utf-8?Q?a?=@b"),
             ("group: a@b, c@d;", "a@b c@d"),
             ("v@w: a@b;", "a@b"),
             ("a: b: a@b;, c@d;", "a@b c@d"),
@@ -356,10 +602,10 @@ mod tests {
             ("<\"a b\"@c>", "\"a b\"@c"),
             ("<\"a@b\">", "a@b"),
             ("<[x]@b>", "x@b [x]@b"),
-            ("<x (a@b)>", "~a@b ~xa@b"),
+            ("<x (a@b)>", "~a@b ~xa@b ~x  a@b"),
             ("<a@b (v@w>", "a@b"),
             ("a@b (x <c@d>", "a@b c@d"),
-            ("a)@b", "a@b"),
+            ("a)@b", "a@b a)@b"),
             ("<=?utf-8?Q?a?=@b>", "a@b =?utf-8?Q?a?=@b"),
             ("'a@b'", "'a@b' a@b"),
             ("a@[192.0.2.1]", "a@[192.0.2.1]"),
@@ -371,6 +617,31 @@ mod tests {
             ("a@b. c@d", "a@b. c@d"),
             ("a@b@c", "a@b@c"),
             ("@a@b", "a@b"),
+            ("[a]@b", "a@b [a]@b"),
+            ("[a]@b [c]@d", "a@b [a]@b c@d [c]@d"),
+            ("[a]@b <c@d>", "c@d"),
+            ("a<>@b", "a@b"),
+            ("a<x>@b", "a@b"),
+            ("a<(v@w)>@b", "a@b"),
+            ("a<c@d>@b", "c@d ?a@b"),
+            ("a b <c@d> (x) @b e", "c@d ?b@b"),
+            ("a@b<>c@d", "a@b c@d"),
+            ("a@<>b", "a@b"),
+            ("a@b<c@d", "c@d ?a@b"),
+            ("a@b <c@d", "c@d"),
+            ("a@b<c@d>", "c@d"),
+            ("a@b:<c@d>", "c@d ?a@b"),
+            ("a@b:<c@d>;", "c@d"),
+            ("a@b: c@d", "c@d a@b"),
+            ("a@b: c@d;", "c@d"),
+            ("a@b: c@d: e@f;", "a@b e@f"),
+            ("a@b:", "a@b"),
+            ("x a@b: c <c@d>, e@f", "c@d e@f ?a@b"),
+            ("<a\\ b@c>", "b@c a\\b@c ab@c a\\ b@c"),
+            ("a\\ b@c", "b@c a\\ b@c"),
+            ("a＠b", "~a@b"),
+            ("<a﹫b>", "~a@b"),
+            ("a＠b <c@d>", "c@d"),
             ("a@b>", "a@b"),
         ];
         for (value, expected) in cases {

@@ -12,7 +12,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use super::{Identity, Sender};
+use super::{Identity, Sender, Strength};
 
 /// Most addresses kept of one identity. Real messages name fewer than ten; a mail with
 /// more than this cannot be decided by what was seen, and says so. Each identity has a bound of
@@ -38,7 +38,7 @@ struct Found {
     /// Its place in the table, when there is one.
     slot: u32,
     identity: Identity,
-    weak: bool,
+    strength: Strength,
 }
 
 /// What is kept of one identity.
@@ -81,6 +81,11 @@ impl Store {
         self.found.len()
     }
 
+    /// Addresses may be missing.
+    pub(super) fn truncate(&mut self) {
+        self.truncated = true;
+    }
+
     pub(super) fn truncated(&self) -> bool {
         self.truncated
     }
@@ -89,7 +94,7 @@ impl Store {
         self.found.iter().map(|found| Sender {
             identity: found.identity,
             address: self.bytes(found),
-            weak: found.weak,
+            strength: found.strength,
         })
     }
 
@@ -97,27 +102,27 @@ impl Store {
         &self.text[found.start as usize..found.end as usize]
     }
 
-    fn same(&self, index: usize, identity: Identity, weak: bool, address: &[u8]) -> bool {
+    fn same(&self, index: usize, identity: Identity, strength: Strength, address: &[u8]) -> bool {
         let found = &self.found[index];
-        found.identity == identity && found.weak == weak && self.bytes(found) == address
+        found.identity == identity && found.strength == strength && self.bytes(found) == address
     }
 
-    fn hash(&self, identity: Identity, weak: bool, address: &[u8]) -> u64 {
-        self.hasher.hash_one((identity, weak, address))
+    fn hash(&self, identity: Identity, strength: Strength, address: &[u8]) -> u64 {
+        self.hasher.hash_one((identity, strength, address))
     }
 
     /// The slot that holds this address, or else the free one where it belongs.
-    fn slot(&self, identity: Identity, weak: bool, address: &[u8]) -> Result<usize, usize> {
+    fn slot(&self, identity: Identity, strength: Strength, address: &[u8]) -> Result<usize, usize> {
         let mask = self.table.len() - 1;
         #[allow(
             clippy::cast_possible_truncation,
             reason = "any bits of the hash will do"
         )]
-        let mut slot = self.hash(identity, weak, address) as usize & mask;
+        let mut slot = self.hash(identity, strength, address) as usize & mask;
         loop {
             match self.table[slot] {
                 0 => return Err(slot),
-                entry if self.same(entry as usize - 1, identity, weak, address) => {
+                entry if self.same(entry as usize - 1, identity, strength, address) => {
                     return Ok(slot);
                 }
                 _ => slot = (slot + 1) & mask,
@@ -132,9 +137,9 @@ impl Store {
         self.table.resize(slots, 0);
         for index in 0..self.found.len() {
             let found = &self.found[index];
-            let (identity, weak) = (found.identity, found.weak);
+            let (identity, strength) = (found.identity, found.strength);
             let range = found.start as usize..found.end as usize;
-            let slot = match self.slot(identity, weak, &self.text[range]) {
+            let slot = match self.slot(identity, strength, &self.text[range]) {
                 Ok(slot) | Err(slot) => slot,
             };
             self.set_slot(index, slot);
@@ -146,14 +151,14 @@ impl Store {
         self.found[index].slot = small(slot);
     }
 
-    fn push(&mut self, identity: Identity, weak: bool, address: &[u8]) {
+    fn push(&mut self, identity: Identity, strength: Strength, address: &[u8]) {
         let mut free = None;
         if self.table.is_empty() {
-            if (0..self.found.len()).any(|index| self.same(index, identity, weak, address)) {
+            if (0..self.found.len()).any(|index| self.same(index, identity, strength, address)) {
                 return;
             }
         } else {
-            match self.slot(identity, weak, address) {
+            match self.slot(identity, strength, address) {
                 Ok(_) => return,
                 Err(slot) => free = Some(slot),
             }
@@ -175,7 +180,7 @@ impl Store {
             end: small(self.text.len()),
             slot: 0,
             identity,
-            weak,
+            strength,
         });
         if self.found.len() > LINEAR && self.found.len() * 2 > self.table.len() {
             self.rebuild();
@@ -216,7 +221,7 @@ fn small(number: usize) -> u32 {
 pub(super) struct Out<'s> {
     store: &'s mut Store,
     identity: Identity,
-    weak: bool,
+    strength: Strength,
     pushed: u64,
 }
 
@@ -225,23 +230,23 @@ impl<'s> Out<'s> {
         Self {
             store,
             identity,
-            weak: false,
+            strength: Strength::Strong,
             pushed: 0,
         }
     }
 
-    /// From here on addresses are weak, or not.
-    pub(super) fn set_weak(&mut self, weak: bool) {
-        self.weak = weak;
+    /// From here on addresses are of this strength.
+    pub(super) fn set_strength(&mut self, strength: Strength) {
+        self.strength = strength;
     }
 
-    pub(super) fn is_weak(&self) -> bool {
-        self.weak
+    pub(super) fn strength(&self) -> Strength {
+        self.strength
     }
 
     pub(super) fn push(&mut self, address: &[u8]) {
         self.pushed += 1;
-        self.store.push(self.identity, self.weak, address);
+        self.store.push(self.identity, self.strength, address);
     }
 
     /// An address was there that is too long to keep.

@@ -104,6 +104,11 @@ impl<'t> Tokens<'t> {
         }
     }
 
+    /// How far the text was read.
+    pub(super) fn position(&self) -> usize {
+        self.position
+    }
+
     #[inline]
     fn class(&self, index: usize) -> Option<Class> {
         self.text.get(index).map(|&byte| CLASS[byte as usize])
@@ -161,10 +166,7 @@ impl<'t> Tokens<'t> {
     /// A domain literal right here, with its brackets. Asked for after an `@`, and a
     /// comment behind it, only: elsewhere brackets are decoration.
     pub(super) fn literal(&mut self) -> Option<&'t [u8]> {
-        /// An IPv6 literal has at most 47 bytes; white space and comments are rare.
-        const MAX_LITERAL_BYTES: usize = 256;
         let rest = &self.text[self.position..];
-        let rest = &rest[..rest.len().min(MAX_LITERAL_BYTES)];
         let blanks = rest.len() - rest.trim_ascii_start().len();
         let rest = &rest[blanks..];
         if rest.first() != Some(&b'[') {
@@ -231,8 +233,9 @@ impl<'t> Tokens<'t> {
     }
 
     /// To be called after [`Kind::Less`]: the inside of the angle address, up to its `>`
-    /// or, unclosed, to the next `<` or comma or the end; moves behind it.
-    pub(super) fn angle(&mut self) -> &'t [u8] {
+    /// or, unclosed, to the next `<` or comma or the end; moves behind it. Says whether it
+    /// is closed.
+    pub(super) fn angle(&mut self) -> (&'t [u8], bool) {
         let start = self.position;
         let (mut comma, mut quotes, mut comments) = (None, true, true);
         let mut index = start;
@@ -240,7 +243,7 @@ impl<'t> Tokens<'t> {
             match byte {
                 b'>' => {
                     self.position = index + 1;
-                    return &self.text[start..index];
+                    return (&self.text[start..index], true);
                 }
                 b'<' => break,
                 b',' => {
@@ -265,7 +268,7 @@ impl<'t> Tokens<'t> {
         self.angle_end = self.angle_end.max(index);
         let end = comma.unwrap_or(index).min(self.text.len());
         self.position = end;
-        &self.text[start..end]
+        (&self.text[start..end], false)
     }
 
     /// The end of the quoted string that begins at `open`, if `@` or `.` follows it.

@@ -9,7 +9,7 @@
 //! counts as it is and also peeled: `'spam@bad.example'`, `spam\@bad.example`,
 //! `spam@bad.example!`.
 
-use memchr::{memchr, memrchr};
+use memchr::{memchr, memchr_iter, memrchr};
 
 use super::store::{MAX_ADDRESS_BYTES, Out};
 
@@ -129,6 +129,11 @@ impl Word {
         self.finish(out);
     }
 
+    /// Whether nothing stood since its last piece.
+    pub(super) fn is_glued(&self) -> bool {
+        self.gap == Gap::None
+    }
+
     /// Whether no `@` was there yet.
     pub(super) fn is_local(&self) -> bool {
         self.at.is_none()
@@ -222,7 +227,57 @@ fn readings(word: &[u8], at: usize, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
         if plain && peeled.as_slice() != word && is_address(peeled, at) {
             out.push(peeled);
         }
+        parted(word, peeled, out);
     }
+}
+
+/// Pushes each address of several that only controls or the blanks and commas of other
+/// scripts part: to a reader they are two, to the tokens they are one word.
+fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
+    if memchr_iter(b'@', word).nth(1).is_none() {
+        return;
+    }
+    let mut push = |piece: &[u8], at: Option<usize>| {
+        if piece.len() < word.len()
+            && let Some(at) = at
+            && is_address(piece, at)
+        {
+            out.push(piece);
+            let at = peel(piece, at, peeled);
+            if is_address(peeled, at) {
+                out.push(peeled);
+            }
+        }
+    };
+    // Where the piece began, and its last `@` outside quotes.
+    let (mut from, mut at) = (0, None);
+    let mut next = 0;
+    let (mut quoted, mut escaped) = (false, false);
+    for chunk in word.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            let here = next;
+            next += character.len_utf8();
+            match character {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                '"' => quoted = !quoted,
+                _ if quoted => {}
+                '@' => at = Some(here - from),
+                character if character.is_ascii_control() || is_break(character) => {
+                    push(&word[from..here], at.take());
+                    from = next;
+                }
+                _ => {}
+            }
+        }
+        // Latin-1 has its blanks, too.
+        if !quoted && matches!(chunk.invalid(), [0x85 | 0xA0]) {
+            push(&word[from..next], at.take());
+            from = next + 1;
+        }
+        next += chunk.invalid().len();
+    }
+    push(&word[from..], at);
 }
 
 /// Something on both sides of the `@`, and a letter or digit in the domain.
@@ -358,7 +413,8 @@ fn is_break(character: char) -> bool {
     !character.is_ascii() && character.is_whitespace()
         || matches!(character,
             '«' | '»' | '‘'..='‟' | '‹' | '›' | '〈'..='】' | '〔'..='〛'
-            | '＂' | '＇' | '（' | '）' | '，' | '：' | '；' | '＜' | '＞' | '［' | '］')
+            | '＂' | '＇' | '（' | '）' | '，' | '：' | '；' | '＜' | '＞' | '［' | '］'
+            | '،' | '؛' | '、' | '､' | '﹐' | '﹑' | '﹔' | '｜')
 }
 
 /// Whether an address may be in these bytes as they are: there is an `@`, and behind it what

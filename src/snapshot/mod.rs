@@ -46,7 +46,7 @@ use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
 use crate::list::{Format, Reader, Row};
 use crate::policy::{Action, Circumstances, Desk, Entries, Outcome, Policy, Seen};
-use crate::sender::{Identity, Sender};
+use crate::sender::{Identity, Sender, Strength};
 
 /// Rejected whitelist lines that an error shows.
 const LINES_SHOWN: usize = 5;
@@ -206,7 +206,7 @@ impl Snapshot {
                 let sender = Sender {
                     identity,
                     address: address.as_bytes(),
-                    weak: false,
+                    strength: Strength::Strong,
                 };
                 let now = Circumstances {
                     today: 0,
