@@ -114,6 +114,40 @@ fn addresses_beyond_the_bound_are_told() {
     assert!(!senders.truncated());
 }
 
+/// Every spelling of a mailbox before and behind everything that parts two.
+#[test]
+fn whatever_parts_two_addresses_both_are_found() {
+    let spellings = [
+        "spam@bad.example",
+        "<spam@bad.example>",
+        "Name <spam@bad.example>",
+    ];
+    let bare = [
+        " ", "\t", "\r\n ", "\u{b}", "\u{c}", "\u{a0}", "\u{2028}", "\u{3000}", "，", "、", "؛",
+        " (x) ", " <> ", ": ", ":25, ", ", ", ";", " ; , ",
+    ];
+    for parted in bare {
+        let value = format!("spam@bad.example{parted}ok@good.example");
+        let found = of_header(value.as_bytes());
+        for address in ["spam@bad.example", "ok@good.example"] {
+            assert!(found.iter().any(|f| f == address), "{value:?}: {found:?}");
+        }
+    }
+    for first in spellings {
+        for parted in [", ", ",", ";", " , ,", ",\r\n "] {
+            for second in [
+                "ok@good.example",
+                "<ok@good.example>",
+                "\"x\" <ok@good.example>",
+            ] {
+                let value = format!("{first}{parted}{second}");
+                let expected = ["spam@bad.example", "ok@good.example"];
+                assert_eq!(of_header(value.as_bytes()), expected, "{value:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_field_that_may_have_been_cut_is_told() {
     let cut_at = |length: usize| {
