@@ -2,8 +2,8 @@
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::level_filters::LevelFilter;
@@ -13,7 +13,7 @@ use crate::config::{self, Config, Level, LogFormat};
 use crate::daemon::logging::{Format, Logging};
 use crate::daemon::{self, Access, Cause, Options, Service};
 use crate::screen::Screen;
-use crate::snapshot::{Live, Reloaded, Snapshot};
+use crate::snapshot::{Live, Reloaded, Snapshot, StatusFile};
 
 /// Why the daemon does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -31,21 +31,34 @@ pub enum Error {
 }
 
 /// What the daemon serves: whatever is in force.
-pub struct Blocklists(pub Arc<Live>);
+pub struct Blocklists {
+    live: Arc<Live>,
+    status: Mutex<StatusFile>,
+}
+
+impl Blocklists {
+    /// Serves what is in effect.
+    pub fn new(live: Arc<Live>) -> Self {
+        Self {
+            live,
+            status: Mutex::default(),
+        }
+    }
+}
 
 impl Service for Blocklists {
     type Handler = Screen;
 
     fn handler(&self) -> Screen {
-        Screen::new(Arc::clone(&self.0))
+        Screen::new(Arc::clone(&self.live))
     }
 
     fn watched(&self) -> Vec<PathBuf> {
-        self.0.files()
+        self.live.files()
     }
 
     fn reload(&self, cause: Cause) -> bool {
-        match self.0.reload() {
+        match self.live.reload() {
             Reloaded::Kept(_) => return false,
             Reloaded::Same if cause == Cause::Asked => {
                 info!("asked to reload; nothing has changed");
@@ -53,15 +66,18 @@ impl Service for Blocklists {
             Reloaded::Same | Reloaded::Changed => {}
         }
         // What is still faulty may get better without a file that changes.
-        self.0.snapshot().faults().is_empty()
+        self.live.snapshot().faults().is_empty()
     }
 
     fn upkeep(&self) -> bool {
-        self.0.upkeep(Instant::now())
+        let done = self.live.upkeep(Instant::now());
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        status.update(&self.live);
+        done
     }
 
     fn status(&self) -> String {
-        self.0.status()
+        self.live.status()
     }
 }
 
@@ -85,6 +101,7 @@ pub fn options(config: &Config) -> Options {
 /// It cannot start: the configuration, a filter, a whitelist or a socket.
 pub fn run(config_path: &Path) -> Result<(), Error> {
     daemon::outlive_hangup()?;
+    let config_path = &std::path::absolute(config_path)?;
     let (config, fault) = Config::load_what_is_good(config_path);
     let fault = match fault {
         // Nobody knows where to listen.
@@ -122,9 +139,8 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     for warning in snapshot.warnings() {
         warn!("{warning}");
     }
-    let config_path = std::path::absolute(config_path)?;
-    let live = Arc::new(Live::new(snapshot, Some(config_path)));
-    let result = daemon::run(&options, &Arc::new(Blocklists(Arc::clone(&live))));
+    let live = Arc::new(Live::new(snapshot, Some(config_path.clone())));
+    let result = daemon::run(&options, &Arc::new(Blocklists::new(Arc::clone(&live))));
     let counters = &live.counters;
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     info!(

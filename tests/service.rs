@@ -26,6 +26,45 @@ fn site() -> (Site, std::path::PathBuf) {
     (site, path)
 }
 
+/// A typo at boot delays mail of which nothing is known, until it is mended; and what the daemon refuses
+/// shows in `--check`.
+#[test]
+fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
+    let (mut site, _) = site();
+    let rest = format!("status_file = \"@DIR@/status\"\n{LIST}");
+    site.configure(&rest.replace("filter =", "filtr ="));
+    let daemon = site.serve();
+    daemon.logged(&["not serving as configured", "did you mean filter?"]);
+    site.configure(&rest);
+    daemon.logged(&["filter in effect", "generation=1"]);
+    let many: Vec<String> = (0..300).map(|n| format!("x{n}@listed.test")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    site.list("spam", &many);
+    daemon.logged(&["filter in effect", "entries=300"]);
+    // The compiler would refuse to shrink it so; a copied file knows nothing of that.
+    let few = site.write("few.txt", "spammer@listed.test\n");
+    let other = site.path().join("few.blf");
+    run(site
+        .program("blocklist-compile")
+        .args(["build", "--name", "spam", "-o"])
+        .arg(&other)
+        .arg(few));
+    fs::rename(&other, site.path().join("spam.blf")).expect("our own folder");
+    daemon.logged(&["reload refused", "max_shrink"]);
+    let check = || {
+        let config = site.path().join("milter.toml");
+        let mut command = site.program("blocklist-milter");
+        run(command.arg("--check").arg("--config").arg(config))
+    };
+    until("the refusal shows in --check", || {
+        let report = check();
+        let shown = report.contains("the running daemon") && report.contains("max_shrink");
+        shown.then_some(())
+    });
+    assert!(daemon.terminate().success());
+    assert!(!check().contains("the running daemon"));
+}
+
 /// Connections never take the descriptor that a new list needs.
 #[test]
 fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {

@@ -39,6 +39,8 @@ pub const SETTINGS: [(&str, &[&str]); 7] = [
             "socket_group",
             "workers",
             "on_error",
+            "mixed_recipients",
+            "status_file",
         ],
     ),
     (

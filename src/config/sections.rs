@@ -72,6 +72,11 @@ impl Config {
                 Ok(text(value)?.to_owned())
             }),
             workers: count(top.get("workers", 0, |value| number(value, 0..=256))),
+            status_file: top.get(
+                "status_file",
+                "/run/blocklist-milter-daemon/status".into(),
+                |value| path(text(value)?, folder),
+            ),
             on_error: top.get("on_error", OnError::Tempfail, |value| {
                 choice(text(value)?, &OnError::NAMES)
             }),

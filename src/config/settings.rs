@@ -49,6 +49,8 @@ pub struct Config {
     pub socket_group: String,
     /// Threads; 0: one for each processor.
     pub workers: usize,
+    /// Where the running daemon writes how it is, for `--check`.
+    pub status_file: PathBuf,
     /// What happens when a filter cannot be read.
     pub on_error: OnError,
     /// What becomes of recipients whom other lists affect than those before them.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Error, Snapshot, Tried};
+use super::{Error, Snapshot, Tried, status};
 use crate::config::Config;
 use crate::daemon::group_number;
 
@@ -57,6 +57,15 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
         && let Err(missing) = group_number(group)
     {
         let _ = writeln!(report, "warning: socket_group: {missing}");
+    }
+    let running = status::of_running_daemon(&snapshot.config.status_file);
+    if let Some((process, complaints)) = running {
+        for complaint in complaints {
+            let _ = writeln!(
+                report,
+                "warning: the running daemon (process {process}): {complaint}"
+            );
+        }
     }
     for warning in snapshot.warnings() {
         let _ = writeln!(report, "warning: {warning}");

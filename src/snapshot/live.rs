@@ -148,18 +148,23 @@ impl Live {
         let mut state = self.reloading();
         let old = self.snapshot();
         let began = Instant::now();
-        let config = match &self.config_path {
-            Some(path) => Config::load(path).map_err(Error::from),
-            None => Ok(old.config.clone()),
-        };
-        let new = config
-            .and_then(|config| Snapshot::rebuild(config, &old, &mut state.tried))
-            .and_then(|new| {
-                if !new.is_same(&old) {
-                    self.load_pages(&new)?;
+        let new = match &self.config_path {
+            Some(path) => match Config::load_what_is_good(path) {
+                (config, None) => Snapshot::rebuild(config, &old, &mut state.tried),
+                // Without a configuration before, there is none to keep.
+                (config, Some(fault)) if old.is_without_config() => {
+                    Ok(Snapshot::without_config(config, fault))
                 }
-                Ok(new)
-            });
+                (_, Some(fault)) => Err(fault.into()),
+            },
+            None => Snapshot::rebuild(old.config.clone(), &old, &mut state.tried),
+        };
+        let new = new.and_then(|new| {
+            if !new.is_same(&old) {
+                self.load_pages(&new)?;
+            }
+            Ok(new)
+        });
         match new {
             Ok(new) => {
                 state.tried.clear();
@@ -277,12 +282,19 @@ impl Live {
         freed
     }
 
+    /// What is wrong at the moment, a line each.
+    pub fn complaints(&self) -> Vec<String> {
+        let snapshot = self.snapshot();
+        let state = self.reloading();
+        let complaints = state.complaints(&snapshot);
+        complaints.map(|one| one.replace('\n', "; ")).collect()
+    }
+
     /// How it is, in a line: for `systemctl status`.
     pub fn status(&self) -> String {
         let snapshot = self.snapshot();
-        let state = self.reloading();
-        if let Some(first) = state.complaints(&snapshot).next() {
-            return first.replace('\n', "; ");
+        if let Some(first) = self.complaints().into_iter().next() {
+            return first;
         }
         let lists = snapshot.policy.lists();
         let entries: u64 = snapshot.files().map(|file| file.filter.entries()).sum();
@@ -407,4 +419,64 @@ fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
         ms,
         "reloaded"
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::{self, Plan, Progress};
+
+    #[test]
+    fn what_is_wrong_is_repeated_every_hour() {
+        let now = Instant::now();
+        let minutes = |n: u64| now + Duration::from_secs(60 * n);
+        let mut last = None;
+        let due = [0, 1, 59, 60, 61, 119, 120, 300, 301].map(|n| is_due(&mut last, minutes(n)));
+        let expected = [false, false, false, true, false, false, true, true, false];
+        assert_eq!(due, expected);
+    }
+
+    /// Where memory is too small for the old pages and the new, the new ones are on disk until the old
+    /// are freed, whoever holds a message open.
+    #[test]
+    fn pages_are_exchanged_in_little_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let build = |entries: &str| {
+            std::fs::write(path("spam.list"), entries).unwrap();
+            let plan = Plan::new(path("spam.blf"), vec![path("spam.list")]);
+            compile::build(&plan, &Progress::new()).unwrap();
+        };
+        build("first@bad.example\n");
+        let text = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
+        let config = Config::parse(text, &path("c.toml")).unwrap();
+        let mut live = Live::new(Snapshot::build(config).unwrap(), None);
+        let filter = |live: &Live| live.snapshot().policy.lists()[0].filter.clone().unwrap();
+        let old = Arc::downgrade(&filter(&live));
+        let (lease, snapshot) = live.lease();
+        drop(snapshot);
+
+        live.has_room_for = |_| false;
+        build("second@bad.example\n");
+        assert_eq!(live.reload(), Reloaded::Changed);
+        assert_eq!(old.strong_count(), 0);
+        assert!(lease.snapshot().is_none());
+        let new = filter(&live);
+        assert!(!new.is_in_memory());
+        assert_eq!(new.entries(), 1);
+        assert!(
+            live.status().starts_with("too little memory"),
+            "{}",
+            live.status()
+        );
+
+        live.has_room_for = |_| true;
+        live.upkeep(Instant::now());
+        assert!(new.is_in_memory());
+        assert!(
+            live.status().starts_with("serving 1 list"),
+            "{}",
+            live.status()
+        );
+    }
 }

@@ -12,7 +12,7 @@
 //! | `gate` | what speaks against a sound file in the place of the one in effect |
 //! | `lease` | who holds which snapshot, and who frees it |
 //! | `live` | the snapshot in effect, and its replacement |
-//! | `check` | the report of `--check` |
+//! | `check`, `status` | the report of `--check`, and what the running daemon leaves for it |
 //!
 //! New files are also refused when their pages answer more than twice as often as declared (a file
 //! that says yes to everybody is well formed too), when they hit an address of `must_miss`, and when they
@@ -29,6 +29,7 @@ mod gate;
 mod lease;
 mod live;
 mod open;
+mod status;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -40,6 +41,7 @@ pub use gate::Objection;
 pub use lease::Lease;
 pub use live::{Counters, Live, Reloaded};
 use open::{Loaded, Tried};
+pub use status::StatusFile;
 
 use crate::address::escaped;
 use crate::config::{self, Config, ListSettings, OnError};
@@ -172,13 +174,19 @@ impl Snapshot {
         &self.faults
     }
 
+    /// Whether it stands in for a faulty configuration.
+    fn is_without_config(&self) -> bool {
+        let mut faults = self.faults.iter();
+        faults.any(|fault| matches!(fault, Error::Config(_)))
+    }
+
     /// Whether the same list, or the whitelist, is faulty here too; everything is without a configuration.
     fn has_like(&self, fault: &Error) -> bool {
-        self.faults.iter().any(|own| {
-            matches!(own, Error::Config(_))
-                || own.list() == fault.list() && own.list().is_some()
+        let is_like = |own: &Error| {
+            own.list().is_some() && own.list() == fault.list()
                 || own.is_of_whitelist() && fault.is_of_whitelist()
-        })
+        };
+        self.is_without_config() || self.faults.iter().any(is_like)
     }
 
     /// The opened filters.

@@ -43,7 +43,7 @@ impl Rig {
         let options = serve::options(&config);
         let snapshot = begin(config);
         let live = Arc::new(Live::new(snapshot, Some(path)));
-        let daemon = Daemon::start(&options, &Arc::new(Blocklists(Arc::clone(&live))));
+        let daemon = Daemon::start(&options, &Arc::new(Blocklists::new(Arc::clone(&live))));
         let daemon = daemon.unwrap_or_else(|error| panic!("{error}"));
         Self {
             live,
