@@ -20,13 +20,14 @@
 //! less. A payload is made of `"strings"` (with their NUL), `'bytes'` (without), `0x1f`
 //! (four bytes) and `port=25` (two bytes).
 //!
-//! Each connection is played packet by packet, byte by byte and all at once, with the
-//! same outcome.
+//! Each connection is played packet by packet, byte by byte and all at once, and with a
+//! handler that answers at once or later, with the same outcome.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::task::{Context, Poll, Waker};
 
 use blocklist_milter::milter::{
     Client, Edit, Handler, Macros, ProtocolError, Reply, ReplyText, Session, Stage, Status, Wanted,
@@ -42,10 +43,32 @@ struct Scripted {
     message: Option<Reply>,
     edits: Vec<Edit>,
     calls: Vec<String>,
+    /// How often it is asked in vain before it answers; 0: it answers at once.
+    late: u32,
+    /// The answer that is not given yet, and how often it is still asked in vain.
+    held: Option<(Reply, u32)>,
 }
 
 impl Scripted {
+    /// Answers now, or later.
+    fn answer(&mut self, reply: Option<Reply>) -> Reply {
+        assert_eq!(
+            self.held, None,
+            "no call comes before an answer that is late"
+        );
+        let reply = reply.unwrap_or(Reply::Continue);
+        if self.late == 0 {
+            return reply;
+        }
+        self.held = Some((reply, self.late - 1));
+        Reply::Later
+    }
+
     fn note(&mut self, call: &str, argument: &[u8], macros: Option<&Macros>) {
+        assert_eq!(
+            self.held, None,
+            "no call comes before an answer that is late"
+        );
         let mut line = call.to_owned();
         if !argument.is_empty() {
             write!(line, " {}", argument.escape_ascii()).expect("a string");
@@ -78,7 +101,7 @@ impl Handler for Scripted {
 
     fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply {
         self.note("rcpt", argument, Some(macros));
-        self.rcpt.get(argument).cloned().unwrap_or(Reply::Continue)
+        self.answer(self.rcpt.get(argument).cloned())
     }
 
     fn header(&mut self, name: &[u8], value: &[u8]) {
@@ -87,7 +110,17 @@ impl Handler for Scripted {
 
     fn end_of_headers(&mut self, macros: &Macros) -> Reply {
         self.note("headers", b"", Some(macros));
-        self.headers.clone().unwrap_or(Reply::Continue)
+        self.answer(self.headers.clone())
+    }
+
+    fn poll_later(&mut self, _: &mut Context<'_>) -> Poll<Reply> {
+        match self.held.take().expect("an answer was put off") {
+            (reply, 0) => Poll::Ready(reply),
+            (reply, times) => {
+                self.held = Some((reply, times - 1));
+                Poll::Pending
+            }
+        }
     }
 
     fn end_of_message(&mut self, macros: &Macros, edits: &mut Vec<Edit>) -> Reply {
@@ -318,7 +351,12 @@ fn feed(session: &mut Session<Scripted>, mut bytes: &[u8]) -> (Vec<u8>, Option<E
         match result {
             Err(_) => return (sent, Some(End::Closed)),
             Ok(progress) if progress.status == Status::Quit => return (sent, Some(End::Quit)),
-            Ok(progress) => bytes = &bytes[progress.taken..],
+            Ok(progress) => {
+                bytes = &bytes[progress.taken..];
+                if progress.status == Status::Waiting {
+                    sent.extend(answer_waited_for(session, bytes));
+                }
+            }
         }
         if bytes.is_empty() {
             return (sent, None);
@@ -326,14 +364,27 @@ fn feed(session: &mut Session<Scripted>, mut bytes: &[u8]) -> (Vec<u8>, Option<E
     }
 }
 
-/// Plays a connection in pieces of `size` bytes.
-fn whole(connection: &Connection, size: usize) -> (Vec<u8>, Vec<String>, Option<End>) {
+/// What is sent as soon as the answer is known; until then no input is taken.
+fn answer_waited_for(session: &mut Session<Scripted>, bytes: &[u8]) -> Vec<u8> {
+    let cx = &mut Context::from_waker(Waker::noop());
+    let mut out = Vec::new();
+    while session.poll_answer(cx, &mut out).is_pending() {
+        let progress = session.receive(bytes, &mut out).expect("nothing is read");
+        assert_eq!((progress.taken, progress.status), (0, Status::Waiting));
+        assert!(out.is_empty());
+    }
+    out
+}
+
+/// Plays a connection in pieces of `size` bytes, to a handler that answers so late.
+fn whole(connection: &Connection, size: usize, late: u32) -> (Vec<u8>, Vec<String>, Option<End>) {
     let stream: Vec<u8> = connection
         .steps
         .iter()
         .flat_map(|step| step.packet.iter().copied())
         .collect();
-    let mut session = Session::new(connection.handler.clone());
+    let handler = connection.handler.clone();
+    let mut session = Session::new(Scripted { late, ..handler });
     let mut sent = Vec::new();
     let mut end = None;
     for piece in stream.chunks(size) {
@@ -383,8 +434,11 @@ fn transcripts() {
                 connection.steps.last().and_then(|step| step.end),
             );
             for size in [1, 3, 4096, usize::MAX] {
-                let found = whole(&connection, size);
-                assert!(found == expected, "{}: pieces of {size}", connection.title);
+                for late in [0, 1, 3] {
+                    let found = whole(&connection, size, late);
+                    let title = &connection.title;
+                    assert!(found == expected, "{title}: pieces of {size}, {late} late");
+                }
             }
             played += 1;
         }
@@ -537,7 +591,7 @@ fn handler() -> impl Strategy<Value = Scripted> {
                     },
                     Edit::Quarantine("held".to_owned()),
                 ],
-                calls: Vec::new(),
+                ..Scripted::default()
             }
         },
     )
@@ -637,12 +691,13 @@ proptest! {
         }
     }
 
-    /// However the stream is cut, the same is heard and said.
+    /// However the stream is cut and however late the answers are, the same is heard and said.
     #[test]
     fn any_split_gives_the_same(
         handler in handler(),
         commands in proptest::collection::vec(command(), 0..20),
         sizes in proptest::collection::vec(1_usize..5000, 1..8),
+        late in 0_u32..3,
     ) {
         let mut stream = offer(6, 0x1ff, 0x001f_ffff);
         stream.extend(commands.iter().flat_map(|(letter, payload)| framed(*letter, payload)));
@@ -650,7 +705,7 @@ proptest! {
         let mut at_once = Session::new(handler.clone());
         let (expected, expected_end) = feed(&mut at_once, &stream);
 
-        let mut in_pieces = Session::new(handler);
+        let mut in_pieces = Session::new(Scripted { late, ..handler });
         let (mut sent, mut end) = (Vec::new(), None);
         let mut rest = &stream[..];
         for size in sizes.iter().cycle() {

@@ -8,6 +8,7 @@ use blocklist_milter::milter::{
     Client, Edit, Handler, Macros, Reply, ReplyText, Session, Stage, Status, Wanted,
 };
 use libfuzzer_sys::fuzz_target;
+use std::task::{Context, Poll, Waker};
 
 /// Answers by what it is given, and keeps a sum of that.
 #[derive(Default)]
@@ -23,6 +24,7 @@ impl Any {
             1 => Reply::Reject,
             2 => Reply::Tempfail,
             3 => Reply::Discard,
+            5 => Reply::Later,
             4 => ReplyText::new(550, "5.7.1", &["no"]).map_or(Reply::Reject, Reply::Text),
             _ => Reply::Continue,
         }
@@ -69,11 +71,22 @@ impl Handler for Any {
             name: "X-A".to_owned(),
             value,
         });
-        self.note(b"E")
+        match self.note(b"E") {
+            // Only the steps before it can wait.
+            Reply::Later => Reply::Continue,
+            reply => reply,
+        }
     }
 
     fn abort(&mut self) {
         self.note(b"A");
+    }
+
+    fn poll_later(&mut self, _: &mut Context<'_>) -> Poll<Reply> {
+        match self.note(b"?") {
+            Reply::Later => Poll::Pending,
+            reply => Poll::Ready(reply),
+        }
     }
 }
 
@@ -92,6 +105,18 @@ fn play(stream: &[u8], size: usize) -> (Vec<u8>, Option<bool>, u64) {
                     return (sent, Some(true), session.handler().0);
                 }
                 Ok(progress) => piece = &piece[progress.taken..],
+            }
+            let cx = &mut Context::from_waker(Waker::noop());
+            let mut out = Vec::new();
+            // A sum that stays where it is would be asked for ever.
+            for _ in 0..100 {
+                if session.poll_answer(cx, &mut out).is_ready() {
+                    break;
+                }
+            }
+            sent.extend(out);
+            if session.is_waiting() {
+                return (sent, None, session.handler().0);
             }
         }
     }

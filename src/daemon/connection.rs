@@ -8,9 +8,12 @@
 //!
 //! ```text
 //!   wait until readable -> [ read -> session -> write ] -> wait ...
-//!                                                 | could not write all
-//!                                                 v
-//!                                    wait until writable, and read nothing meanwhile
+//!                                     |           | could not write all
+//!                                     |           v
+//!                                     |    wait until writable, and read nothing meanwhile
+//!                                     | an answer is not known yet
+//!                                     v
+//!                      wait until the handler has it, and read nothing meanwhile
 //! ```
 //!
 //! Per round trip that is one `recv` and one `send`. Deadlines cost nothing here: a
@@ -227,7 +230,11 @@ impl<S: Stream, H: Handler> Connection<S, H> {
             }
             // Whatever a connection left there that ended in the middle.
             buffers.output.clear();
-            if self.unread.is_empty() {
+            if self.session.is_waiting() {
+                // Nothing is read meanwhile; a mail server that hangs up is noticed afterwards.
+                ready!(self.session.poll_answer(cx, &mut buffers.output));
+                self.note(true);
+            } else if self.unread.is_empty() {
                 let mut read = ReadBuf::new(&mut buffers.input);
                 ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
                 let input = read.filled();
@@ -240,8 +247,10 @@ impl<S: Stream, H: Handler> Connection<S, H> {
             } else {
                 let mut input = std::mem::take(&mut self.unread);
                 let taken = self.receive(&input, &mut buffers.output);
-                input.drain(..taken);
-                self.unread = input;
+                if taken < input.len() {
+                    input.drain(..taken);
+                    self.unread = input;
+                }
             }
             if buffers.output.is_empty() {
                 self.stream.read_in_silence();

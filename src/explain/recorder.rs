@@ -115,6 +115,6 @@ pub(super) fn text_of(reply: &Reply) -> Option<String> {
         Reply::Text(text) => Some(text.to_string()),
         Reply::Reject => Some("550 5.7.1 Command rejected".to_owned()),
         Reply::Tempfail => Some("451 4.7.1 Service unavailable - try again later".to_owned()),
-        Reply::Continue | Reply::Accept | Reply::Discard => None,
+        Reply::Continue | Reply::Accept | Reply::Discard | Reply::Later => None,
     }
 }

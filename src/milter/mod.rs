@@ -32,6 +32,10 @@
 //! the message ends the headers too. A verdict other than "continue" ends a message
 //! early; the next one begins with `M`.
 //!
+//! A verdict may take a while (a record is read from a slow disk). The connection then
+//! waits for it: no input is taken until the answer is written, so that what the server
+//! sent ahead, an `A` or `Q` too, comes after it as always.
+//!
 //! Round trips cost more than all else here, so only three steps are answered: RCPT,
 //! end of headers and end of message. What nobody needs is declined at negotiation, and
 //! what is only to be seen (client, MAIL, headers) goes unanswered, if the server can do
@@ -51,6 +55,8 @@ mod packet;
 mod reply;
 mod session;
 
+use std::task::{Context, Poll};
+
 pub use command::{Client, Family};
 pub use edit::{Edit, EditError};
 pub use macros::{Macros, Stage};
@@ -66,13 +72,15 @@ pub use session::{Progress, ProtocolError, Session, Status};
 /// follow anything.
 ///
 /// The calls are plain functions: while one runs, nothing else of its thread does. They
-/// must not wait.
+/// must not wait. A handler that cannot answer [`rcpt`] or [`end_of_headers`] yet says
+/// [`Reply::Later`], and gives the answer in [`poll_later`]: until then no other call comes.
 ///
 /// [`mail`]: Handler::mail
 /// [`rcpt`]: Handler::rcpt
 /// [`header`]: Handler::header
 /// [`end_of_headers`]: Handler::end_of_headers
 /// [`end_of_message`]: Handler::end_of_message
+/// [`poll_later`]: Handler::poll_later
 pub trait Handler {
     /// What this handler needs to see and may want to change. Asked once, when the mail
     /// server opens the negotiation.
@@ -105,6 +113,13 @@ pub trait Handler {
 
     /// The message under way ends here, without a verdict.
     fn abort(&mut self);
+
+    /// The answer to a step that got [`Reply::Later`], as soon as there is one; `Pending`
+    /// wakes the task of `cx` when it is worth asking again. Never called without a
+    /// [`Reply::Later`] before it; the answer itself is not [`Reply::Later`].
+    fn poll_later(&mut self, _cx: &mut Context<'_>) -> Poll<Reply> {
+        Poll::Ready(Reply::Tempfail)
+    }
 }
 
 pub use packet::HEADER_BYTES_MAX;

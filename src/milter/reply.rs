@@ -34,6 +34,9 @@ pub enum Reply {
     Discard,
     /// Refuse, in these words.
     Text(ReplyText),
+    /// Not known yet, and nothing is sent: the answer comes from
+    /// [`Handler::poll_later`](super::Handler::poll_later).
+    Later,
 }
 
 impl Reply {
@@ -42,11 +45,11 @@ impl Reply {
     pub const fn is_refusal(&self) -> bool {
         match self {
             Self::Reject | Self::Tempfail | Self::Text(_) => true,
-            Self::Continue | Self::Accept | Self::Discard => false,
+            Self::Continue | Self::Accept | Self::Discard | Self::Later => false,
         }
     }
 
-    /// Appends the packet.
+    /// Appends the packet, if there is one.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Continue => write_packet(out, b'c', &[]),
@@ -55,6 +58,7 @@ impl Reply {
             Self::Tempfail => write_packet(out, b't', &[]),
             Self::Discard => write_packet(out, b'd', &[]),
             Self::Text(text) => write_packet(out, b'y', &[text.as_bytes()]),
+            Self::Later => {}
         }
     }
 }

@@ -17,6 +17,12 @@
 //! Once decided, a mail server sends nothing more of the message. Should one ask all the
 //! same, it hears the same verdict again rather than wait for ever; what it sends
 //! without asking is counted off.
+//!
+//! A handler may answer RCPT and the end of the headers later. Until it does the session
+//! stands still ([`Status::Waiting`]): it takes no input, and so keeps the order of answers
+//! however the input is split.
+
+use std::task::{Context, Poll, ready};
 
 use super::command::{Client, header, string};
 use super::edit::EditError;
@@ -25,7 +31,7 @@ use super::macros::{MACRO_BYTES_MAX, Macros};
 use super::negotiate::Agreed;
 use super::packet::{BadLength, Packet, Packets};
 use super::reply::write_packet;
-use super::{Edit, HEADER_BYTES_MAX, Handler, Reply, Wanted};
+use super::{HEADER_BYTES_MAX, Handler, Reply, Wanted};
 
 /// Bytes of a negotiation that are read: the three numbers. A later version may add to
 /// them. Of this packet and of all others the rest is counted off.
@@ -46,13 +52,17 @@ pub enum Status {
     Open,
     /// The mail server is done: close, once the output is written.
     Quit,
+    /// An answer is not known yet: poll it ([`Session::poll_answer`]). No input is taken
+    /// until then.
+    Waiting,
 }
 
 /// What came of some input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes taken off the front of the input. Less than all of them only after
-    /// [`Status::Quit`], or while so much output waits that it must be written first.
+    /// [`Status::Quit`], while an answer is waited for, or while so much output waits that
+    /// it must be written first.
     pub taken: usize,
     /// How many commands were complete with it.
     pub commands: usize,
@@ -103,6 +113,8 @@ impl From<BadLength> for ProtocolError {
 pub struct Session<H> {
     packets: Packets,
     talk: Talk<H>,
+    /// What the handler has not heard again yet of the history; its answers go nowhere.
+    replay: Option<Vec<u8>>,
 }
 
 impl<H: Handler> Session<H> {
@@ -117,8 +129,9 @@ impl<H: Handler> Session<H> {
                 phase: Phase::Opening,
                 macros: Macros::default(),
                 history: History::default(),
-                edits: Vec::new(),
+                waiting: None,
             },
+            replay: None,
         }
     }
 
@@ -139,22 +152,35 @@ impl<H: Handler> Session<H> {
         talk.agreed = agreed;
         talk.macros.keep(talk.wanted.macros);
         talk.phase = Phase::Between;
-        let mut rest = packets;
-        while !rest.is_empty() {
-            let progress = session.receive(rest, &mut Vec::new()).ok()?;
-            if progress.status == Status::Quit {
-                return None;
+        session.replay = Some(packets.to_vec());
+        session.replay_history().then_some(session)
+    }
+
+    /// Gives the handler what is left of the history, until it wants to answer later; `false`
+    /// if that makes no sense.
+    fn replay_history(&mut self) -> bool {
+        while !self.is_waiting()
+            && let Some(mut history) = self.replay.take_if(|history| !history.is_empty())
+        {
+            match self.receive(&history, &mut Vec::new()) {
+                Ok(progress) if progress.status != Status::Quit => {
+                    history.drain(..progress.taken);
+                    self.replay = Some(history);
+                }
+                Ok(_) | Err(_) => return false,
             }
-            rest = rest.get(progress.taken..)?;
         }
-        (!session.is_inside_packet()).then_some(session)
+        if !self.is_waiting() {
+            self.replay = None;
+        }
+        self.is_waiting() || !self.is_inside_packet()
     }
 
     /// What [`resume`](Self::resume) needs to go on from here, in this program or a later
-    /// version of it; `None` where nobody else can: inside a packet, and from the first
-    /// header of a message to its end.
+    /// version of it; `None` where nobody else can: inside a packet, while an answer is not
+    /// known yet, and from the first header of a message to its end.
     pub fn history(&self) -> Option<Vec<u8>> {
-        if self.is_inside_packet() {
+        if self.is_inside_packet() || self.is_waiting() {
             return None;
         }
         if !self.is_negotiated() {
@@ -175,7 +201,7 @@ impl<H: Handler> Session<H> {
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, ProtocolError> {
         let mut rest = input;
         let mut commands = 0;
-        let mut status = Status::Open;
+        let mut status = self.talk.status();
         while status == Status::Open && out.len() < OUTPUT_BYTES_MAX {
             let talk = &mut self.talk;
             let Some(packet) = self.packets.next(&mut rest, |letter| talk.keep(letter))? else {
@@ -189,6 +215,29 @@ impl<H: Handler> Session<H> {
             commands,
             status,
         })
+    }
+
+    /// Appends the answer that was not known yet, as soon as it is; ready at once when none
+    /// is waited for. When it is ready, give the input that was not taken.
+    pub fn poll_answer(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
+        while let Some(letter) = self.talk.waiting {
+            let talk = &mut self.talk;
+            let reply = ready!(talk.handler.poll_later(cx));
+            talk.waiting = None;
+            if self.replay.is_some() {
+                talk.conclude(letter, reply, &mut Vec::new());
+                // A history that makes no sense any more leaves no message.
+                self.replay_history();
+            } else {
+                talk.conclude(letter, reply, out);
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Is there an answer that is not known yet?
+    pub fn is_waiting(&self) -> bool {
+        self.talk.waiting.is_some()
     }
 
     /// Has the opening negotiation been completed?
@@ -245,7 +294,8 @@ struct Talk<H> {
     phase: Phase,
     macros: Macros,
     history: History,
-    edits: Vec<Edit>,
+    /// The command whose answer is not known yet.
+    waiting: Option<u8>,
 }
 
 impl<H: Handler> Talk<H> {
@@ -258,6 +308,13 @@ impl<H: Handler> Talk<H> {
             b'D' => MACRO_BYTES_MAX,
             b'L' if self.wanted.headers && self.phase.is_inside_headers() => HEADER_BYTES_MAX,
             _ => 0,
+        }
+    }
+
+    fn status(&self) -> Status {
+        match self.waiting {
+            Some(_) => Status::Waiting,
+            None => Status::Open,
         }
     }
 
@@ -312,9 +369,8 @@ impl<H: Handler> Talk<H> {
                 Reply::Continue
             }
             b'R' | b'T' | b'L' | b'N' | b'B' | b'E' => {
-                return self
-                    .inside_message(letter, payload, out)
-                    .map(|()| Status::Open);
+                self.inside_message(letter, payload, out)?;
+                return Ok(self.status());
             }
             b'U' => Reply::Continue,
             _ => return Err(ProtocolError::Unknown(letter)),
@@ -397,14 +453,20 @@ impl<H: Handler> Talk<H> {
             }
             _ => Reply::Continue,
         };
+        self.conclude(letter, reply, out);
+        Ok(())
+    }
+
+    /// What follows from the handler's answer to a command of a message.
+    fn conclude(&mut self, letter: u8, reply: Reply, out: &mut Vec<u8>) {
         match (letter, &reply) {
-            (b'E', Reply::Continue) => {
-                self.end_of_message(out);
-                return Ok(());
+            (_, Reply::Later) => {
+                self.waiting = Some(letter);
+                return;
             }
+            (b'E', Reply::Continue) => return self.end_of_message(out),
             (b'B', Reply::Continue) if self.agreed.skips() => {
-                write_packet(out, b's', &[]);
-                return Ok(());
+                return write_packet(out, b's', &[]);
             }
             _ => {}
         }
@@ -413,7 +475,7 @@ impl<H: Handler> Talk<H> {
             self.history.end_rcpt(matches!(reply, Reply::Continue));
         }
         let ends = match &reply {
-            Reply::Continue => false,
+            Reply::Continue | Reply::Later => false,
             Reply::Accept | Reply::Discard => true,
             Reply::Reject | Reply::Tempfail | Reply::Text(_) => letter != b'R',
         };
@@ -425,15 +487,14 @@ impl<H: Handler> Talk<H> {
                 Phase::Decided(reply)
             };
         }
-        Ok(())
     }
 
     /// The message is complete, and nothing has decided it yet.
     fn end_of_message(&mut self, out: &mut Vec<u8>) {
-        self.edits.clear();
-        let reply = self.handler.end_of_message(&self.macros, &mut self.edits);
+        let mut edits = Vec::new();
+        let reply = self.handler.end_of_message(&self.macros, &mut edits);
         if matches!(reply, Reply::Continue | Reply::Accept) {
-            for edit in &self.edits {
+            for edit in &edits {
                 let written = if self.agreed.allows(edit.action()) {
                     edit.write(out)
                 } else {
