@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
+use blocklist_milter::daemon::Readers;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Snapshot};
@@ -65,7 +66,8 @@ fn message(screen: &mut Screen, macros: &Macros) -> Reply {
 }
 
 fn run(bencher: Bencher<'_, '_>, entries: &str, expected: &Reply) {
-    let mut screen = Screen::new(live(entries));
+    let readers = Arc::new(Readers::start(1).expect("a thread"));
+    let mut screen = Screen::new(live(entries), readers);
     let macros = Macros::default();
     screen.connect(
         &Client {

@@ -6,8 +6,8 @@
 //!
 //! * **A sender, from the socket to the verdict:** [`daemon`] reads bytes, [`milter`]
 //!   makes commands of them, [`screen`] keeps one message, [`sender`] finds the
-//!   addresses, [`address`] gives each its one canonical form, [`filter`] says whether
-//!   it is listed, [`policy`] decides.
+//!   addresses, [`address`] gives each its one canonical form, [`lookup`] asks each
+//!   [`filter`] whether it is listed, [`policy`] decides.
 //! * **A line of a blocklist, from the text to a bit:** [`list`] reads lines, [`address`]
 //!   makes entries of them, [`compile`] sorts their keys and writes a [`filter`] file.
 //!
@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `parallel`, `memory` | the same work on several threads; how much memory may still be taken |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they know nothing of each other |
+//! | [`lookup`] | whether a sender is listed: one answer for all who ask |
 //! | [`sender`], [`compile`], [`daemon`] | whom a message names; lists to filters; sockets, signals, watched files |
 //! | [`policy`] | senders and lists to a verdict |
 //! | [`config`] | the configuration file |
@@ -48,6 +49,7 @@ pub mod endpoint;
 pub mod explain;
 pub mod filter;
 pub mod list;
+pub mod lookup;
 mod memory;
 pub mod milter;
 mod parallel;

@@ -1,5 +1,6 @@
 //! The daemon put together: settings to its options, a screen for each connection, reloads.
 
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +12,7 @@ use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Level, LogFormat};
 use crate::daemon::logging::{Format, Logging};
-use crate::daemon::{self, Access, Cause, Options, Service};
+use crate::daemon::{self, Access, Cause, Options, Readers, Service};
 use crate::screen::Screen;
 use crate::snapshot::{Live, Reloaded, Snapshot, StatusFile};
 
@@ -27,22 +28,30 @@ pub enum Error {
     Daemon(#[from] daemon::Error),
     /// The log, or the folder the program was started in.
     #[error("cannot start: {0}")]
-    Start(#[from] std::io::Error),
+    Start(#[from] io::Error),
 }
+
+/// Threads that read filters, whatever the number of workers: a disk does not get faster by more.
+const READERS: usize = 4;
 
 /// What the daemon serves: whatever is in force.
 pub struct Blocklists {
     live: Arc<Live>,
+    readers: Arc<Readers>,
     status: Mutex<StatusFile>,
 }
 
 impl Blocklists {
     /// Serves what is in effect.
-    pub fn new(live: Arc<Live>) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// A thread cannot be had.
+    pub fn new(live: Arc<Live>) -> io::Result<Self> {
+        Ok(Self {
             live,
+            readers: Arc::new(Readers::start(READERS)?),
             status: Mutex::default(),
-        }
+        })
     }
 }
 
@@ -50,7 +59,7 @@ impl Service for Blocklists {
     type Handler = Screen;
 
     fn handler(&self) -> Screen {
-        Screen::new(Arc::clone(&self.live))
+        Screen::new(Arc::clone(&self.live), Arc::clone(&self.readers))
     }
 
     fn watched(&self) -> Vec<PathBuf> {
@@ -119,7 +128,9 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         Some(fault) => Snapshot::without_config(config, fault),
     };
     for list in snapshot.policy.lists() {
-        let Some(filter) = &list.filter else { continue };
+        let Some(filter) = list.filter() else {
+            continue;
+        };
         info!(
             list = list.name(),
             action = list.terms.action.name(),
@@ -140,7 +151,8 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         warn!("{warning}");
     }
     let live = Arc::new(Live::new(snapshot, Some(config_path.clone())));
-    let result = daemon::run(&options, &Arc::new(Blocklists::new(Arc::clone(&live))));
+    let service = Blocklists::new(Arc::clone(&live))?;
+    let result = daemon::run(&options, &Arc::new(service));
     let counters = &live.counters;
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     info!(

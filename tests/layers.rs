@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The lines of the map.
-const LAYERS: [&[&str]; 10] = [
+const LAYERS: [&[&str]; 11] = [
     &["parallel", "memory"],
     &["address", "filter", "list", "milter", "endpoint"],
+    &["lookup"],
     &["sender", "compile", "daemon"],
     &["policy"],
     &["config"],

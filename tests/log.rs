@@ -19,7 +19,7 @@ fn a_line_stays_whole_whatever_the_sender_writes() {
     };
     let mut peer = Peer::unix(path).unwrap();
     peer.stranger().unwrap();
-    let local = "x".repeat(50_000);
+    let local = "x".repeat(30_000);
     let long = |field: &str| format!("{field}: {local}@bad.test");
     let odd = "From: \"a\\\"\x1b[31m\u{202e}\nqueue_id=FORGED\"@bad.test";
     let many: Vec<String> = (0..30)

@@ -36,10 +36,8 @@ fn letter(mail_from: &str) -> Letter {
 
 /// The filter of the first list.
 fn filter_of(snapshot: &Snapshot) -> Arc<Filter> {
-    snapshot.policy.lists()[0]
-        .filter
-        .clone()
-        .expect("an open filter")
+    let list = &snapshot.policy.lists()[0];
+    Arc::clone(list.filter().expect("an open filter"))
 }
 
 /// Replaces a file as everybody should; one that is in effect is still open.
@@ -128,7 +126,7 @@ fn a_reload_in_the_middle_of_a_message_changes_nothing_for_it() {
             ],
             &two,
         );
-        let mut screen = Screen::new(Arc::clone(&rig.live));
+        let mut screen = Screen::with_observer(Arc::clone(&rig.live), ());
         let macros = Macros::default();
         let overtake = |now| {
             if step == now {
@@ -187,7 +185,7 @@ fn a_filter_of_several_lists_is_held_once() {
     let rig = Rig::new(&[("spam.list", "first@bad.example\n")], &config);
     let snapshot = rig.live.snapshot();
     let lists = snapshot.policy.lists().iter();
-    let filters: Vec<_> = lists.map(|list| list.filter.as_ref().unwrap()).collect();
+    let filters: Vec<_> = lists.map(|list| list.filter().unwrap()).collect();
     assert!(Arc::ptr_eq(filters[0], filters[1]) && Arc::ptr_eq(filters[2], filters[3]));
     assert!(!Arc::ptr_eq(filters[0], filters[2]));
     assert_eq!(rig.live.reload(), Reloaded::Same);
@@ -455,7 +453,7 @@ fn held_messages_hold_no_memory() {
     let mut held = Vec::new();
     let mut filters: Vec<Weak<Filter>> = Vec::new();
     for round in 0..5 {
-        let mut screen = Screen::new(Arc::clone(&rig.live));
+        let mut screen = Screen::with_observer(Arc::clone(&rig.live), ());
         screen.connect(&Client::default(), &macros);
         screen.mail(b"<a@ok.example>", &macros);
         assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
@@ -502,7 +500,7 @@ fn held_messages_hold_no_memory() {
 fn an_overtaken_message_is_looked_up_again() {
     let rig = rig();
     let macros = Macros::default();
-    let mut screen = Screen::new(Arc::clone(&rig.live));
+    let mut screen = Screen::with_observer(Arc::clone(&rig.live), ());
     screen.connect(&Client::default(), &macros);
     screen.mail(b"<a@ok.example>", &macros);
     assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());

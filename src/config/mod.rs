@@ -72,7 +72,7 @@ pub const SETTINGS: [(&str, &[&str]); 7] = [
         "safety",
         &["max_reject_share", "max_shrink", "max_growth", "must_miss"],
     ),
-    ("limits", &["connections", "drain_s"]),
+    ("limits", &["connections", "drain_s", "read_ms"]),
     ("log", &["level", "format", "accepted"]),
 ];
 

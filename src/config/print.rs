@@ -43,6 +43,7 @@ impl fmt::Display for Config {
         writeln!(f, "\n[limits]")?;
         set(f, "connections", number(self.limits.connections))?;
         set(f, "drain_s", number(self.limits.drain_s))?;
+        set(f, "read_ms", number(self.limits.read_ms))?;
         writeln!(f, "\n[log]")?;
         set(f, "level", self.log.level.name())?;
         set(

@@ -221,6 +221,7 @@ fn read_limits(section: Section<'_, '_>) -> LimitSettings {
             section.get("connections", 10_000, |value| number(value, 1..=1_000_000)),
         ),
         drain_s: section.get("drain_s", 5, |value| number(value, 0..=86_400)),
+        read_ms: section.get("read_ms", 2_000, |value| number(value, 1..=60_000)),
     };
     section.finish();
     settings

@@ -160,6 +160,8 @@ pub struct LimitSettings {
     pub connections: usize,
     /// Seconds that open connections have to finish after SIGTERM.
     pub drain_s: u64,
+    /// Milliseconds that a step of a message waits for what is read from filter files.
+    pub read_ms: u64,
 }
 
 /// `[log]`

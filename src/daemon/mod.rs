@@ -7,6 +7,7 @@
 //! ```text
 //!  main thread      signals, watchdog; starts and stops the others
 //!  worker 1..n      accept, read, decide, write; one runtime of one thread each
+//!  reader 1..n      read files for the workers, which never wait for a disk
 //!  watch            folders, polls; loads what changed
 //!  log              writes lines, or loses them (see `logging`)
 //! ```
@@ -31,6 +32,7 @@ mod connection;
 mod handover;
 mod listen;
 pub mod logging;
+mod readers;
 mod signals;
 mod watch;
 mod watchdog;
@@ -51,6 +53,7 @@ use sd_notify::NotifyState;
 use tokio::sync::{mpsc, watch as latest};
 
 pub use listen::{Access, group_number, inherits_sockets};
+pub use readers::{Readers, Waiting};
 pub use signals::outlive_hangup;
 pub use watch::Cause;
 

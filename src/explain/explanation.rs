@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use crate::address::escaped;
 use crate::list::Day;
-use crate::policy::{List, Outcome};
+use crate::lookup::Outcome;
+use crate::policy::List;
 
 /// A verdict and everything that led to it. As JSON its fields are fixed; more may come.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -102,7 +103,7 @@ impl Lookup {
             Outcome::Unproved => ("unproved", true, None),
             Outcome::Expired(record) => ("expired", true, Some(record)),
             Outcome::Listed(record) => ("listed", true, Some(record)),
-            Outcome::Failed(_) => ("failed", false, None),
+            Outcome::Failed(_) | Outcome::Unread => ("failed", false, None),
         };
         let source = record.and_then(|record| list.source(record.source));
         Self {

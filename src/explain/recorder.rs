@@ -1,8 +1,9 @@
 //! Watches the daemon's own code decide, and remembers look-ups and the last decision.
 
 use super::explanation::{Explanation, Lookup, Named};
+use crate::lookup::Outcome;
 use crate::milter::Reply;
-use crate::policy::{Action, Outcome, Policy, Reason, Seen};
+use crate::policy::{Action, Policy, Reason, Seen};
 use crate::screen::{Decision, Observer};
 use crate::sender::{Identity, Sender, Strength};
 

@@ -205,6 +205,17 @@ impl Filter {
         }
     }
 
+    /// What memory alone says of a key, without a read; `None`: only the file can tell.
+    #[inline]
+    #[must_use]
+    pub fn look_up_in_memory(&self, key: u64) -> Option<Answer> {
+        let pages = self.memory.get()?;
+        if !self.page_holds(pages, key) {
+            return Some(Answer::Miss);
+        }
+        (!self.spec().records).then_some(Answer::Unproved)
+    }
+
     /// Asks the pages alone: `false` is certain.
     ///
     /// # Errors
@@ -212,16 +223,21 @@ impl Filter {
     /// As [`look_up`](Self::look_up), with [`Load::Disk`] only.
     #[inline]
     pub fn may_hold(&self, key: u64) -> Result<bool, Error> {
+        if let Some(pages) = self.memory.get() {
+            return Ok(self.page_holds(pages, key));
+        }
+        let Shape { pages, probes } = self.shape();
+        let page = self.reader.page(page::page_of(key, pages))?;
+        Ok(page::contains(&page, key, probes))
+    }
+
+    #[inline]
+    fn page_holds(&self, memory: &[Page], key: u64) -> bool {
         let Shape { pages, probes } = self.shape();
         let number = page::page_of(key, pages);
-        match self.memory.get() {
-            Some(pages) => {
-                // Opening took all pages, and `page_of` is below their number.
-                let page = &pages[usize::try_from(number).unwrap_or(usize::MAX)];
-                Ok(page::contains(page, key, probes))
-            }
-            None => Ok(page::contains(&self.reader.page(number)?, key, probes)),
-        }
+        // Opening took all pages, and `page_of` is below their number.
+        let page = &memory[usize::try_from(number).unwrap_or(usize::MAX)];
+        page::contains(page, key, probes)
     }
 
     /// Settles a hit by the records.

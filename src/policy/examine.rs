@@ -1,17 +1,82 @@
 //! One sender against every list and the whitelist: which lists name it, and who clears it.
 //!
 //! Look-ups allocate only where something is found, so that an innocent message costs none.
+//! The work for one message is bounded by a [`Budget`]. A sender beyond it is not looked up, and
+//! nobody knows then whether the message is listed.
 
 use std::ops::ControlFlow;
 
-use super::{Entries, Policy, Weak};
-use crate::address::{Canonical, Kind, Kinds, ParseError, Rules, key};
-use crate::filter::{Answer, Filter, Record};
+use super::{Entries, List, Policy, Weak};
+use crate::address::{Canonical, Kind, Kinds, ParseError, Rules};
+use crate::lookup::{Outcome, Reads};
 use crate::sender::{Identity, Sender, Strength};
 
 /// Most hits remembered of a message; a further one only if none before is judged alike, which are
 /// at most a few for each list.
 const HITS_MAX: usize = 100;
+
+/// Look-ups for one message. Ten senders in each of 64 lists of every kind of entry take 10,000.
+const LOOKUPS_MAX: u32 = 16_384;
+/// Bytes of addresses that are brought to canonical form for one message. A real message has a few
+/// hundred; these are some milliseconds' work when they are as expensive as can be.
+const BYTES_MAX: u32 = 32 << 10;
+
+/// Look-ups and bytes of a turn: a fraction of a millisecond.
+const LOOKUPS_A_TURN: u32 = 1024;
+const BYTES_A_TURN: u32 = 2 << 10;
+/// How often an address is read, at most, to find it on the whitelist.
+const WHITELIST_READS: usize = 4;
+
+/// What may still be done for a message.
+///
+/// Look-ups and bytes are also what a turn is measured in: a message that needs more lets the other
+/// connections of its thread have theirs in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Look-ups.
+    lookups: u32,
+    /// Bytes brought to canonical form.
+    bytes: u32,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            lookups: LOOKUPS_MAX,
+            bytes: BYTES_MAX,
+        }
+    }
+}
+
+/// The budget of a message is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted;
+
+impl Budget {
+    /// As much as there is to do.
+    pub const UNLIMITED: Self = Self {
+        lookups: u32::MAX,
+        bytes: u32::MAX,
+    };
+
+    /// Whether what was done since `start` is enough for a turn.
+    pub fn is_a_turn_from(&self, start: &Self) -> bool {
+        start.lookups - self.lookups >= LOOKUPS_A_TURN || start.bytes - self.bytes >= BYTES_A_TURN
+    }
+
+    /// Takes what one more look-up costs.
+    fn look_up(&mut self) -> Result<(), Exhausted> {
+        self.lookups = self.lookups.checked_sub(1).ok_or(Exhausted)?;
+        Ok(())
+    }
+
+    /// Takes what it costs to read an address so many times.
+    fn read(&mut self, address: &[u8], times: usize) -> Result<(), Exhausted> {
+        let bytes = u32::try_from(address.len() * times).map_err(|_| Exhausted)?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or(Exhausted)?;
+        Ok(())
+    }
+}
 
 /// Memory of a connection for canonical forms, so that a look-up allocates nothing.
 #[derive(Default)]
@@ -40,23 +105,6 @@ pub enum Seen<'a> {
     Cleared(&'a [u8]),
     /// The whitelist names the address, but no trusted DKIM result vouches for it.
     Unaligned(&'a [u8]),
-}
-
-/// What a filter said about an entry, dates considered.
-#[derive(Debug)]
-pub enum Outcome<'a> {
-    /// Not listed.
-    Miss,
-    /// The Bloom page says yes, the records say no: not listed.
-    FalsePositive,
-    /// The Bloom page says yes and there are no records to ask.
-    Unproved,
-    /// Was listed, no longer is.
-    Expired(Record),
-    /// Listed.
-    Listed(Record),
-    /// The filter could not be read.
-    Failed(&'a crate::filter::Error),
 }
 
 /// Why a sender is taken for listed.
@@ -112,32 +160,101 @@ impl Hit {
     }
 }
 
-/// What holds while one sender is examined.
-#[derive(Clone, Copy)]
+/// What holds while senders are examined.
 pub struct Circumstances<'a> {
+    /// How filters are read.
+    pub reads: Reads<'a>,
+    /// What may still be done.
+    pub budget: &'a mut Budget,
     /// Day counted from 1970; entries that expired on it or before are no longer listed.
     pub today: u16,
     /// Whether DKIM vouches for this domain in a header, by an `Authentication-Results` we trust.
     pub aligned: &'a dyn Fn(&[u8]) -> bool,
 }
 
+/// Why the look-ups of a sender in a list ended.
+enum Stop {
+    /// This entry is listed.
+    Found(Kind, Box<[u8]>, Cause),
+    Exhausted,
+}
+
+impl List {
+    /// Looks a sender up in this list, which is the `number`th.
+    fn find(
+        &self,
+        number: usize,
+        form: &Canonical,
+        now: &mut Circumstances<'_>,
+        seen: &mut impl FnMut(Seen<'_>),
+    ) -> Option<Stop> {
+        let Some(lookup) = &self.lookup else {
+            let cause = Cause::Undecided(String::new());
+            return Some(Stop::Found(Kind::Mailbox, form.as_bytes().into(), cause));
+        };
+        let Circumstances {
+            reads,
+            budget,
+            today,
+            ..
+        } = now;
+        // A page that cannot be read does not hide a hit of another entry.
+        let mut failed = None;
+        let found = lookup.visit(form, *today, reads, |kind, entry, outcome| {
+            if budget.look_up().is_err() {
+                return ControlFlow::Break(Stop::Exhausted);
+            }
+            let cause = match &outcome {
+                Outcome::Miss | Outcome::FalsePositive | Outcome::Expired(_) | Outcome::Unread => {
+                    None
+                }
+                Outcome::Unproved => Some(Cause::Unproved),
+                Outcome::Listed(record) => Some(Cause::Proved {
+                    source: record.source,
+                    added: record.added,
+                }),
+                Outcome::Failed(error) => Some(Cause::Undecided(error.to_string())),
+            };
+            seen(Seen::Entry {
+                list: number,
+                kind,
+                entry,
+                outcome,
+            });
+            match cause {
+                None => ControlFlow::Continue(()),
+                Some(cause @ Cause::Undecided(_)) => {
+                    failed.get_or_insert_with(|| Stop::Found(kind, Box::from(entry), cause));
+                    ControlFlow::Continue(())
+                }
+                Some(cause) => ControlFlow::Break(Stop::Found(kind, Box::from(entry), cause)),
+            }
+        });
+        found.break_value().or(failed)
+    }
+}
+
 impl Policy {
     /// Looks one sender up in every list that checks its identity, and adds what is found to `hits`.
     ///
     /// `seen` is told of every look-up. A sender that no list names costs no allocation.
+    ///
+    /// # Errors
+    /// [`Exhausted`]: not everything was looked up.
     pub fn examine(
         &self,
         sender: &Sender<'_>,
-        now: Circumstances<'_>,
+        now: &mut Circumstances<'_>,
         desk: &mut Desk,
         hits: &mut Vec<Hit>,
         mut seen: impl FnMut(Seen<'_>),
-    ) {
+    ) -> Result<(), Exhausted> {
+        now.budget.read(sender.address, self.rules.len())?;
         desk.forms.resize_with(self.rules.len(), Canonical::new);
         for (form, &rules) in desk.forms.iter_mut().zip(&self.rules) {
             if let Err(error) = form.read(sender.address, rules) {
                 seen(Seen::NoAddress(&error));
-                return;
+                return Ok(());
             }
         }
         let desk_form = &mut desk.whitelist_form;
@@ -150,82 +267,39 @@ impl Policy {
             let Some(form) = desk.forms.get(list.rules) else {
                 continue;
             };
-            // A page that cannot be read does not hide a hit of another entry.
-            let mut failed = None;
-            let mut look_up = |filter: &Filter, kind, entry: &[u8]| {
-                let answer = filter.look_up(key(entry, list.seed));
-                let (outcome, cause) = match &answer {
-                    Ok(Answer::Miss) => (Outcome::Miss, None),
-                    Ok(Answer::FalsePositive) => (Outcome::FalsePositive, None),
-                    Ok(Answer::Unproved) => (Outcome::Unproved, Some(Cause::Unproved)),
-                    Ok(Answer::Listed(record))
-                        if record.expires.is_some_and(|day| day <= now.today) =>
-                    {
-                        (Outcome::Expired(*record), None)
-                    }
-                    Ok(Answer::Listed(record)) => (
-                        Outcome::Listed(*record),
-                        Some(Cause::Proved {
-                            source: record.source,
-                            added: record.added,
-                        }),
-                    ),
-                    Err(error) => (
-                        Outcome::Failed(error),
-                        Some(Cause::Undecided(error.to_string())),
-                    ),
-                };
-                seen(Seen::Entry {
-                    list: index,
-                    kind,
-                    entry,
-                    outcome,
-                });
-                match cause {
-                    None => ControlFlow::Continue(()),
-                    Some(cause @ Cause::Undecided(_)) => {
-                        failed.get_or_insert_with(|| (kind, Box::from(entry), cause));
-                        ControlFlow::Continue(())
-                    }
-                    Some(cause) => ControlFlow::Break((kind, Box::from(entry), cause)),
-                }
+            let (kind, entry, cause) = match list.find(index, form, now, &mut seen) {
+                None => continue,
+                Some(Stop::Exhausted) => return Err(Exhausted),
+                Some(Stop::Found(kind, entry, cause)) => (kind, entry, cause),
             };
-            let found = match &list.filter {
-                Some(filter) => {
-                    form.lookups(list.kinds, |kind, entry| look_up(filter, kind, entry))
-                }
-                None => ControlFlow::Break((
-                    Kind::Mailbox,
-                    Box::from(form.as_bytes()),
-                    Cause::Undecided(String::new()),
-                )),
-            };
-            if let Some((kind, entry, cause)) = found.break_value().or(failed) {
-                let rules = self.rules.get(list.rules).copied().unwrap_or_default();
-                let cleared = self
-                    .cleared_by(sender, (kind, &entry, rules), now, desk_form, &mut seen)
-                    .map(Box::from);
-                let cause = match &list.doubt {
-                    Some(doubt) => Cause::Undecided(doubt.to_string()),
-                    None if cleared.is_none() && self.whitelist_is_incomplete => {
-                        Cause::Undecided("the whitelist cannot be read".to_owned())
-                    }
-                    None => cause,
-                };
-                let hit = Hit {
-                    list: index,
-                    identity: sender.identity,
-                    strength: sender.strength,
-                    address: sender.address.into(),
-                    canonical: form.as_bytes().into(),
-                    entry,
-                    kind,
-                    cause,
-                    cleared,
-                };
-                keep(hit, hits);
+            if !self.whitelist.is_empty() {
+                now.budget.read(sender.address, WHITELIST_READS)?;
             }
+            let rules = self.rules.get(list.rules).copied().unwrap_or_default();
+            let cleared = self
+                .cleared_by(sender, (kind, &entry, rules), now, desk_form, &mut seen)
+                .map(Box::from);
+            let cause = match &list.doubt {
+                Some(doubt) => Cause::Undecided(doubt.to_string()),
+                None if cleared.is_none() && self.whitelist_is_incomplete => {
+                    Cause::Undecided("the whitelist cannot be read".to_owned())
+                }
+                None => cause,
+            };
+            let hit = Hit {
+                list: index,
+                identity: sender.identity,
+                strength: sender.strength,
+                address: sender.address.into(),
+                canonical: form.as_bytes().into(),
+                entry,
+                kind,
+                cause,
+                cleared,
+            };
+            keep(hit, hits);
         }
+        Ok(())
     }
 
     /// The entry of the whitelist that clears this sender of a hit on an entry under a list's rules,
@@ -234,10 +308,13 @@ impl Policy {
         &self,
         sender: &Sender<'_>,
         hit: (Kind, &[u8], Rules),
-        now: Circumstances<'_>,
+        now: &Circumstances<'_>,
         memory: &mut Option<Canonical>,
         seen: &mut impl FnMut(Seen<'_>),
     ) -> Option<&[u8]> {
+        if self.whitelist.is_empty() {
+            return None;
+        }
         let form = memory.get_or_insert_with(Canonical::new);
         let entry = self.whitelisted(sender.address, hit, form)?;
         if self.whitelist_wants_dkim && sender.identity != Identity::MailFrom {

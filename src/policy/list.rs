@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
-use crate::address::Kinds;
 use crate::filter::{Filter, Source};
+use crate::lookup::Lookup;
 use crate::policy::exempt::Entries;
 use crate::policy::reply::Template;
 use crate::sender::Identity;
@@ -163,15 +163,11 @@ pub struct List {
     /// Its policy.
     pub terms: Arc<Terms>,
     /// Its compiled entries; `None` while they cannot be read, and every sender is undecided.
-    pub filter: Option<Arc<Filter>>,
+    pub(super) lookup: Option<Lookup>,
     /// Why its hits are undecided, if they are.
     pub doubt: Option<Arc<str>>,
     /// Which canonical form its keys were made from: index into [`super::Policy`]'s rules.
     pub(super) rules: usize,
-    /// The kinds of entry it holds; no other needs a look-up.
-    pub(super) kinds: Kinds,
-    /// Seed of its keys.
-    pub(super) seed: u64,
 }
 
 impl List {
@@ -180,8 +176,13 @@ impl List {
         &self.terms.name
     }
 
+    /// Its compiled entries, if they can be read.
+    pub fn filter(&self) -> Option<&Arc<Filter>> {
+        self.lookup.as_ref().map(Lookup::filter)
+    }
+
     /// The source that a record names.
     pub fn source(&self, number: u32) -> Option<&Source> {
-        self.filter.as_ref()?.source(number)
+        self.filter()?.source(number)
     }
 }

@@ -30,7 +30,7 @@ mod verdict;
 use std::sync::Arc;
 
 pub use authentication::{dkim_domains, is_aligned};
-pub use examine::{Cause, Circumstances, Desk, Hit, Outcome, Seen};
+pub use examine::{Budget, Cause, Circumstances, Desk, Hit, Seen};
 pub use exempt::{Entries, Exemption, Network, Recipient};
 pub use list::{Action, List, Terms, Weak};
 pub use reach::{MixedRecipients, Reach};
@@ -39,8 +39,10 @@ pub use share::{Change, RejectShare};
 use thiserror::Error;
 pub use verdict::{Reason, Softening, Verdict};
 
-use crate::address::{Kinds, RULES_VERSION, Rules};
+use crate::address::Rules;
 use crate::filter::Filter;
+use crate::lookup::{self, Lookup};
+use crate::sender::Identity;
 
 /// Most lists of a configuration: a set of lists is the bits of a `u64`.
 pub const LISTS_MAX: usize = 64;
@@ -49,16 +51,9 @@ pub const LISTS_MAX: usize = 64;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The filter was made by other address rules, so its keys mean something else.
-    #[error(
-        "compiled with address rules {found} (options {options:#04x}), this program has {RULES_VERSION}: compile the list again"
-    )]
-    Rules {
-        /// Version in the file.
-        found: u16,
-        /// Option bits in the file.
-        options: u8,
-    },
+    /// Its filter cannot be asked.
+    #[error(transparent)]
+    Lookup(#[from] lookup::Error),
     /// More than [`LISTS_MAX`] lists.
     #[error("there are more than {LISTS_MAX} lists; merge some with blocklist-compile merge")]
     TooManyLists,
@@ -95,24 +90,13 @@ impl Policy {
     /// # Errors
     /// Its keys were made by rules this program does not have, or there are too many lists.
     pub fn add_list(&mut self, terms: Arc<Terms>, filter: Arc<Filter>) -> Result<(), Error> {
-        let spec = filter.spec();
-        let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
-        let kinds = Kinds::from_bits(spec.kinds);
-        let (Some(rules), Some(kinds)) = (rules, kinds) else {
-            return Err(Error::Rules {
-                found: spec.rules_version,
-                options: spec.rules,
-            });
-        };
-        let seed = spec.seed;
-        let rules = self.number_of(rules);
+        let lookup = Lookup::new(filter)?;
+        let rules = self.number_of(lookup.rules());
         self.push(List {
             terms,
-            filter: Some(filter),
+            lookup: Some(lookup),
             doubt: None,
             rules,
-            kinds,
-            seed,
         })
     }
 
@@ -124,11 +108,9 @@ impl Policy {
         let rules = self.number_of(Entries::rules());
         self.push(List {
             terms,
-            filter: None,
+            lookup: None,
             doubt: Some(doubt),
             rules,
-            kinds: Kinds::default(),
-            seed: 0,
         })
     }
 
@@ -153,6 +135,12 @@ impl Policy {
             self.rules.push(rules);
             self.rules.len() - 1
         })
+    }
+
+    /// Whether any list looks the senders of this field up.
+    pub fn checks(&self, identity: Identity) -> bool {
+        let checks = |list: &List| list.terms.check.contains(&identity);
+        self.lists.iter().any(checks)
     }
 
     /// The lists, in the order of the configuration.

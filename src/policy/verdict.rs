@@ -1,7 +1,7 @@
 //! Hits, recipients and what softens make one verdict.
 
 use super::examine::Hit;
-use super::list::{Action, Terms, Weak};
+use super::list::{Action, List, Terms, Weak};
 use super::{LISTS_MAX, Policy};
 use crate::sender::{Identity, Strength};
 
@@ -112,6 +112,30 @@ impl Policy {
             .map(soften_for_others)
             .max_by_key(action)
             .unwrap_or(mildest)
+    }
+
+    /// Whether no further hit could change what is done: for each set of lists there is a hit that
+    /// nothing softens, and none of its lists could ask for more than that one does.
+    pub fn is_settled(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> bool {
+        reach.iter().all(|&lists| {
+            let strongest = self.strongest(lists);
+            let verdict = self.decide_for(hits, lists, softening);
+            strongest.is_none() || verdict.reason == Reason::Listed && verdict.action >= strongest
+        })
+    }
+
+    /// The strongest action that a hit in one of these lists can lead to.
+    fn strongest(&self, lists: u64) -> Option<Action> {
+        let affecting = |index: usize| lists & (1 << index) != 0;
+        let lists = self.lists.iter().enumerate();
+        let action = |list: &List| match list.terms.dry_run {
+            true => Action::Log,
+            false => list.terms.action,
+        };
+        lists
+            .filter(|&(index, _)| affecting(index))
+            .map(|(_, list)| action(list))
+            .max()
     }
 
     /// The verdict on a message that names more senders than are kept, given the one on those that are:

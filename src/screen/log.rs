@@ -33,8 +33,7 @@ impl<O: Observer> Screen<O> {
         let queue_id = display(escaped(id));
         let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
         let message_id = tells_id.then(|| display(escaped(&message.message_id)));
-        // See `Senders::truncated`.
-        let truncated = message.senders.truncated().then_some(true);
+        let truncated = message.is_truncated().then_some(true);
         let client = display(&self.origin.text);
         let action = display(verdict.action.map_or("accept", Action::name));
         let reason = message

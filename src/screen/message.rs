@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use super::look_up::Progress;
 use crate::address::escaped;
-use crate::milter::{Client, Family};
-use crate::policy::{Exemption, Hit, Reach, Verdict};
+use crate::milter::{Client, Edit, Family};
+use crate::policy::{Exemption, Hit, Reach};
 use crate::sender::Senders;
-use crate::snapshot::Lease;
+use crate::snapshot::{Lease, Snapshot};
 
 /// The client of a connection.
 #[derive(Default)]
@@ -54,7 +56,9 @@ pub(super) struct Message {
     pub(super) exemption: Option<Exemption>,
     pub(super) brake: bool,
     pub(super) senders: Senders,
-    pub(super) envelope_done: bool,
+    pub(super) progress: Progress,
+    /// What is decided as soon as the senders are looked up.
+    pub(super) step: Option<Step>,
     pub(super) hits: Vec<Hit>,
     pub(super) reach: Reach,
     pub(super) refused: u32,
@@ -65,17 +69,49 @@ pub(super) struct Message {
     pub(super) queue_id: Vec<u8>,
     pub(super) message_id: Vec<u8>,
     pub(super) case: String,
-    pub(super) verdict: Option<Verdict>,
+    /// For the end of the message.
+    pub(super) edits: Vec<Edit>,
+    pub(super) began: Option<Instant>,
     pub(super) spent: Duration,
 }
 
+/// A step that is answered later.
+pub(super) struct Step {
+    /// Held until then, which is not long.
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) what: Decided,
+}
+
+/// What a verdict is on.
+pub(super) enum Decided {
+    /// A recipient, and the lists that affect it.
+    Recipient { argument: Box<[u8]>, lists: u64 },
+    /// The message.
+    Message,
+}
+
+/// Hits whose memory is kept for the next message.
+const HITS_KEPT: usize = 16;
+
 impl Message {
-    /// Forgets everything, keeps the memory.
-    pub(super) fn clear(&mut self) {
+    /// Whether there are senders that nobody has looked up.
+    pub(super) fn is_truncated(&self) -> bool {
+        self.senders.truncated() || self.progress.unfinished
+    }
+
+    /// Forgets what only the verdict needs.
+    pub(super) fn release(&mut self) {
+        self.lease = None;
         self.senders.clear();
         self.hits.clear();
+        self.hits.shrink_to(HITS_KEPT);
+        self.dkim = Vec::new();
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.release();
         self.reach.clear();
-        self.dkim.clear();
         self.queue_id.clear();
         self.message_id.clear();
         self.case.clear();
@@ -83,7 +119,6 @@ impl Message {
             senders: std::mem::take(&mut self.senders),
             hits: std::mem::take(&mut self.hits),
             reach: std::mem::take(&mut self.reach),
-            dkim: std::mem::take(&mut self.dkim),
             queue_id: std::mem::take(&mut self.queue_id),
             message_id: std::mem::take(&mut self.message_id),
             case: std::mem::take(&mut self.case),

@@ -8,30 +8,34 @@
 //! EOM      write it: tag, quarantine, forged tags removed
 //! ```
 //!
+//! RCPT and EOH are answered later if a look-up has to read a file, or if there is so much to look
+//! up that other connections come first ([`look_up`]).
+//!
 //! So a message that nobody objects to costs two answers, and its body never travels. All rules
 //! are in [`policy`](crate::policy); here is when they are asked, what the answer is on the wire,
-//! and the log line. The snapshot taken at MAIL holds to the end of the message: a reload does not
-//! change the rules under it, unless it lasts so long that two come after it (see `Screen::snapshot`).
+//! and the log line. The snapshot taken at MAIL holds until the verdict: a reload does not change the
+//! rules under a message, unless it lasts so long that two come after it (see `Screen::snapshot`). What is
+//! to be written at EOM is prepared with the verdict.
 
 mod answer;
 mod log;
+mod look_up;
 mod message;
 mod observer;
 mod settle;
 mod shown;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::task::{Context, Poll, ready};
 
+use crate::daemon::Readers;
 use crate::milter::{Client, Edit, Handler, Macros, Reply, ReplyText, Stage, Wanted};
-use crate::policy::{
-    Action, Circumstances, Desk, Exemption, Outcome, Reach, Reason, Recipient, Seen, Softening,
-    Verdict, dkim_domains, is_aligned,
-};
+use crate::policy::{Action, Desk, Exemption, Reason, Recipient, Softening, Verdict, dkim_domains};
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Counters, Live, Snapshot};
+use look_up::{Looked, Part, Progress};
 pub use message::today;
-use message::{Message, Origin};
+use message::{Decided, Message, Origin, Step};
 pub use observer::{Decision, Observer};
 use shown::tag;
 
@@ -50,6 +54,8 @@ const DKIM_MAX: usize = 100;
 /// Decides about the messages of one connection.
 pub struct Screen<O = ()> {
     live: Arc<Live>,
+    /// None: all is shown, see [`Screen::shows_all`].
+    readers: Option<Arc<Readers>>,
     observer: O,
     origin: Origin,
     desk: Desk,
@@ -57,17 +63,22 @@ pub struct Screen<O = ()> {
 }
 
 impl Screen {
-    /// For a new connection.
-    pub fn new(live: Arc<Live>) -> Self {
-        Self::with_observer(live, ())
+    /// For a new connection. What must be read is read by the readers.
+    pub fn new(live: Arc<Live>, readers: Arc<Readers>) -> Self {
+        Self {
+            readers: Some(readers),
+            ..Self::with_observer(live, ())
+        }
     }
 }
 
 impl<O: Observer> Screen<O> {
-    /// For a new connection, watched.
+    /// For a new connection, watched. Every sender is looked up, and what must be read is read
+    /// at once.
     pub fn with_observer(live: Arc<Live>, observer: O) -> Self {
         Self {
             live,
+            readers: None,
             observer,
             origin: Origin::default(),
             desk: Desk::default(),
@@ -85,43 +96,10 @@ impl<O: Observer> Screen<O> {
         &self.message.senders
     }
 
-    /// Looks senders up: those of the envelope, or those of the headers.
-    fn examine(&mut self, snapshot: &Snapshot, envelope: bool) {
-        let Self {
-            live,
-            observer,
-            desk,
-            message,
-            ..
-        } = self;
-        let policy = &snapshot.policy;
-        let dkim = &message.dkim;
-        let aligned = |domain: &[u8]| dkim.iter().any(|signer| is_aligned(signer, domain));
-        let now = Circumstances {
-            today: message.today,
-            aligned: &aligned,
-        };
-        for sender in message.senders.iter() {
-            if (sender.identity == Identity::MailFrom) != envelope {
-                continue;
-            }
-            policy.examine(&sender, now, desk, &mut message.hits, |seen| {
-                if let Seen::Entry { list, outcome, .. } = &seen {
-                    match outcome {
-                        Outcome::FalsePositive => Counters::add(&live.counters.false_positives),
-                        Outcome::Failed(failure) => {
-                            let name = policy.lists().get(*list).map_or("", |list| list.name());
-                            live.tell_failure(name, &failure.to_string());
-                        }
-                        Outcome::Miss
-                        | Outcome::Unproved
-                        | Outcome::Expired(_)
-                        | Outcome::Listed(_) => {}
-                    }
-                }
-                observer.seen(policy, &sender, &seen);
-            });
-        }
+    /// Whether all look-ups are wanted, also those that change nothing any more: then they are
+    /// made at once, on this thread.
+    fn shows_all(&self) -> bool {
+        self.readers.is_none()
     }
 
     /// The snapshot that the message under way began with. One that was taken back, since two others
@@ -137,14 +115,15 @@ impl<O: Observer> Screen<O> {
         message.overtaken |= !message.reach.sets().is_empty();
         message.reach.clear();
         message.hits.clear();
-        message.envelope_done = false;
+        message.progress = Progress::default();
         Some(snapshot)
     }
 
     /// The answer to a client that is not refused anything: nobody is looked up.
-    fn exempt(&mut self, snapshot: &Snapshot, began: Instant) -> Reply {
-        self.message.spent += began.elapsed();
+    fn exempt(&mut self, snapshot: &Snapshot) -> Reply {
+        self.end();
         self.settle(snapshot, Verdict::UNLISTED, None, &Reply::Accept);
+        self.release();
         Reply::Accept
     }
 
@@ -159,14 +138,108 @@ impl<O: Observer> Screen<O> {
     }
 
     /// Asks for that; nothing is known of the message, which is counted once it is decided.
-    fn defer(&mut self, snapshot: &Snapshot, recipient: &[u8], began: Instant) -> Reply {
+    fn defer(&mut self, snapshot: &Snapshot, recipient: &[u8]) -> Reply {
         let reply =
             ReplyText::new(452, "4.5.3", &[APART_REPLY]).map_or(Reply::Tempfail, Reply::Text);
         self.message.deferred += 1;
         Counters::add(&self.live.counters.deferred);
-        self.message.spent += began.elapsed();
+        self.end();
         self.tell(snapshot, Verdict::APART, Some(recipient), &reply);
         reply
+    }
+
+    /// The verdict on one recipient, all senders of the envelope looked up.
+    fn decide_recipient(&mut self, snapshot: &Snapshot, argument: &[u8], lists: u64) -> Reply {
+        let softening = Softening {
+            mailing_list: false,
+            brake: self.message.brake,
+        };
+        let verdict = snapshot
+            .policy
+            .decide(&self.message.hits, &[lists], softening);
+        if !verdict.action.is_some_and(Action::refuses) {
+            if self.must_come_apart(snapshot, lists) {
+                return self.defer(snapshot, argument);
+            }
+            self.message.reach.add(lists);
+            self.end();
+            return Reply::Continue;
+        }
+        let reply = self.refusal(snapshot, verdict);
+        self.message.refused += 1;
+        self.end();
+        self.settle(snapshot, verdict, Some(argument), &reply);
+        reply
+    }
+
+    /// The verdict on the message, all senders looked up.
+    fn decide_message(&mut self, snapshot: &Snapshot) -> Reply {
+        let message = &self.message;
+        let (policy, reach) = (&snapshot.policy, message.reach());
+        let mut verdict = policy.decide(&message.hits, reach, message.softening());
+        if message.is_truncated() {
+            verdict = policy.decide_truncated(verdict, reach);
+        }
+        if message.overtaken && verdict.action > Some(Action::Tag) {
+            // Perhaps not for all recipients: let it come again.
+            verdict.action = Some(Action::Tempfail);
+            verdict.reason = Reason::Undecided;
+        }
+        let forged = message.forged_tags > 0 && policy.may_tag();
+        let reply = match verdict.action {
+            Some(Action::Reject | Action::Tempfail) => self.refusal(snapshot, verdict),
+            Some(Action::Discard) => Reply::Discard,
+            Some(Action::Tag | Action::Quarantine) => Reply::Continue,
+            Some(Action::Log) | None if forged => Reply::Continue,
+            Some(Action::Log) | None => Reply::Accept,
+        };
+        self.end();
+        self.settle(snapshot, verdict, None, &reply);
+        if reply == Reply::Continue {
+            self.prepare_edits(snapshot, verdict);
+        }
+        self.release();
+        reply
+    }
+
+    /// What is to be changed at the end of the message.
+    fn prepare_edits(&mut self, snapshot: &Snapshot, verdict: Verdict) {
+        let message = &mut self.message;
+        if snapshot.policy.may_tag() {
+            // From the last to the first, since deleting one renumbers those behind it.
+            message
+                .edits
+                .extend(
+                    (1..=message.forged_tags.min(FORGED_TAGS_MAX))
+                        .rev()
+                        .map(|index| Edit::ChangeHeader {
+                            index,
+                            name: TAG_HEADER.to_owned(),
+                            value: Vec::new(),
+                        }),
+                );
+        }
+        let hit = verdict.hit.and_then(|index| message.hits.get(index));
+        let tag = || tag(snapshot, hit);
+        match verdict.action {
+            Some(Action::Tag) => message.edits.push(Edit::AddHeader {
+                name: TAG_HEADER.to_owned(),
+                value: tag().into_bytes(),
+            }),
+            Some(Action::Quarantine) => {
+                let reason = format!("{} (case {})", tag(), message.case);
+                message.edits.push(Edit::Quarantine(reason));
+            }
+            Some(Action::Reject | Action::Tempfail | Action::Discard | Action::Log) | None => {}
+        }
+    }
+
+    /// Lets go of what only the verdict needed: an idle connection holds no filter that has been
+    /// replaced since, and no large buffer.
+    fn release(&mut self) {
+        if !self.shows_all() {
+            self.message.release();
+        }
     }
 
     /// Remembers the queue id as soon as the mail server tells it.
@@ -207,10 +280,13 @@ impl<O: Observer> Handler for Screen<O> {
         self.message.clear();
         self.note_queue_id(macros);
         let (lease, snapshot) = self.live.lease();
+        let shows_all = self.shows_all();
         let message = &mut self.message;
-        message.senders.add_mail_from(argument);
-        if let Some(understood) = macros.get("mail_addr") {
-            message.senders.add_mail_addr(understood);
+        if shows_all || snapshot.policy.checks(Identity::MailFrom) {
+            message.senders.add_mail_from(argument);
+            if let Some(understood) = macros.get("mail_addr") {
+                message.senders.add_mail_addr(understood);
+            }
         }
         message.today = today();
         let exempt = &snapshot.config.exempt;
@@ -240,51 +316,42 @@ impl<O: Observer> Handler for Screen<O> {
     }
 
     fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply {
-        let began = Instant::now();
+        self.begin();
         self.note_queue_id(macros);
         let Some(snapshot) = self.snapshot() else {
             return Reply::Continue;
         };
         if self.message.exemption.is_some() {
-            return self.exempt(&snapshot, began);
-        }
-        if !std::mem::replace(&mut self.message.envelope_done, true) {
-            self.examine(&snapshot, true);
+            return self.exempt(&snapshot);
         }
         let recipient = Recipient {
             written: argument,
             understood: macros.get("rcpt_addr"),
         };
         let lists = snapshot.policy.reach(recipient, &mut self.desk);
-        let softening = Softening {
-            mailing_list: false,
-            brake: self.message.brake,
-        };
-        let verdict = snapshot
-            .policy
-            .decide(&self.message.hits, &[lists], softening);
-        if !verdict.action.is_some_and(Action::refuses) {
-            if self.must_come_apart(&snapshot, lists) {
-                return self.defer(&snapshot, argument, began);
+        match self.look_up(&snapshot, Part::Envelope) {
+            Looked::Up => self.decide_recipient(&snapshot, argument, lists),
+            Looked::Later => {
+                let what = Decided::Recipient {
+                    argument: argument.into(),
+                    lists,
+                };
+                self.message.step = Some(Step { snapshot, what });
+                Reply::Later
             }
-            self.message.reach.add(lists);
-            self.message.spent += began.elapsed();
-            return Reply::Continue;
         }
-        let reply = self.refusal(&snapshot, verdict);
-        self.message.refused += 1;
-        self.message.spent += began.elapsed();
-        self.settle(&snapshot, verdict, Some(argument), &reply);
-        reply
     }
 
     fn header(&mut self, name: &[u8], value: &[u8]) {
+        let shows_all = self.shows_all();
         let Some(snapshot) = self.snapshot() else {
             return;
         };
         let message = &mut self.message;
         if let Some(identity) = Identity::of_header(name) {
-            message.senders.add_header(identity, value);
+            if shows_all || snapshot.policy.checks(identity) {
+                message.senders.add_header(identity, value);
+            }
             return;
         }
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
@@ -309,88 +376,45 @@ impl<O: Observer> Handler for Screen<O> {
     }
 
     fn end_of_headers(&mut self, macros: &Macros) -> Reply {
-        let began = Instant::now();
+        self.begin();
         self.note_queue_id(macros);
         let Some(snapshot) = self.snapshot() else {
             return Reply::Accept;
         };
         // Only a mail server that told of no recipient comes as far as this.
         if self.message.exemption.is_some() {
-            return self.exempt(&snapshot, began);
+            return self.exempt(&snapshot);
         }
-        if !std::mem::replace(&mut self.message.envelope_done, true) {
-            self.examine(&snapshot, true);
+        match self.look_up(&snapshot, Part::Others) {
+            Looked::Up => self.decide_message(&snapshot),
+            Looked::Later => {
+                let what = Decided::Message;
+                self.message.step = Some(Step { snapshot, what });
+                Reply::Later
+            }
         }
-        self.examine(&snapshot, false);
-        // Without a single RCPT (an old mail server that skips it) every list affects the message.
-        let reach = match self.message.reach.sets() {
-            _ if self.message.overtaken => Reach::EVERYBODY,
-            [] => Reach::EVERYBODY,
-            sets => sets,
+    }
+
+    fn poll_later(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+        let Some(step) = &self.message.step else {
+            return Poll::Ready(Reply::Tempfail);
         };
-        let softening = Softening {
-            mailing_list: self.message.mailing_list,
-            brake: self.message.brake,
+        let last = match step.what {
+            Decided::Recipient { .. } => Part::Envelope,
+            Decided::Message => Part::Others,
         };
-        let mut verdict = snapshot.policy.decide(&self.message.hits, reach, softening);
-        if self.message.senders.truncated() {
-            verdict = snapshot.policy.decide_truncated(verdict, reach);
-        }
-        if self.message.overtaken && verdict.action > Some(Action::Tag) {
-            // Perhaps not for all recipients: let it come again.
-            verdict.action = Some(Action::Tempfail);
-            verdict.reason = Reason::Undecided;
-        }
-        let forged = self.message.forged_tags > 0 && snapshot.policy.may_tag();
-        let reply = match verdict.action {
-            Some(Action::Reject | Action::Tempfail) => self.refusal(&snapshot, verdict),
-            Some(Action::Discard) => Reply::Discard,
-            Some(Action::Tag | Action::Quarantine) => Reply::Continue,
-            Some(Action::Log) | None if forged => Reply::Continue,
-            Some(Action::Log) | None => Reply::Accept,
-        };
-        self.message.spent += began.elapsed();
-        self.message.verdict = Some(verdict);
-        self.settle(&snapshot, verdict, None, &reply);
-        reply
+        let snapshot = Arc::clone(&step.snapshot);
+        ready!(self.poll_look_up(cx, &snapshot, last));
+        Poll::Ready(match self.message.step.take().map(|step| step.what) {
+            Some(Decided::Recipient { argument, lists }) => {
+                self.decide_recipient(&snapshot, &argument, lists)
+            }
+            Some(Decided::Message) | None => self.decide_message(&snapshot),
+        })
     }
 
     fn end_of_message(&mut self, _macros: &Macros, edits: &mut Vec<Edit>) -> Reply {
-        let message = &self.message;
-        let (Some(lease), Some(verdict)) = (&message.lease, message.verdict) else {
-            return Reply::Accept;
-        };
-        let Some(snapshot) = &lease.snapshot() else {
-            // What was to be written is no longer known.
-            return Reply::Tempfail;
-        };
-        let tagged = verdict.action == Some(Action::Tag);
-        if snapshot.policy.may_tag() {
-            // From the last to the first, since deleting one renumbers those behind it.
-            edits.extend(
-                (1..=message.forged_tags.min(FORGED_TAGS_MAX))
-                    .rev()
-                    .map(|index| Edit::ChangeHeader {
-                        index,
-                        name: TAG_HEADER.to_owned(),
-                        value: Vec::new(),
-                    }),
-            );
-        }
-        let hit = verdict.hit.and_then(|index| message.hits.get(index));
-        if tagged {
-            edits.push(Edit::AddHeader {
-                name: TAG_HEADER.to_owned(),
-                value: tag(snapshot, hit).into_bytes(),
-            });
-        }
-        if verdict.action == Some(Action::Quarantine) {
-            edits.push(Edit::Quarantine(format!(
-                "{} (case {})",
-                tag(snapshot, hit),
-                message.case
-            )));
-        }
+        edits.append(&mut self.message.edits);
         Reply::Accept
     }
 

@@ -248,6 +248,12 @@ impl Senders {
         self.store.iter()
     }
 
+    /// The sender of this number, in the order found.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<Sender<'_>> {
+        self.store.get(number)
+    }
+
     /// How many senders there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -90,12 +90,20 @@ impl Store {
         self.truncated
     }
 
+    pub(super) fn get(&self, number: usize) -> Option<Sender<'_>> {
+        self.found.get(number).map(|found| self.sender(found))
+    }
+
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = Sender<'_>> {
-        self.found.iter().map(|found| Sender {
+        self.found.iter().map(|found| self.sender(found))
+    }
+
+    fn sender(&self, found: &Found) -> Sender<'_> {
+        Sender {
             identity: found.identity,
             address: self.bytes(found),
             strength: found.strength,
-        })
+        }
     }
 
     fn bytes(&self, found: &Found) -> &[u8] {

@@ -32,7 +32,7 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
             let _ = writeln!(report, "list {name}: not enabled");
             continue;
         };
-        let Some(filter) = &list.filter else {
+        let Some(filter) = list.filter() else {
             continue;
         };
         let terms = &list.terms;

@@ -451,7 +451,7 @@ mod tests {
         let text = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
         let config = Config::parse(text, &path("c.toml")).unwrap();
         let mut live = Live::new(Snapshot::build(config).unwrap(), None);
-        let filter = |live: &Live| live.snapshot().policy.lists()[0].filter.clone().unwrap();
+        let filter = |live: &Live| live.snapshot().policy.lists()[0].filter().cloned().unwrap();
         let old = Arc::downgrade(&filter(&live));
         let (lease, snapshot) = live.lease();
         drop(snapshot);

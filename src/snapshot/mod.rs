@@ -47,7 +47,8 @@ use crate::address::escaped;
 use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
 use crate::list::{Format, Reader, Row};
-use crate::policy::{Action, Circumstances, Desk, Entries, Outcome, Policy, Seen};
+use crate::lookup::{Outcome, Reads};
+use crate::policy::{Action, Budget, Circumstances, Desk, Entries, Policy, Seen};
 use crate::sender::{Identity, Sender, Strength};
 
 /// Rejected whitelist lines that an error shows.
@@ -209,6 +210,7 @@ impl Snapshot {
     fn check_must_miss(&mut self) {
         let mut desk = Desk::default();
         let mut found: BTreeMap<usize, &str> = BTreeMap::new();
+        let mut budget = Budget::UNLIMITED;
         for address in &self.config.safety.must_miss {
             for identity in Identity::ALL {
                 let sender = Sender {
@@ -216,21 +218,25 @@ impl Snapshot {
                     address: address.as_bytes(),
                     strength: Strength::Strong,
                 };
-                let now = Circumstances {
+                let mut now = Circumstances {
+                    reads: Reads::Now,
+                    budget: &mut budget,
                     today: 0,
                     aligned: &|_| false,
                 };
-                self.policy
-                    .examine(&sender, now, &mut desk, &mut Vec::new(), |seen| {
-                        if let Seen::Entry {
-                            list,
-                            outcome: Outcome::Listed(_) | Outcome::Unproved,
-                            ..
-                        } = seen
-                        {
-                            found.entry(list).or_insert(address);
-                        }
-                    });
+                // An unlimited budget lasts for all.
+                let _ =
+                    self.policy
+                        .examine(&sender, &mut now, &mut desk, &mut Vec::new(), |seen| {
+                            if let Seen::Entry {
+                                list,
+                                outcome: Outcome::Listed(_) | Outcome::Unproved,
+                                ..
+                            } = seen
+                            {
+                                found.entry(list).or_insert(address);
+                            }
+                        });
             }
         }
         let found = found.into_iter().filter_map(|(index, address)| {
@@ -255,7 +261,7 @@ impl Snapshot {
             warnings.push("no list is enabled: every message is accepted".to_owned());
         }
         for list in self.policy.lists() {
-            if let Some(filter) = &list.filter
+            if let Some(filter) = list.filter()
                 && !filter.spec().records
             {
                 let spec = filter.spec();

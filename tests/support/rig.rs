@@ -43,7 +43,8 @@ impl Rig {
         let options = serve::options(&config);
         let snapshot = begin(config);
         let live = Arc::new(Live::new(snapshot, Some(path)));
-        let daemon = Daemon::start(&options, &Arc::new(Blocklists::new(Arc::clone(&live))));
+        let service = Blocklists::new(Arc::clone(&live)).expect("threads");
+        let daemon = Daemon::start(&options, &Arc::new(service));
         let daemon = daemon.unwrap_or_else(|error| panic!("{error}"));
         Self {
             live,

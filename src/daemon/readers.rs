@@ -1,0 +1,353 @@
+//! A few threads for reads that may take their time, so that no thread that serves mail waits
+//! for a disk.
+//!
+//! ```text
+//!   worker --submit--> queue (bounded) --> reader 1..n     one item after the other
+//!     ^                                        |
+//!     +---- Waiting: woken when all is read ---+
+//!           or when the deadline has passed: what was read until then counts
+//! ```
+//!
+//! A disk that hangs costs no more than this: the readers that wait for it, and the jobs in the
+//! queue. A job whose [`Waiting`] is gone is dropped, unread; and while every reader is stuck
+//! in such a job, nothing new is taken.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::{Sleep, sleep};
+
+/// Jobs that wait for a reader. Each belongs to a connection that waits for it, so that only a
+/// disk that hangs fills the queue.
+const QUEUE_MAX: usize = 1024;
+
+/// A few threads that read.
+pub struct Readers {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    /// For each reader the job it is in.
+    running: Vec<Option<Arc<AtomicBool>>>,
+    /// The readers are to end.
+    closed: bool,
+}
+
+/// What a reader is to do.
+struct Job {
+    /// Nobody waits for it any more.
+    abandoned: Arc<AtomicBool>,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One reader, to the end.
+    fn read(&self, reader: usize) {
+        let mut state = self.lock();
+        loop {
+            let Some(job) = state.queue.pop_front() else {
+                if state.closed {
+                    return;
+                }
+                let woken = self.work.wait(state);
+                state = woken.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if job.abandoned.load(Relaxed) {
+                continue;
+            }
+            state.note(reader, Some(job.abandoned));
+            drop(state);
+            if catch_unwind(AssertUnwindSafe(job.run)).is_err() {
+                tracing::error!("a read failed by a fault of this program");
+            }
+            state = self.lock();
+            state.note(reader, None);
+        }
+    }
+}
+
+impl State {
+    fn note(&mut self, reader: usize, job: Option<Arc<AtomicBool>>) {
+        if let Some(running) = self.running.get_mut(reader) {
+            *running = job;
+        }
+    }
+
+    /// Whether every reader is in a job that took too long for whoever waited for it.
+    fn is_stuck(&self) -> bool {
+        self.running
+            .iter()
+            .all(|job| job.as_ref().is_some_and(|job| job.load(Relaxed)))
+    }
+
+    /// Puts a job in the queue, if it can be expected to be done.
+    fn submit(&mut self, job: Job) -> bool {
+        if self.queue.len() >= QUEUE_MAX {
+            self.queue.retain(|job| !job.abandoned.load(Relaxed));
+        }
+        let fits = self.queue.len() < QUEUE_MAX && !self.is_stuck();
+        if fits {
+            self.queue.push_back(job);
+        }
+        fits
+    }
+}
+
+impl Readers {
+    /// Starts so many threads.
+    ///
+    /// # Errors
+    /// A thread cannot be had.
+    pub fn start(threads: usize) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        // Made first, so that the threads end if a later one cannot be had.
+        let readers = Self {
+            shared: Arc::clone(&shared),
+        };
+        shared.lock().running.resize(threads, None);
+        for reader in 0..threads {
+            let shared = Arc::clone(&shared);
+            thread::Builder::new()
+                .name(format!("reader {}", reader + 1))
+                .spawn(move || shared.read(reader))?;
+        }
+        Ok(readers)
+    }
+
+    /// Has `read` called for each item, in order, and gives the answers when all are there or
+    /// the time is over. To be called, and polled, on a thread of the daemon.
+    pub fn submit<I, A>(&self, items: Arc<[I]>, read: fn(&I) -> A, patience: Duration) -> Waiting<A>
+    where
+        I: Send + Sync + 'static,
+        A: Send + 'static,
+    {
+        let answers = Arc::new(Mutex::new(Vec::new()));
+        let abandoned = Arc::new(AtomicBool::new(false));
+        let (done, all_read) = oneshot::channel::<()>();
+        let run = {
+            let (answers, abandoned) = (Arc::clone(&answers), Arc::clone(&abandoned));
+            move || {
+                for item in items.iter() {
+                    let answer = read(item);
+                    if abandoned.load(Relaxed) {
+                        return;
+                    }
+                    lock(&answers).push(answer);
+                }
+                // Whoever waited may be gone.
+                let _ = done.send(());
+            }
+        };
+        let job = Job {
+            abandoned: Arc::clone(&abandoned),
+            run: Box::new(run),
+        };
+        // Without it, `done` is dropped, and there is nothing to wait for.
+        if self.shared.lock().submit(job) {
+            self.shared.work.notify_one();
+        }
+        Waiting {
+            answers,
+            abandoned,
+            all_read,
+            deadline: Box::pin(sleep(patience)),
+        }
+    }
+}
+
+impl fmt::Debug for Readers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Readers").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Readers {
+    /// The threads end by themselves; one that is stuck is not waited for.
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.closed = true;
+        state.queue.clear();
+        self.shared.work.notify_all();
+    }
+}
+
+/// Answers that are being read. Dropping it gives the job up.
+#[derive(Debug)]
+pub struct Waiting<A> {
+    answers: Arc<Mutex<Vec<A>>>,
+    abandoned: Arc<AtomicBool>,
+    all_read: oneshot::Receiver<()>,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl<A> Waiting<A> {
+    /// The answers, as soon as all are there or the time is over: those to the first items, in
+    /// their order.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<A>> {
+        // Also ready when the job was dropped unread.
+        let all_read = Pin::new(&mut self.all_read).poll(cx).is_ready();
+        if all_read || self.deadline.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(std::mem::take(&mut *lock(&self.answers)));
+        }
+        Poll::Pending
+    }
+}
+
+impl<A> Drop for Waiting<A> {
+    fn drop(&mut self) {
+        self.abandoned.store(true, Relaxed);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::Waker;
+    use tokio::task::unconstrained;
+
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    /// Answers as soon as somebody sends something.
+    struct Disk {
+        begun: mpsc::Sender<()>,
+        go: Mutex<mpsc::Receiver<u32>>,
+    }
+
+    impl Disk {
+        fn new() -> (Arc<[Self]>, mpsc::Receiver<()>, mpsc::Sender<u32>) {
+            let (begun, has_begun) = mpsc::channel();
+            let (send, go) = mpsc::channel();
+            let go = Mutex::new(go);
+            (Arc::new([Self { begun, go }]), has_begun, send)
+        }
+
+        fn read(&self) -> u32 {
+            self.begun.send(()).expect("the test listens");
+            lock(&self.go).recv().unwrap_or(0)
+        }
+    }
+
+    /// The answers of readers that are at it; no time passes meanwhile.
+    fn read<A>(mut waiting: Waiting<A>) -> Vec<A> {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut answers = pin!(unconstrained(poll_fn(|cx| waiting.poll(cx))));
+        loop {
+            if let Poll::Ready(answers) = answers.as_mut().poll(cx) {
+                return answers;
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// The answers, or those that there are when the time is over.
+    async fn answers<A>(mut waiting: Waiting<A>) -> Vec<A> {
+        poll_fn(|cx| waiting.poll(cx)).await
+    }
+
+    #[tokio::test]
+    async fn answers_come_in_order() {
+        let readers = Readers::start(2).expect("threads");
+        let items: Arc<[u32]> = (0..100).collect();
+        let waiting = readers.submit(Arc::clone(&items), |item| item * 2, PATIENCE);
+        let expected: Vec<u32> = items.iter().map(|item| item * 2).collect();
+        assert_eq!(read(waiting), expected);
+    }
+
+    /// Time passes at once here when nothing else is to be done: the deadlines, above all.
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_hangs_costs_its_own_readers_and_no_more() {
+        let readers = Readers::start(2).expect("threads");
+        let (disk, begun, go) = Disk::new();
+        let first = readers.submit(Arc::clone(&disk), Disk::read, PATIENCE);
+        begun.recv().expect("a reader is at it");
+        // The other reader still serves.
+        let items: Arc<[u32]> = Arc::new([1, 2]);
+        let waiting = readers.submit(Arc::clone(&items), |item| *item, PATIENCE);
+        assert_eq!(read(waiting), [1, 2]);
+
+        let second = readers.submit(Arc::clone(&disk), Disk::read, PATIENCE);
+        begun.recv().expect("the other reader is at it");
+        // Both are busy, but nobody has given up: the queue takes more.
+        let third = readers.submit(Arc::clone(&items), |item| *item, PATIENCE);
+        assert_eq!(readers.shared.lock().queue.len(), 1);
+        let started = tokio::time::Instant::now();
+        assert!(answers(first).await.is_empty());
+        assert!(answers(second).await.is_empty());
+        assert!(answers(third).await.is_empty());
+        assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
+        // Now both are stuck: nothing is queued, and nobody waits for nothing.
+        let fourth = readers.submit(Arc::clone(&items), |item| *item, PATIENCE);
+        assert_eq!(readers.shared.lock().queue.len(), 1);
+        assert!(answers(fourth).await.is_empty());
+        assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
+
+        // The disk comes back: the third job is dropped unread, the next ones are read.
+        go.send(1).expect("a reader waits");
+        go.send(2).expect("a reader waits");
+        loop {
+            let again = readers.submit(Arc::clone(&items), |item| *item, PATIENCE);
+            if read(again) == [1, 2] {
+                break;
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_read_before_the_deadline_counts() {
+        let readers = Readers::start(1).expect("threads");
+        let (disks, _begun, go) = Disk::new();
+        let (hanging, begun, _go) = Disk::new();
+        let items: Arc<[(bool, Arc<[Disk]>)]> = Arc::new([(true, disks), (false, hanging)]);
+        let waiting = readers.submit(items, |(_, disk)| disk[0].read(), PATIENCE);
+        go.send(7).expect("the reader waits");
+        begun.recv().expect("the reader has come to the second");
+        assert_eq!(answers(waiting).await, [7]);
+    }
+
+    /// Jobs that were given up make room.
+    #[tokio::test]
+    async fn the_queue_is_bounded() {
+        let readers = Readers::start(1).expect("threads");
+        let (disk, begun, _go) = Disk::new();
+        let _first = readers.submit(Arc::clone(&disk), Disk::read, PATIENCE);
+        begun.recv().expect("the reader is at it");
+        let submit = || readers.submit(Arc::new([1]), |item: &u32| *item, PATIENCE);
+        let mut waiting: Vec<_> = (0..QUEUE_MAX).map(|_| submit()).collect();
+        assert_eq!(readers.shared.lock().queue.len(), QUEUE_MAX);
+        let refused = answers(submit()).await;
+        assert!(refused.is_empty(), "there is no room, and no waiting");
+        waiting.truncate(10);
+        let _more = submit();
+        assert_eq!(readers.shared.lock().queue.len(), 11);
+    }
+}

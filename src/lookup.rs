@@ -1,0 +1,207 @@
+//! Is this sender listed? One answer for all who ask: the daemon, its checks at a reload,
+//! the commands that ask a filter.
+//!
+//! A [`Lookup`] is a filter whose keys this program knows how to make. It visits every entry
+//! that a sender is found by and says what the filter knows of each on a day. Most of that is
+//! in memory; what is not takes a read, which may take its time or hang. [`Reads`] says how
+//! such a read is made, so that no thread that serves mail ever waits for a disk:
+//!
+//! ```text
+//!   Reads::Now     read here and now                        commands, checks
+//!   Reads::Note    read nothing, note what to read ----+    the daemon, first pass
+//!                                                      v
+//!                               another thread: Read::answer for each
+//!                                                      |
+//!   Reads::Known   look the answers up  <--------------+    the daemon, second pass
+//! ```
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::address::{Canonical, Kind, Kinds, RULES_VERSION, Rules, key};
+use crate::filter::{self, Answer, Filter, Load, Record};
+
+/// Why a filter does not answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The filter was made by other address rules, so its keys mean something else.
+    #[error(
+        "compiled with address rules {found} (options {options:#04x}), this program has {RULES_VERSION}: compile the list again"
+    )]
+    Rules {
+        /// Version in the file.
+        found: u16,
+        /// Option bits in the file.
+        options: u8,
+    },
+    /// The file cannot be read, or is damaged.
+    #[error(transparent)]
+    Filter(#[from] filter::Error),
+    /// A read that was noted has no answer: it took too long, or was not begun.
+    #[error("the filter was not read in time")]
+    NotInTime,
+}
+
+/// What a filter says of an entry on a day.
+#[derive(Debug)]
+pub enum Outcome<'a> {
+    /// Not listed.
+    Miss,
+    /// The Bloom page says yes, the records say no: not listed.
+    FalsePositive,
+    /// The Bloom page says yes and there are no records to ask.
+    Unproved,
+    /// Was listed, no longer is.
+    Expired(Record),
+    /// Listed.
+    Listed(Record),
+    /// Not known.
+    Failed(&'a Error),
+    /// Not known yet: the read was noted ([`Reads::Note`]).
+    Unread,
+}
+
+impl<'a> Outcome<'a> {
+    /// Entries that expire on this day, or did before, are no longer listed.
+    fn of(answer: &'a Result<Answer, Error>, today: u16) -> Self {
+        match answer {
+            Ok(Answer::Miss) => Self::Miss,
+            Ok(Answer::FalsePositive) => Self::FalsePositive,
+            Ok(Answer::Unproved) => Self::Unproved,
+            Ok(Answer::Listed(record)) if record.expires.is_some_and(|day| day <= today) => {
+                Self::Expired(*record)
+            }
+            Ok(Answer::Listed(record)) => Self::Listed(*record),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// A key that only the file of a filter can tell of.
+#[derive(Clone, Debug)]
+pub struct Read {
+    filter: Arc<Filter>,
+    key: u64,
+}
+
+impl Read {
+    /// Reads the file: not for a thread that must not wait.
+    ///
+    /// # Errors
+    /// [`Error::Filter`].
+    pub fn answer(&self) -> Result<Answer, Error> {
+        Ok(self.filter.look_up(self.key)?)
+    }
+
+    fn is_of(&self, filter: &Arc<Filter>, key: u64) -> bool {
+        self.key == key && Arc::ptr_eq(&self.filter, filter)
+    }
+}
+
+/// How a read is made when memory alone cannot answer.
+#[derive(Debug)]
+pub enum Reads<'a> {
+    /// At once, on this thread.
+    Now,
+    /// Not at all: it is added here, once, and the outcome is [`Outcome::Unread`].
+    Note(&'a mut Vec<Read>),
+    /// They were noted before, and these are the answers to the first of them. A read
+    /// without an answer is [`Error::NotInTime`].
+    Known(&'a [Read], &'a [Result<Answer, Error>]),
+}
+
+/// A filter whose keys this program can make.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    filter: Arc<Filter>,
+    rules: Rules,
+    kinds: Kinds,
+}
+
+impl Lookup {
+    /// # Errors
+    /// [`Error::Rules`]: asked with our keys, the filter would miss what it lists.
+    pub fn new(filter: Arc<Filter>) -> Result<Self, Error> {
+        let spec = filter.spec();
+        let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
+        let (Some(rules), Some(kinds)) = (rules, Kinds::from_bits(spec.kinds)) else {
+            return Err(Error::Rules {
+                found: spec.rules_version,
+                options: spec.rules,
+            });
+        };
+        Ok(Self {
+            filter,
+            rules,
+            kinds,
+        })
+    }
+
+    /// Opens a filter file.
+    ///
+    /// # Errors
+    /// As [`Filter::open`] and [`new`](Self::new).
+    pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
+        Self::new(Arc::new(Filter::open(path, load)?))
+    }
+
+    /// The filter.
+    pub fn filter(&self) -> &Arc<Filter> {
+        &self.filter
+    }
+
+    /// The rules by which the addresses are to be read.
+    pub fn rules(&self) -> Rules {
+        self.rules
+    }
+
+    /// Visits every entry that this sender is found by, with what the filter says of it, and
+    /// stops at the first `Break`. A miss allocates nothing.
+    pub fn visit<B>(
+        &self,
+        sender: &Canonical,
+        today: u16,
+        reads: &mut Reads<'_>,
+        mut visit: impl FnMut(Kind, &[u8], Outcome<'_>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        sender.lookups(self.kinds, |kind, entry| {
+            self.ask(entry, today, reads, |outcome| visit(kind, entry, outcome))
+        })
+    }
+
+    /// Looks one entry up, in its canonical form, and gives `then` the outcome.
+    pub fn ask<T>(
+        &self,
+        entry: &[u8],
+        today: u16,
+        reads: &mut Reads<'_>,
+        then: impl FnOnce(Outcome<'_>) -> T,
+    ) -> T {
+        let key = key(entry, self.filter.spec().seed);
+        if let Some(answer) = self.filter.look_up_in_memory(key) {
+            return then(Outcome::of(&Ok(answer), today));
+        }
+        match reads {
+            Reads::Now => {
+                let answer = self.filter.look_up(key).map_err(Error::from);
+                then(Outcome::of(&answer, today))
+            }
+            Reads::Note(reads) => {
+                if !reads.iter().any(|read| read.is_of(&self.filter, key)) {
+                    let filter = Arc::clone(&self.filter);
+                    reads.push(Read { filter, key });
+                }
+                then(Outcome::Unread)
+            }
+            Reads::Known(reads, answers) => {
+                let known = reads.iter().position(|read| read.is_of(&self.filter, key));
+                match known.and_then(|number| answers.get(number)) {
+                    Some(answer) => then(Outcome::of(answer, today)),
+                    None => then(Outcome::Failed(&Error::NotInTime)),
+                }
+            }
+        }
+    }
+}

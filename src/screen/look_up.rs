@@ -1,0 +1,345 @@
+//! Looking the senders of a message up, without ever waiting for a disk.
+//!
+//! Senders are looked up one after the other, those that are most likely listed first: the
+//! envelope's at RCPT, at the end of the headers those of From and then all others. What memory
+//! cannot answer is noted and read by the threads for that ([`Readers`](crate::daemon::Readers)),
+//! up to [`READS_AT_ONCE`] at a time; then the same senders are looked up again with the answers.
+//! An innocent sender needs no read (but for filters on disk), so almost every message gets its
+//! answer at once.
+//!
+//! ```text
+//!   sender, sender, ... --all in memory-----------------------> next
+//!                       --reads noted--> Later ... answers ---> once more, with these
+//!                       --a long message--> Later, and the other connections first
+//! ```
+//!
+//! It ends early: when nothing that is still to be looked up could change what is done with
+//! the message, and when the message's [`Budget`](crate::policy::Budget) is used up. What is left over then
+//! makes the message undecided, unless what was looked up refuses it.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use super::{Message, Observer, Screen};
+use crate::daemon::Waiting;
+use crate::filter::Answer;
+use crate::lookup::{Error, Outcome, Read, Reads};
+use crate::policy::{Budget, Circumstances, Reach, Seen, Softening, is_aligned};
+use crate::sender::{Identity, Sender, Senders};
+use crate::snapshot::{Counters, Snapshot};
+
+/// Reads of a message at a time. A message has one, rarely two, unless its filters are on disk.
+const READS_AT_ONCE: usize = 64;
+/// Once the verdict is certain, so many more senders are looked up, for the log. No real message
+/// has more.
+const SENDERS_FOR_THE_LOG: u32 = 16;
+
+/// Senders in the order in which they are looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// MAIL FROM.
+    #[default]
+    Envelope,
+    /// The header From.
+    From,
+    /// All other headers.
+    Others,
+    /// None is left.
+    End,
+}
+
+impl Part {
+    fn of(sender: &Sender<'_>) -> Self {
+        match sender.identity {
+            Identity::MailFrom => Self::Envelope,
+            Identity::From => Self::From,
+            Identity::Sender
+            | Identity::ReplyTo
+            | Identity::ReturnPath
+            | Identity::ResentFrom
+            | Identity::ResentSender
+            | Identity::ResentReplyTo => Self::Others,
+        }
+    }
+
+    fn next(self) -> Self {
+        match self {
+            Self::Envelope => Self::From,
+            Self::From => Self::Others,
+            Self::Others | Self::End => Self::End,
+        }
+    }
+}
+
+/// The sender that is looked up next: an index into the senders, for those of one part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Cursor {
+    part: Part,
+    index: usize,
+}
+
+impl Cursor {
+    /// The next sender of the parts up to `last`.
+    fn next<'s>(&mut self, senders: &'s Senders, last: Part) -> Option<Sender<'s>> {
+        while self.part <= last {
+            while let Some(sender) = senders.get(self.index) {
+                self.index += 1;
+                if Part::of(&sender) == self.part {
+                    return Some(sender);
+                }
+            }
+            *self = Self {
+                part: self.part.next(),
+                index: 0,
+            };
+        }
+        None
+    }
+}
+
+/// How far the senders of a message have been looked up.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    cursor: Cursor,
+    budget: Budget,
+    /// Senders looked up since the verdict is certain.
+    after: Option<u32>,
+    /// The budget was used up before all senders were looked up.
+    pub(super) unfinished: bool,
+    pending: Option<Pending>,
+}
+
+/// What is waited for.
+#[derive(Debug)]
+enum Pending {
+    /// The other connections of the thread have their turn.
+    Turn { taken: bool },
+    /// Reads.
+    Reads {
+        /// The first sender they are for, and the hits before it.
+        from: Cursor,
+        hits: usize,
+        reads: Arc<[Read]>,
+        answers: Waiting<Result<Answer, Error>>,
+    },
+}
+
+/// Whether all senders that were asked for are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// As far as it matters.
+    Up,
+    /// [`Screen::poll_look_up`] goes on.
+    Later,
+}
+
+impl<O: Observer> Screen<O> {
+    /// Looks the senders up to this part up.
+    pub(super) fn look_up(&mut self, snapshot: &Snapshot, last: Part) -> Looked {
+        let mut noted = Vec::new();
+        let Progress { cursor, budget, .. } = self.message.progress;
+        let mut from = cursor;
+        let mut hits = self.message.hits.len();
+        let at_once = self.shows_all();
+        while !self.message.is_looked_up() {
+            let mut cursor = self.message.progress.cursor;
+            let reads = if at_once {
+                Reads::Now
+            } else {
+                Reads::Note(&mut noted)
+            };
+            if !self.examine_next(snapshot, &mut cursor, last, reads) {
+                if !self.message.progress.unfinished {
+                    self.message.progress.cursor = cursor;
+                }
+                break;
+            }
+            self.message.progress.cursor = cursor;
+            let turn_is_over = !at_once && self.message.progress.budget.is_a_turn_from(&budget);
+            if noted.is_empty() {
+                from = cursor;
+                self.note_if_settled(snapshot, hits);
+                hits = self.message.hits.len();
+                if turn_is_over {
+                    self.message.progress.pending = Some(Pending::Turn { taken: false });
+                    return Looked::Later;
+                }
+            } else if turn_is_over || noted.len() >= READS_AT_ONCE {
+                break;
+            }
+        }
+        let Some(readers) = self.readers.as_ref().filter(|_| !noted.is_empty()) else {
+            return Looked::Up;
+        };
+        let reads: Arc<[Read]> = noted.into();
+        let patience = Duration::from_millis(snapshot.config.limits.read_ms);
+        self.message.progress.pending = Some(Pending::Reads {
+            from,
+            hits,
+            reads: Arc::clone(&reads),
+            answers: readers.submit(reads, Read::answer, patience),
+        });
+        Looked::Later
+    }
+
+    /// Goes on after [`Looked::Later`]; ready when the senders up to this part are looked up.
+    pub(super) fn poll_look_up(
+        &mut self,
+        cx: &mut Context<'_>,
+        snapshot: &Snapshot,
+        last: Part,
+    ) -> Poll<()> {
+        loop {
+            match &mut self.message.progress.pending {
+                None => {}
+                Some(Pending::Turn { taken: true }) => {}
+                Some(Pending::Turn { taken }) => {
+                    *taken = true;
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Some(Pending::Reads { answers, .. }) => {
+                    let answers = ready!(answers.poll(cx));
+                    self.look_up_again(snapshot, last, &answers);
+                }
+            }
+            self.message.progress.pending = None;
+            if self.look_up(snapshot, last) == Looked::Up {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Looks the senders up again whose reads were waited for.
+    fn look_up_again(
+        &mut self,
+        snapshot: &Snapshot,
+        last: Part,
+        answers: &[Result<Answer, Error>],
+    ) {
+        let Some(Pending::Reads {
+            mut from,
+            hits,
+            reads,
+            ..
+        }) = self.message.progress.pending.take()
+        else {
+            return;
+        };
+        self.message.hits.truncate(hits);
+        let end = self.message.progress.cursor;
+        let budget = std::mem::replace(&mut self.message.progress.budget, Budget::UNLIMITED);
+        while from != end {
+            let before = self.message.hits.len();
+            if !self.examine_next(snapshot, &mut from, last, Reads::Known(&reads, answers)) {
+                break;
+            }
+            self.note_if_settled(snapshot, before);
+        }
+        self.message.progress.budget = budget;
+    }
+
+    /// Examines the next sender; `false`: there is none, or no budget for it.
+    fn examine_next(
+        &mut self,
+        snapshot: &Snapshot,
+        cursor: &mut Cursor,
+        last: Part,
+        reads: Reads<'_>,
+    ) -> bool {
+        let Self {
+            live,
+            observer,
+            desk,
+            message,
+            ..
+        } = self;
+        let Some(sender) = cursor.next(&message.senders, last) else {
+            return false;
+        };
+        let policy = &snapshot.policy;
+        let dkim = &message.dkim;
+        let aligned = |domain: &[u8]| dkim.iter().any(|signer| is_aligned(signer, domain));
+        let mut now = Circumstances {
+            reads,
+            budget: &mut message.progress.budget,
+            today: message.today,
+            aligned: &aligned,
+        };
+        let examined = policy.examine(&sender, &mut now, desk, &mut message.hits, |seen| {
+            if let Seen::Entry { list, outcome, .. } = &seen {
+                match outcome {
+                    Outcome::FalsePositive => Counters::add(&live.counters.false_positives),
+                    Outcome::Failed(failure) => {
+                        let name = policy.lists().get(*list).map_or("", |list| list.name());
+                        live.tell_failure(name, &failure.to_string());
+                    }
+                    Outcome::Miss
+                    | Outcome::Unproved
+                    | Outcome::Expired(_)
+                    | Outcome::Listed(_)
+                    | Outcome::Unread => {}
+                }
+            }
+            observer.seen(policy, &sender, &seen);
+        });
+        message.progress.unfinished |= examined.is_err();
+        examined.is_ok()
+    }
+
+    /// Counts the senders that are looked up although the verdict is certain; `hits`: how many
+    /// there were before the last one.
+    fn note_if_settled(&mut self, snapshot: &Snapshot, hits: usize) {
+        let may_end = !self.shows_all();
+        let message = &mut self.message;
+        if let Some(after) = &mut message.progress.after {
+            *after += 1;
+        } else if may_end
+            && message.hits.len() > hits
+            && message.progress.cursor.part > Part::Envelope
+            && (snapshot.policy).is_settled(&message.hits, message.reach(), message.softening())
+        {
+            message.progress.after = Some(0);
+        }
+    }
+
+    /// Begins to measure the time of a step.
+    pub(super) fn begin(&mut self) {
+        self.message.began.get_or_insert_with(Instant::now);
+    }
+
+    /// Adds the time of a step, also that in which it waited, to that of the message.
+    pub(super) fn end(&mut self) {
+        if let Some(began) = self.message.began.take() {
+            self.message.spent += began.elapsed();
+        }
+    }
+}
+
+impl Message {
+    /// Whether nothing that is left could change the verdict, or must not be looked up.
+    fn is_looked_up(&self) -> bool {
+        let Progress {
+            unfinished, after, ..
+        } = self.progress;
+        unfinished || after.is_some_and(|senders| senders >= SENDERS_FOR_THE_LOG)
+    }
+
+    /// The lists that affect the recipients.
+    pub(super) fn reach(&self) -> &[u64] {
+        match self.reach.sets() {
+            _ if self.overtaken => Reach::EVERYBODY,
+            // Without a single RCPT (an old mail server that skips it) every list affects the message.
+            [] => Reach::EVERYBODY,
+            sets => sets,
+        }
+    }
+
+    pub(super) fn softening(&self) -> Softening {
+        Softening {
+            mailing_list: self.mailing_list,
+            brake: self.brake,
+        }
+    }
+}

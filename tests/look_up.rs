@@ -1,0 +1,233 @@
+//! Look-ups that must read a file, and messages that want very many: nobody else waits for either.
+
+use std::future::poll_fn;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_milter::config::Config;
+use blocklist_milter::daemon::{Readers, Waiting};
+use blocklist_milter::milter::{Client, Handler, Macros, Reply};
+use blocklist_milter::screen::Screen;
+use blocklist_milter::snapshot::{Live, Snapshot};
+use tempfile::TempDir;
+
+const LISTED: &str = "spam@bad.example\n@bad.test\n";
+
+/// Filters in force, and one thread that reads them.
+struct Site {
+    live: Arc<Live>,
+    readers: Arc<Readers>,
+    _folder: TempDir,
+}
+
+impl Site {
+    fn new(settings: &str) -> Self {
+        Self::with(settings, "memory")
+    }
+
+    fn with(settings: &str, load: &str) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let list = folder.path().join("x.list");
+        std::fs::write(&list, LISTED).expect("a file");
+        let plan = Plan::new(folder.path().join("x.blf"), vec![list]);
+        compile::build(&plan, &Progress::new()).expect("a filter");
+        let text = format!("{settings}[[list]]\nname = 'x'\nfilter = 'x.blf'\nload = '{load}'\n");
+        let config = Config::parse(&text, &folder.path().join("c.toml")).expect("settings");
+        let snapshot = Snapshot::build(config).expect("a snapshot");
+        Self {
+            live: Arc::new(Live::new(snapshot, None)),
+            readers: Arc::new(Readers::start(1).expect("a thread")),
+            _folder: folder,
+        }
+    }
+
+    fn screen(&self) -> Screen {
+        let mut screen = Screen::new(Arc::clone(&self.live), Arc::clone(&self.readers));
+        let stranger = Client {
+            address: Some([192, 0, 2, 1].into()),
+            port: 25,
+            ..Client::default()
+        };
+        screen.connect(&stranger, &Macros::default());
+        screen
+    }
+
+    /// The disk stops, until it is told to go on; the only reader is stuck in it.
+    fn stop_disk(&self) -> Disk {
+        let (begun, has_begun) = mpsc::channel();
+        let (go, may_go) = mpsc::channel();
+        let item = (begun, Mutex::new(may_go));
+        let waiting = self.readers.submit(Arc::new([item]), hang, Duration::MAX);
+        has_begun.recv().expect("the reader is at it");
+        Disk { go, waiting }
+    }
+}
+
+struct Disk {
+    go: Sender<()>,
+    waiting: Waiting<()>,
+}
+
+fn hang((begun, go): &(Sender<()>, Mutex<Receiver<()>>)) {
+    begun.send(()).expect("the test listens");
+    // Also at the end of the test.
+    let _ = go.lock().expect("not poisoned").recv();
+}
+
+fn rcpt(screen: &mut Screen, mail_from: &str) -> Reply {
+    screen.mail(mail_from.as_bytes(), &Macros::default());
+    screen.rcpt(b"<bob@our.example>", &Macros::default())
+}
+
+fn headers(screen: &mut Screen, headers: &[(&str, &str)]) -> Reply {
+    assert_eq!(rcpt(screen, "<ok@ok.example>"), Reply::Continue);
+    for (name, value) in headers {
+        screen.header(name.as_bytes(), value.as_bytes());
+    }
+    screen.end_of_headers(&Macros::default())
+}
+
+fn is_pending(screen: &mut Screen) -> bool {
+    let cx = &mut Context::from_waker(Waker::noop());
+    screen.poll_later(cx).is_pending()
+}
+
+/// The answer, that of the reader awaited without letting time pass.
+async fn later(screen: &mut Screen) -> Reply {
+    poll_fn(|cx| screen.poll_later(cx)).await
+}
+
+fn code(reply: &Reply) -> u16 {
+    match reply {
+        Reply::Text(text) => text.code(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_a_disk_hangs_innocents_are_answered_and_the_listed_deferred() {
+    let site = Site::new("");
+    let disk = site.stop_disk();
+    let began = tokio::time::Instant::now();
+    let mut envelope = site.screen();
+    assert_eq!(rcpt(&mut envelope, "<spam@bad.example>"), Reply::Later);
+    let mut header = site.screen();
+    let named = [("From", "a@ok.example"), ("Reply-To", "x@bad.test")];
+    assert_eq!(headers(&mut header, &named), Reply::Later);
+    for _ in 0..100 {
+        let mut innocent = site.screen();
+        let named = [("From", "a@ok.example"), ("Sender", "b@ok.example")];
+        assert_eq!(headers(&mut innocent, &named), Reply::Accept);
+    }
+    assert!(is_pending(&mut envelope) && is_pending(&mut header));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+
+    // One hangs up, the others hear 451 when the time is over.
+    let mut gone = site.screen();
+    assert_eq!(rcpt(&mut gone, "<spam@bad.example>"), Reply::Later);
+    drop(gone);
+    assert_eq!(code(&later(&mut envelope).await), 451);
+    assert_eq!(code(&later(&mut header).await), 451);
+    assert_eq!(began.elapsed().as_millis(), 2000);
+    drop(disk.go);
+}
+
+#[tokio::test(start_paused = true)]
+async fn on_error_decides_what_is_not_read_in_time() {
+    let site = Site::new("on_error = 'accept'\n[limits]\nread_ms = 700\n");
+    let _disk = site.stop_disk();
+    let began = tokio::time::Instant::now();
+    let mut screen = site.screen();
+    assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
+    assert_eq!(later(&mut screen).await, Reply::Continue);
+    assert_eq!(began.elapsed().as_millis(), 700);
+    // The next message of the connection is a new one.
+    assert_eq!(
+        headers(&mut screen, &[("From", "a@ok.example")]),
+        Reply::Accept
+    );
+}
+
+/// A disk that nobody waits for any more takes no more reads: who hits a list hears so at once.
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_readers_that_are_stuck() {
+    let site = Site::new("");
+    let disk = site.stop_disk();
+    drop(disk.waiting);
+    let began = tokio::time::Instant::now();
+    let mut screen = site.screen();
+    assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
+    assert_eq!(code(&later(&mut screen).await), 451);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+    // It comes back.
+    disk.go.send(()).expect("the reader waits");
+    loop {
+        assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
+        if code(&later(&mut screen).await) == 550 {
+            break;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn answers_that_come_later_are_the_same() {
+    for load in ["memory", "disk"] {
+        let site = Site::with("", load);
+        let disk = site.stop_disk();
+        let mut screen = site.screen();
+        assert_eq!(
+            rcpt(&mut screen, "<spam@bad.example>"),
+            Reply::Later,
+            "{load}"
+        );
+        assert!(is_pending(&mut screen));
+        disk.go.send(()).expect("the reader waits");
+        assert_eq!(code(&later(&mut screen).await), 550);
+        // A second recipient of the same message needs no read.
+        let again = screen.rcpt(b"<carol@our.example>", &Macros::default());
+        assert_eq!(code(&again), 550);
+    }
+}
+
+/// Whatever many senders stand before the listed one: refused, or put off, but not taken.
+#[tokio::test]
+async fn a_listed_sender_behind_thousands_does_not_pass() {
+    let site = Site::new("");
+    let innocent = |count: usize| -> String {
+        let many: Vec<String> = (0..count).map(|n| format!("a{n}@ok{n}.example")).collect();
+        many.join(", ")
+    };
+    for (count, field, expected) in [
+        (100, "Reply-To", 550),
+        (9_000, "Reply-To", 451),
+        (9_000, "From", 550),
+    ] {
+        let mut screen = site.screen();
+        let named = [("Reply-To", &*innocent(count)), (field, "spam@bad.example")];
+        assert_eq!(headers(&mut screen, &named), Reply::Later);
+        let reply = later(&mut screen).await;
+        assert_eq!(code(&reply), expected, "{count} {field}");
+    }
+}
+
+/// Thousands of listed senders take no more reads than a few, and no more than a turn at a time.
+#[tokio::test]
+async fn look_ups_end_when_the_verdict_is_certain() {
+    let site = Site::new("");
+    let many: Vec<String> = (0..9_000).map(|n| format!("x{n}@bad.test")).collect();
+    let mut screen = site.screen();
+    let named = [("From", &*many.join(", "))];
+    assert_eq!(headers(&mut screen, &named), Reply::Later);
+    let mut turns = 1;
+    let reply = poll_fn(|cx| {
+        turns += 1;
+        screen.poll_later(cx)
+    })
+    .await;
+    assert_eq!(code(&reply), 550);
+    assert!(turns < 10, "{turns}");
+}
