@@ -249,6 +249,40 @@ fn recipients_are_told_apart() {
 }
 
 /// Clients that are exempt, with and without a recipient: the senders are shown all the same.
+/// Whom other lists affect than the first is to come apart, and the others get their verdict.
+#[test]
+fn deferred_recipients_are_shown() {
+    let rig = rig();
+    rig.write("m.eml", "From: x@bad.test\n\n");
+    let to_both = |first: &str, second: &str, options: &[&str]| {
+        let envelope = [
+            "--mail-from",
+            "a@ok.example",
+            "--rcpt",
+            first,
+            "--rcpt",
+            second,
+            "m.eml",
+        ];
+        program(&rig, &[&["explain"][..], options, &envelope].concat())
+    };
+    let (bob, abuse) = ("bob@our.example", "abuse@our.example");
+    for (first, second, verdict) in [(bob, abuse, "reject"), (abuse, bob, "accept")] {
+        let explained = json(&to_both(first, second, &["--json"]));
+        assert_eq!(explained["verdict"], verdict);
+        let recipients = explained["recipients"].as_array().unwrap();
+        let deferred = recipients.iter().map(|one| one["deferred"].as_bool());
+        assert_eq!(deferred.collect::<Vec<_>>(), [Some(false), Some(true)]);
+        let reply = recipients[1]["reply"].as_str().unwrap();
+        assert!(reply.starts_with("452 4.5.3 "), "{reply}");
+    }
+    let text = stdout(&to_both(bob, abuse, &[]));
+    assert!(
+        text.contains("abuse@our.example: tempfail (other lists"),
+        "{text}"
+    );
+}
+
 #[test]
 fn an_exempt_client_can_be_played() {
     let rig = rig();

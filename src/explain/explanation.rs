@@ -41,6 +41,8 @@ pub struct Recipient {
     pub reply: Option<String>,
     /// Whether no list affects it.
     pub exempt: bool,
+    /// Whether it is to come in a transaction of its own.
+    pub deferred: bool,
 }
 
 /// One sender of the message.

@@ -207,6 +207,7 @@ impl Explainer {
                 },
                 reply: text_of(&reply),
                 exempt,
+                deferred: made.is_deferred(),
             });
             if reply == Reply::Accept {
                 return made.put_into(explanation);

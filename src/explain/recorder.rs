@@ -25,6 +25,11 @@ pub(super) struct Made {
 }
 
 impl Made {
+    /// Whether a recipient is only asked to come in a transaction of its own.
+    pub(super) fn is_deferred(&self) -> bool {
+        self.reason == Reason::MixedRecipients.name() && self.list.is_none()
+    }
+
     pub(super) fn put_into(self, explanation: &mut Explanation) {
         explanation.verdict = self.verdict;
         explanation.reply = self.reply;

@@ -77,7 +77,9 @@ impl Display for Report<'_> {
             writeln!(f, "{}   {change}", paint.bold("change"))?;
         }
         for recipient in &of.recipients {
-            let why = if recipient.exempt {
+            let why = if recipient.deferred {
+                " (other lists affect it than those before it: mixed_recipients)"
+            } else if recipient.exempt {
                 " (no list affects this recipient)"
             } else {
                 ""
@@ -140,9 +142,6 @@ fn reason(of: &Explanation) -> String {
             format!("a sender is on the list {list}, but it affects none of the recipients")
         }
         "mixed-recipients" => {
-            if of.list.is_none() {
-                return "another list affects this recipient than those before it".to_owned();
-            }
             format!(
                 "a sender is on the list {list} ({wanted}), but some recipients are exempt, and one answer is for all"
             )

@@ -56,7 +56,8 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
 /// Nothing is added that says the same as what was found in the argument: nearly every time it does.
 pub(super) fn understood(scanner: &mut Scanner, address: &[u8], out: &mut Out<'_>) {
     let address = address.trim_ascii();
-    if has_address(address) {
+    // An `@` at the end stands in an unclosed comment.
+    if !address.ends_with(b"@") {
         scanner.whole(address, out.begin(), out);
     }
 }
@@ -123,11 +124,12 @@ fn stripped(argument: &[u8]) -> Option<Vec<u8>> {
         text.push(byte);
     }
     let at = memchr::memrchr(b'@', &text)?;
-    let (local, domain) = (&text[..at], &text[at + 1..]);
-    if local.is_empty() || in_route || quoted {
-        return None;
-    }
-    let mut address = Vec::with_capacity(text.len() + 4);
+    (at > 0 && !in_route && !quoted).then(|| joined(&text[..at], &text[at + 1..]))
+}
+
+/// An address of which the local part says this, and the domain that: as it would be written.
+fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
+    let mut address = Vec::with_capacity(local.len() + domain.len() + 4);
     if local.iter().copied().all(is_atext) {
         address.extend_from_slice(local);
     } else {
@@ -141,15 +143,12 @@ fn stripped(argument: &[u8]) -> Option<Vec<u8>> {
         address.push(b'"');
     }
     address.push(b'@');
-    address.extend(
-        domain
-            .iter()
-            .filter(|&byte| !matches!(byte, b'"' | b'\\' | b' ' | b'\t')),
-    );
+    let stray = |byte: u8| matches!(byte, b'"' | b'\\') || is_blank(byte);
+    address.extend(domain.iter().copied().filter(|&byte| !stray(byte)));
     if domain.starts_with(b"[") && !domain.contains(&b']') {
         address.push(b']');
     }
-    Some(address)
+    address
 }
 
 /// The path without its brackets, and what stands behind these without a blank between;
