@@ -143,6 +143,11 @@ fn the_sender_as_the_server_understood_it() {
             "reject",
         ),
         ("<role>", Some("role@mx.test"), "reject"),
+        (
+            "<bad.example\\ !spam>",
+            Some("spam@bad.example\\ "),
+            "reject",
+        ),
         ("<spam@bad.example>", Some("other@ok.example"), "reject"),
         ("<spam@bad.example>", Some("spam@bad.example"), "reject"),
         ("<spam@bad.example>", Some(""), "reject"),

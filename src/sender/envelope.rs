@@ -32,8 +32,11 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
     let (path, glued) = split(argument);
     // Postfix takes `<>a@b` for a@b ...
     let found = scanner.path(path, out) || scanner.content(glued, out);
-    if let Some(address) = stripped(argument) {
-        scanner.whole(&address, out.begin(), out);
+    // Postfix drops blanks, Sendmail has a dot in their place (its option BlankSub).
+    for blank in [None, Some(b'.')] {
+        if let Some(address) = stripped(argument, blank) {
+            scanner.whole(&address, out.begin(), out);
+        }
     }
     if found {
         return;
@@ -55,17 +58,16 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
 ///
 /// Nothing is added that says the same as what was found in the argument: nearly every time it does.
 pub(super) fn understood(scanner: &mut Scanner, address: &[u8], out: &mut Out<'_>) {
-    let address = address.trim_ascii();
-    // An `@` at the end stands in an unclosed comment.
+    // An `@` at the end stands in an unclosed comment. Blanks stay: the last may be escaped.
     if !address.ends_with(b"@") {
         scanner.whole(address, out.begin(), out);
     }
 }
 
 /// The argument as Postfix's reader of envelopes takes it, which minds no grammar: the first brackets that hold
-/// something, a source route, blanks, comments, quotes and backslashes go, wherever they stand, and the last
-/// `@` of what is left divides. `x<sp"am@"bad .example>;` is spam@bad.example to it.
-fn stripped(argument: &[u8]) -> Option<Vec<u8>> {
+/// something, a source route, comments, quotes and backslashes go, wherever they stand, blanks too, or else
+/// `blank` takes their place; and the last `@` of what is left divides. `x<sp"am@"bad .example>;` is spam@bad.example to it.
+fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(argument.len());
     let (mut escaped, mut quoted, mut bracketed, mut comments) = (false, false, false, 0_usize);
     let mut in_route = false;
@@ -98,6 +100,7 @@ fn stripped(argument: &[u8]) -> Option<Vec<u8>> {
             b'<' => {
                 text.clear();
                 bracketed = true;
+                in_route = false;
                 continue;
             }
             b'>' if in_route => continue,
@@ -107,7 +110,12 @@ fn stripped(argument: &[u8]) -> Option<Vec<u8>> {
                 continue;
             }
             b'>' => break,
-            byte if is_blank(byte) && bracketed => continue,
+            byte if is_blank(byte) && bracketed => {
+                if !text.is_empty() {
+                    text.extend(blank);
+                }
+                continue;
+            }
             byte if is_blank(byte) => break,
             _ => {}
         }
@@ -147,6 +155,10 @@ fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
     address.extend(domain.iter().copied().filter(|&byte| !stray(byte)));
     if domain.starts_with(b"[") && !domain.contains(&b']') {
         address.push(b']');
+    }
+    // One final dot is no part of a domain anywhere; Sendmail minds no second.
+    while address.ends_with(b".") {
+        address.pop();
     }
     address
 }
