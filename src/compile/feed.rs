@@ -24,7 +24,7 @@ use super::input::Input;
 use super::{Error, Progress};
 use crate::filter::Source;
 use crate::filter::format::MAGIC;
-use crate::list::{self, Format, Reader};
+use crate::list::{self, Day, Format, Reader};
 
 /// A block: small enough that the text stays in the second cache between the copy out
 /// of the page cache and the parser, and more than the longest line that a reader accepts.
@@ -61,6 +61,8 @@ pub(crate) enum Work {
         length: usize,
         /// How its lines are written.
         format: Format,
+        /// When its entries end, as the list says.
+        expires: Option<Day>,
     },
     /// An input that one worker must read from its start to its end.
     Whole {
@@ -84,6 +86,8 @@ pub(crate) struct Opened {
     pub(crate) source: Source,
     /// Its last line has no line end.
     pub(crate) ends_within_line: bool,
+    /// When its entries end, as the list says at its head.
+    pub(crate) expires: Option<Day>,
 }
 
 /// All inputs, one after the other.
@@ -121,6 +125,7 @@ fn is_archive(path: &Path) -> bool {
 struct Current {
     input: u32,
     format: Format,
+    expires: Option<Day>,
     content: Box<dyn Read + Send>,
     next_block: u32,
     /// Lines handed out, when they are counted.
@@ -178,6 +183,7 @@ impl<'a> Feed<'a> {
                         next_block: block,
                         lines: lines_before,
                         format,
+                        expires,
                         at_end,
                         ..
                     } = *current;
@@ -195,6 +201,7 @@ impl<'a> Feed<'a> {
                         lines_before,
                         length,
                         format,
+                        expires,
                     }));
                 }
                 state.current = None;
@@ -207,7 +214,7 @@ impl<'a> Feed<'a> {
             let (opened, content) = self
                 .open(input, named)
                 .map_err(|error| self.failed(input, error))?;
-            let format = opened.format;
+            let (format, expires) = (opened.format, opened.expires);
             state.opened.push(opened);
             if !Reader::new(format).at_lines() {
                 return Ok(Some(Work::Whole {
@@ -219,6 +226,7 @@ impl<'a> Feed<'a> {
             state.current = Some(Current {
                 input,
                 format,
+                expires,
                 content,
                 next_block: 0,
                 lines: 0,
@@ -281,6 +289,10 @@ impl<'a> Feed<'a> {
             format,
             source: named.source(&head),
             ends_within_line: false,
+            expires: match format {
+                Format::Plain => list::expiry(&head),
+                _ => None,
+            },
         };
         Ok((opened, Box::new(Cursor::new(head).chain(content))))
     }

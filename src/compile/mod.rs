@@ -117,6 +117,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         guard: plan.guard()?,
         sources: (0..).take(inputs.len()).collect(),
         keeps_dates: plan.records,
+        refuses_ends: !plan.records,
         rejects: plan.rejects_file()?,
     };
     let build = Build {

@@ -104,7 +104,7 @@ impl Plan {
             rules: Rules::default(),
             records: true,
             seed: Seed::Keep,
-            built: now(),
+            built: build_time(),
             expires: None,
             protect: Vec::new(),
             allow_world: false,
@@ -200,6 +200,12 @@ impl Plan {
                 "no input: name a list, a folder, or - for standard input".to_owned(),
             ));
         }
+        if self.expires.is_some() && !self.records {
+            return Err(Error::Plan(
+                "--expires: a filter without records keeps no dates; build it without --no-records"
+                    .to_owned(),
+            ));
+        }
         self.check_settings()
     }
 
@@ -288,17 +294,22 @@ fn default_threads() -> usize {
     processors().min(MAX_THREADS)
 }
 
-/// Seconds since 1970, now; or what `SOURCE_DATE_EPOCH` says, for reproducible builds
-/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
+/// Seconds since 1970, now. Whether an entry is still listed is asked of this clock alone.
 pub fn now() -> u64 {
+    std::time::UNIX_EPOCH
+        .elapsed()
+        .map_or(0, |since| since.as_secs())
+}
+
+/// When something is built: now, or what `SOURCE_DATE_EPOCH` says, for reproducible builds
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>). Entries that have expired
+/// since that day are in the filter, with the day on which they end: the same lists, seed and
+/// date give the same bytes whenever they are built, and nobody finds those entries listed.
+fn build_time() -> u64 {
     let fixed = std::env::var("SOURCE_DATE_EPOCH")
         .ok()
         .and_then(|text| text.parse().ok());
-    fixed.unwrap_or_else(|| {
-        std::time::UNIX_EPOCH
-            .elapsed()
-            .map_or(0, |since| since.as_secs())
-    })
+    fixed.unwrap_or_else(now)
 }
 
 /// The day of a time in seconds since 1970; the last that can be written, from 2149 on.

@@ -41,6 +41,9 @@ pub(crate) struct Terms {
     pub(crate) sources: Vec<u32>,
     /// Whether the dates of a row are kept at all.
     pub(crate) keeps_dates: bool,
+    /// Refuse entries that end: what is built has no place for the day, and would list them
+    /// for ever.
+    pub(crate) refuses_ends: bool,
     /// Where rejected and skipped lines are written down.
     pub(crate) rejects: Option<Arc<RejectsFile>>,
 }
@@ -63,6 +66,10 @@ impl Terms {
         Ok(key(entry, self.seed))
     }
 }
+
+/// Why an entry that ends is refused.
+const NO_PLACE_FOR_END: &str =
+    "it expires, and a filter without records keeps no dates; build it without --no-records";
 
 /// What came of reading.
 pub(crate) struct Read<'m, I> {
@@ -104,7 +111,10 @@ pub(crate) fn read<'m, I: Item>(
 struct Worker<'a, 'm, I> {
     terms: &'a Terms,
     progress: &'a Progress,
+    /// Of entries of the input under way that bring none of their own.
     dates: Dates,
+    /// What the input says of all its entries.
+    list_expires: Option<Day>,
     /// Number of the input under way.
     source: u32,
     text: Block,
@@ -127,6 +137,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             terms,
             progress,
             dates: terms.dates(),
+            list_expires: None,
             source: 0,
             text: Block::new(),
             entry: Entry::new(),
@@ -159,8 +170,12 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     lines_before,
                     length,
                     format,
+                    expires,
                 } => {
-                    self.begin(input, block);
+                    self.begin(input, block, expires);
+                    if self.dated {
+                        return Ok(None);
+                    }
                     self.logged.begin(feed.shown(input), lines_before);
                     let lines = self.block(format, &buffer[..length]);
                     self.tally.end(lines);
@@ -174,7 +189,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     content,
                 } => {
                     let mut reader = Reader::new(format);
-                    self.begin(input, 0);
+                    self.begin(input, 0, None);
                     self.logged.begin(feed.shown(input), 0);
                     let mut content = Stopping {
                         content,
@@ -219,7 +234,11 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
         Ok(Some(self.tally))
     }
 
-    fn begin(&mut self, input: u32, block: u32) {
+    fn begin(&mut self, input: u32, block: u32, expires: Option<Day>) {
+        self.list_expires = expires;
+        self.dates = self.terms.dates();
+        self.dates.expires = expires.map_or(self.dates.expires, |day| Some(day.0));
+        self.dated = self.terms.keeps_dates && !I::KEEPS_DATES && self.dates != self.terms.dates();
         self.source = self
             .terms
             .sources
@@ -240,7 +259,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
     /// Reads a block of whole lines; says how many.
     fn block(&mut self, format: Format, block: &[u8]) -> u64 {
         let mut reader = Reader::new(format);
-        if format != Format::Plain {
+        if format != Format::Plain || self.ends_badly(self.dates) {
             reader.read(block, true, &mut |line, row| self.row(line, row));
             return reader.lines();
         }
@@ -248,7 +267,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
         // Such a line is read at once what it would be read as by the long way round;
         // property tests hold the two equal.
         let mut lines = 0;
-        let mailbox_tag = self.tag(Kind::Mailbox, self.dates);
+        let mailbox_tag = self.tag(Kind::Mailbox, self.kept(self.dates));
         let mut is_usual = self.stager.usual() == mailbox_tag;
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.terms.rules, |Line { written, mailbox }| {
@@ -282,6 +301,10 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             Row::Item(item) => self.item(line, item),
             Row::Skipped { skip, text } => self.skip(line, text, skip),
             Row::Mended { mend, text } => self.mend(line, text, mend),
+            Row::Rejected {
+                reason: Reason::ListExpires(day),
+                text,
+            } if self.list_expires == Some(day) => self.skip(line, text, Skip::Comment),
             Row::Rejected { reason, text } => {
                 if matches!(
                     reason,
@@ -299,27 +322,41 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             return self.reject(line, item.text, &error);
         }
         let mut dates = self.dates;
-        if item.added.is_some() || item.expires.is_some() {
-            dates.added = item.added.map_or(dates.added, |day| day.0);
-            dates.expires = item.expires.map_or(dates.expires, |day| Some(day.0));
+        dates.added = item.added.map_or(dates.added, |day| day.0);
+        dates.expires = item.expires.map_or(dates.expires, |day| Some(day.0));
+        if self.ends_badly(dates) {
             if dates.expires.is_some_and(|day| day <= self.terms.today.0) {
                 self.log(line, item.text, &"expired");
                 return self.tally.expired();
             }
-            if self.terms.keeps_dates && !I::KEEPS_DATES && dates != self.dates {
-                self.dated = true;
-                return;
-            }
+            return self.reject(line, item.text, &NO_PLACE_FOR_END);
         }
-        if !I::KEEPS_DATES {
-            // All are alike to the item.
-            dates = self.dates;
+        if self.terms.keeps_dates && !I::KEEPS_DATES && dates != self.dates {
+            self.dated = true;
+            return;
         }
+        let dates = self.kept(dates);
         let kind = self.entry.kind();
         match self.terms.key(kind, self.entry.as_bytes()) {
             Ok(key) => self.stage(key, self.tag(kind, dates)),
             Err(danger) => self.reject(line, item.text, &danger),
         }
+    }
+
+    /// Dates as they are staged: to an item that keeps none, all are alike.
+    fn kept(&self, dates: Dates) -> Dates {
+        if I::KEEPS_DATES {
+            dates
+        } else {
+            self.terms.dates()
+        }
+    }
+
+    /// Whether entries of these dates are past, or end where no end can be kept.
+    fn ends_badly(&self, dates: Dates) -> bool {
+        dates
+            .expires
+            .is_some_and(|day| day <= self.terms.today.0 || self.terms.refuses_ends)
     }
 
     fn skip(&mut self, line: u64, text: &[u8], skip: Skip) {

@@ -92,6 +92,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         guard: plan.guard()?,
         sources: Vec::new(),
         keeps_dates: true,
+        refuses_ends: false,
         rejects: plan.rejects_file()?,
     };
     let (to_add, to_remove) = (

@@ -15,7 +15,7 @@
 //! goes on with the next line. RFC 4180, and what is sent instead of it.
 
 use super::action::{Action, Flag};
-use super::headings::{Heading, is_never};
+use super::headings::Heading;
 use super::out::Out;
 use super::vet::{Wildcards, is_ip};
 use super::{Day, Item, MAX_LINE, Reason, Row, Skip, plain};
@@ -286,9 +286,8 @@ fn row(fields: Fields<'_>, columns: Columns, out: &mut Out<'_>) {
     let day = |column: Option<usize>| column.and_then(|column| fields.get(column));
     let expires = match day(columns.expires) {
         None => None,
-        Some(text) if is_never(text) => None,
-        Some(text) => match Day::read(text) {
-            Some(day) => Some(day),
+        Some(text) => match Day::read_expiry(text) {
+            Some(day) => day,
             None => return out.reject(Reason::Date, text),
         },
     };

@@ -13,6 +13,8 @@ const EPOCH: Date = Date::constant(1970, 1, 1);
 /// Numbers of this length are read as seconds since 1970: ten digits are the years
 /// 2001 to 2286.
 const UNIX_DIGITS: usize = 10;
+/// Of a day of expiry that is never to come: the year 9999 in seconds.
+const MAX_UNIX_DIGITS: usize = 12;
 
 impl Day {
     /// The day of a date between 1970 and 2149.
@@ -28,52 +30,97 @@ impl Day {
     /// of ten digits. Zones are not looked at: a day is exact enough.
     #[must_use]
     pub fn read(text: &[u8]) -> Option<Self> {
-        let text = text.trim_ascii();
-        let end = text
-            .iter()
-            .position(|&b| matches!(b, b' ' | b'T' | b't'))
-            .unwrap_or(text.len());
-        let date = text.get(..end)?;
-        if date.iter().all(u8::is_ascii_digit) {
-            return match date.len() {
-                8 => {
-                    let (year, rest) = date.split_at(4);
-                    let (month, day) = rest.split_at(2);
-                    Self::from_parts(number(year)?, number(month)?, number(day)?)
-                }
-                UNIX_DIGITS => {
-                    let seconds: u64 = std::str::from_utf8(date).ok()?.parse().ok()?;
-                    u16::try_from(seconds / (24 * 60 * 60)).ok().map(Self)
-                }
-                _ => None,
-            };
-        }
-        let sign = *date.iter().find(|b| !b.is_ascii_digit())?;
-        let mut parts = date.split(|&b| b == sign);
-        let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
-        if parts.next().is_some() {
-            return None;
-        }
-        match (sign, a.len(), c.len()) {
-            (b'-' | b'/' | b'.', 4, 1..=2) => Self::from_parts(number(a)?, number(b)?, number(c)?),
-            (b'.' | b'-', 1..=2, 4) => Self::from_parts(number(c)?, number(b)?, number(a)?),
-            (b'/', 1..=2, 4) => match (number(a)?, number(b)?) {
-                (month, day) if day > 12 || day == month => {
-                    Self::from_parts(number(c)?, month, day)
-                }
-                (day, month) if day > 12 => Self::from_parts(number(c)?, month, day),
-                // 3/4/2026 is March in one country and April in another.
-                _ => None,
-            },
-            _ => None,
-        }
+        u16::try_from(days(text)?).ok().map(Self)
     }
 
-    fn from_parts(year: i16, month: i16, day: i16) -> Option<Self> {
-        let month = i8::try_from(month).ok()?;
-        let day = i8::try_from(day).ok()?;
-        Self::of(Date::new(year, month, day).ok()?)
+    /// Reads the first day on which an entry is no longer listed: none inside when the text
+    /// says that it does not end, by a word, by a zero date (`0000-00-00`), or by a day too far
+    /// away to be written (`9999-12-31`); none when it cannot be read.
+    #[must_use]
+    #[allow(
+        clippy::option_option,
+        reason = "an end that is unknown is not one that never comes"
+    )]
+    pub fn read_expiry(text: &[u8]) -> Option<Option<Self>> {
+        let text = text.trim_ascii();
+        let is_never = NEVER
+            .iter()
+            .any(|never| text.eq_ignore_ascii_case(never.as_bytes()));
+        if is_never || ZERO_DATES.iter().any(|zero| text.starts_with(zero)) {
+            return Some(None);
+        }
+        match days(text)? {
+            ..0 => None,
+            days => match u16::try_from(days) {
+                Ok(days) if days < u16::MAX => Some(Some(Self(days))),
+                _ => Some(None),
+            },
+        }
     }
+}
+
+/// What stands in the place of a day when an entry does not end.
+const NEVER: &[&str] = &[
+    "",
+    "-",
+    "0",
+    "n/a",
+    "never",
+    "never expire",
+    "never expires",
+    "no",
+    "none",
+    "null",
+];
+
+/// Dates that databases (MySQL, .NET) write where none is set.
+const ZERO_DATES: &[&[u8]] = &[b"0000-00-00", b"0001-01-01"];
+
+/// Days since 1970, of a date in any year of four digits.
+fn days(text: &[u8]) -> Option<i64> {
+    let text = text.trim_ascii();
+    let end = text
+        .iter()
+        .position(|&b| matches!(b, b' ' | b'T' | b't'))
+        .unwrap_or(text.len());
+    let date = text.get(..end)?;
+    if date.iter().all(u8::is_ascii_digit) {
+        return match date.len() {
+            8 => {
+                let (year, rest) = date.split_at(4);
+                let (month, day) = rest.split_at(2);
+                from_parts(number(year)?, number(month)?, number(day)?)
+            }
+            UNIX_DIGITS..=MAX_UNIX_DIGITS => {
+                let seconds: i64 = std::str::from_utf8(date).ok()?.parse().ok()?;
+                Some(seconds / (24 * 60 * 60))
+            }
+            _ => None,
+        };
+    }
+    let sign = *date.iter().find(|b| !b.is_ascii_digit())?;
+    let mut parts = date.split(|&b| b == sign);
+    let (a, b, c) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    match (sign, a.len(), c.len()) {
+        (b'-' | b'/' | b'.', 4, 1..=2) => from_parts(number(a)?, number(b)?, number(c)?),
+        (b'.' | b'-', 1..=2, 4) => from_parts(number(c)?, number(b)?, number(a)?),
+        (b'/', 1..=2, 4) => match (number(a)?, number(b)?) {
+            (month, day) if day > 12 || day == month => from_parts(number(c)?, month, day),
+            (day, month) if day > 12 => from_parts(number(c)?, month, day),
+            // 3/4/2026 is March in one country and April in another.
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn from_parts(year: i16, month: i16, day: i16) -> Option<i64> {
+    let (month, day) = (i8::try_from(month).ok()?, i8::try_from(day).ok()?);
+    let date = Date::new(year, month, day).ok()?;
+    EPOCH.until(date).ok().map(|span| span.get_days().into())
 }
 
 fn number(digits: &[u8]) -> Option<i16> {
@@ -124,5 +171,32 @@ mod tests {
             assert_eq!(Day::read(text.as_bytes()), day.map(Day), "{text}");
         }
         assert_eq!(Day(20513).to_string(), "2026-03-01");
+    }
+
+    #[test]
+    fn what_never_comes_is_no_end() {
+        for (text, expiry) in [
+            ("2026-03-01", Some(Some(Day(20513)))),
+            ("2149-06-05", Some(Some(Day(u16::MAX - 1)))),
+            ("2149-06-06", Some(None)),
+            ("9999-12-31", Some(None)),
+            ("9999-12-31T23:59:59Z", Some(None)),
+            ("31.12.9999", Some(None)),
+            ("12/31/9999", Some(None)),
+            ("99991231", Some(None)),
+            ("253402300799", Some(None)),
+            ("0000-00-00", Some(None)),
+            ("0000-00-00 00:00:00", Some(None)),
+            ("0001-01-01T00:00:00", Some(None)),
+            ("Never", Some(None)),
+            ("", Some(None)),
+            ("0", Some(None)),
+            ("1969-12-31", None),
+            ("2026-02-30", None),
+            ("soon", None),
+            ("3/4/2026", None),
+        ] {
+            assert_eq!(Day::read_expiry(text.as_bytes()), expiry, "{text}");
+        }
     }
 }

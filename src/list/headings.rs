@@ -140,27 +140,6 @@ const EXPIRES: &[&str] = &[
     "end date",
 ];
 
-/// What stands in the place of a day when an entry does not end.
-const NEVER: &[&str] = &[
-    "",
-    "-",
-    "0",
-    "n/a",
-    "never",
-    "never expire",
-    "never expires",
-    "no",
-    "none",
-    "null",
-];
-
-/// Whether a field for the day of expiry says that there is none.
-pub(super) fn is_never(text: &[u8]) -> bool {
-    NEVER
-        .iter()
-        .any(|never| text.eq_ignore_ascii_case(never.as_bytes()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::Heading;

@@ -58,6 +58,7 @@ pub use format::{Format, UnknownFormat};
 pub use guess::guess;
 pub use input::{check_text, open, unpack};
 pub use lines::{Lines, lines};
+pub use plain::expiry;
 
 use access::Access;
 use csv::Csv;
@@ -273,6 +274,9 @@ pub enum Reason {
     NoColumn,
     /// A day of expiry that cannot be read.
     Date,
+    /// A comment that gives a day of expiry for the whole list. This is for whoever reads the
+    /// list to obey, see [`expiry`]; it is out of place behind the first entry.
+    ListExpires(Day),
     /// A quote in a table that nothing closes.
     UnclosedQuote,
     /// An absolute name before the zone file said what its zone is.
@@ -321,6 +325,9 @@ impl fmt::Display for Reason {
             Self::NoColumn => f.write_str("the row has no such column"),
             Self::Date => f.write_str(
                 "cannot tell on which day this expires; write it as 2026-03-31",
+            ),
+            Self::ListExpires(_) => f.write_str(
+                "put this before the first entry, for the whole list, or after an entry on its line",
             ),
             Self::UnclosedQuote => f.write_str("a double quote that is never closed"),
             Self::ZoneUnknown => {

@@ -6,6 +6,8 @@
 //!   a@bad.example, b@bad.example; c@d    several, between commas or semicolons
 //!   spam@bad.example # why               comments: # and ; at the start or after white space
 //!   spam@bad.example REJECT              an action, a score or a date after the entry
+//!   spam@bad.example # expires 2026-12-24   the first day on which it is no longer listed;
+//!                                        in a comment before the first entry: of all of them
 //! ```
 //!
 //! Lists of qmail (`badmailfrom`), OpenSMTPD and Haraka are plain lists.
@@ -57,20 +59,34 @@ pub(super) fn nothing(line: &[u8]) -> Skip {
 /// Reads the entries of a trimmed line.
 pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     match line {
-        [] | [b'#' | b';', ..] => return out.skip(nothing(line)),
+        [b'#' | b';', comment @ ..] => {
+            return match expiry_in(comment) {
+                // Many lists say `# Expires: 1 day`: when to fetch them again.
+                Some(Err(reason)) if looks_like_date(comment) => out.reject(reason, line),
+                Some(Ok(Some(day))) => out.reject(Reason::ListExpires(day), line),
+                None | Some(Ok(None) | Err(_)) => out.skip(Skip::Comment),
+            };
+        }
+        [] => return out.skip(Skip::Blank),
         // `! comment` (adblock), `!friend@good.example` (exim, rbldnsd).
         [b'!'] | [b'!', b' ' | b'\t', ..] => return out.skip(Skip::Comment),
         [b'!', ..] => return out.skip(Skip::Allow),
         _ => {}
     }
-    if Pieces::new(line).any(allows) {
+    let mut pieces = Pieces::new(line);
+    if pieces.any(allows) {
         return out.skip(Skip::Allow);
     }
+    let expires = match pieces.comment.and_then(expiry_in) {
+        Some(Ok(expires)) => expires,
+        Some(Err(reason)) => return out.reject(reason, line),
+        None => None,
+    };
     let mut pieces = Pieces::new(line);
     let mut is_blank = true;
     for piece in pieces.by_ref() {
         is_blank = false;
-        read_piece(piece, out);
+        read_piece(piece, expires, out);
     }
     if is_blank {
         // Nothing but separators.
@@ -79,6 +95,46 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     if let Some(text) = pieces.doubtful {
         out.reject(Reason::Semicolon, text);
     }
+}
+
+/// The day of expiry that a comment gives: `expires 2026-12-24`, `Expires: 24.12.2026`. None
+/// for any other comment, such as `expires soon`.
+fn expiry_in(comment: &[u8]) -> Option<Result<Option<Day>, Reason>> {
+    let comment = comment.trim_ascii_start();
+    let (word, rest) = comment.split_at_checked(b"expires".len())?;
+    if !word.eq_ignore_ascii_case(b"expires") {
+        return None;
+    }
+    let date = rest.trim_ascii_start();
+    let date = date.strip_prefix(b":").unwrap_or(date).trim_ascii();
+    if !date.first().is_some_and(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(Day::read_expiry(date).ok_or(Reason::Date))
+}
+
+/// Whether what a comment says of expiry is meant to be a date: `2026-02-30`, not `1 day`.
+fn looks_like_date(comment: &[u8]) -> bool {
+    let word = comment.split(|b| b.is_ascii_whitespace() || *b == b':');
+    let mut word = word.filter(|word| word.first().is_some_and(u8::is_ascii_digit));
+    word.next().is_some_and(|word| {
+        word.len() >= 8
+            && word
+                .iter()
+                .all(|b| b.is_ascii_digit() || b"-./".contains(b))
+    })
+}
+
+/// The day of expiry of a whole plain list, from the comments before its first entry. `head`
+/// is the beginning of the list.
+#[must_use]
+pub fn expiry(head: &[u8]) -> Option<Day> {
+    let head = head.strip_prefix(BOM).unwrap_or(head);
+    super::lines(head)
+        .map(<[u8]>::trim_ascii)
+        .take_while(|line| matches!(line, [] | [b'#' | b';', ..]))
+        .filter_map(<[u8]>::split_first)
+        .find_map(|(_, comment)| expiry_in(comment)?.ok()?)
 }
 
 /// Whether a piece of a line lets somebody pass: `OK` between commas, or
@@ -101,16 +157,20 @@ fn allows(piece: &[u8]) -> bool {
 }
 
 /// Reads what stands between two commas.
-fn read_piece(piece: &[u8], out: &mut Out<'_>) {
+fn read_piece(piece: &[u8], expires: Option<Day>, out: &mut Out<'_>) {
+    let item_of = |text| Item {
+        expires,
+        ..Item::new(without_query(text))
+    };
     if piece.contains(&b'<') || piece.contains(&b'(') {
-        return out.entry(without_query(piece));
+        return out.item(item_of(piece), Wildcards::Star);
     }
     let mut words = Words(piece);
     let Some(first) = words.next() else { return };
-    let mut item = Item::new(without_query(first));
+    let mut item = item_of(first);
     if words.clone().all(|word| word.contains(&b'@')) {
-        out.entry(item.text);
-        return words.for_each(|word| out.entry(without_query(word)));
+        out.item(item, Wildcards::Star);
+        return words.for_each(|word| out.item(item_of(word), Wildcards::Star));
     }
     for (place, word) in words.enumerate() {
         let action = Action::of(word).or_else(|| Action::of_score(word));
@@ -149,6 +209,8 @@ struct Pieces<'a> {
     rest: &'a [u8],
     /// What followed a semicolon that may begin a comment or separate addresses.
     doubtful: Option<&'a [u8]>,
+    /// What follows the sign of a comment.
+    comment: Option<&'a [u8]>,
 }
 
 impl<'a> Pieces<'a> {
@@ -156,6 +218,7 @@ impl<'a> Pieces<'a> {
         Self {
             rest: line,
             doubtful: None,
+            comment: None,
         }
     }
 
@@ -173,11 +236,13 @@ impl<'a> Pieces<'a> {
             match byte {
                 b'#' if apart => {
                     self.rest = &[];
+                    self.comment = after.get(1..);
                     return piece;
                 }
                 b';' if apart => {
                     self.rest = &[];
                     self.doubtful = after.contains(&b'@').then_some(after);
+                    self.comment = after.get(1..);
                     return piece;
                 }
                 b',' | b';' => {

@@ -326,6 +326,11 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
                     refuse(line, &error, item.text);
                 }
             }
+            // Who is let pass is let pass until the line is taken out.
+            Row::Rejected {
+                reason: crate::list::Reason::ListExpires(_),
+                ..
+            } => {}
             Row::Rejected { reason, text } => refuse(line, &reason, text),
             Row::Skipped { .. } | Row::Mended { .. } => {}
         };

@@ -160,9 +160,10 @@ pub struct Reading {
     /// Format of the inputs.
     #[arg(long, help = formats())]
     pub format: Option<Format>,
-    /// First day on which the entries are no longer listed, unless their list says another.
-    #[arg(long, value_name = "DATE", value_parser = day)]
-    pub expires: Option<Day>,
+    /// First day on which the entries are no longer listed, unless their list says another: a
+    /// date, or a number of days after the build date, such as 30d.
+    #[arg(long, value_name = "DATE|DAYS", value_parser = expires)]
+    pub expires: Option<Expires>,
     /// Refuse entries that list this domain, or part of it; may be repeated.
     #[arg(long, value_name = "DOMAIN")]
     pub protect: Vec<String>,
@@ -300,6 +301,48 @@ fn day(text: &str) -> Result<Day, String> {
     Day::read(text.as_bytes()).ok_or_else(|| "must be a date such as 2026-12-31".to_owned())
 }
 
+/// Days after which an entry may end.
+const MAX_DAYS: u16 = 3650;
+
+/// When entries end that do not say so themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expires {
+    /// On this day.
+    On(Day),
+    /// So many days after the build date.
+    After(u16),
+}
+
+impl Expires {
+    /// The day, when the build date is `today`.
+    #[must_use]
+    pub fn from(self, today: Day) -> Day {
+        match self {
+            Self::On(day) => day,
+            Self::After(days) => Day(today.0.saturating_add(days)),
+        }
+    }
+}
+
+fn expires(text: &str) -> Result<Expires, String> {
+    if let Some(days) = text.strip_suffix(['d', 'D']) {
+        let days = days
+            .parse()
+            .ok()
+            .filter(|days| (1..=MAX_DAYS).contains(days));
+        return days
+            .map(Expires::After)
+            .ok_or_else(|| format!("must be 1d to {MAX_DAYS}d"));
+    }
+    match Day::read_expiry(text.as_bytes()) {
+        Some(Some(day)) => Ok(Expires::On(day)),
+        Some(None) if !text.is_empty() => {
+            Err("entries do not expire when this option is left out".to_owned())
+        }
+        _ => Err("must be a date such as 2026-12-31, or days such as 30d".to_owned()),
+    }
+}
+
 /// `20%`, `20` -> 20.
 fn percent(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
@@ -348,6 +391,26 @@ mod tests {
         assert_eq!(size("1000"), Ok(1000));
         assert!(size("lots").is_err() && size("99999999T").is_err());
         assert_eq!(hexadecimal("0xBeef"), Ok(0xbeef));
+        assert_eq!(
+            expires("30d").map(|expires| expires.from(Day(20_000))),
+            Ok(Day(20_030))
+        );
+        assert_eq!(expires("1970-01-11"), Ok(Expires::On(Day(10))));
+        assert!(
+            [
+                "0d",
+                "d",
+                "-1d",
+                "30",
+                "1w",
+                "9999d",
+                "9999-12-31",
+                "never",
+                ""
+            ]
+            .iter()
+            .all(|wrong| expires(wrong).is_err())
+        );
         assert!(hexadecimal("").is_err() && hexadecimal("12345678901234567").is_err());
     }
 }

@@ -61,7 +61,7 @@ pub fn main() -> ExitCode {
 }
 
 fn build(args: &Build) -> Result<ExitCode, Error> {
-    let mut plan = Plan::new(&args.output, args.inputs.clone());
+    let mut plan = args.work.plan(&args.output, &args.inputs);
     if let Some(name) = &args.name {
         plan.name = compile::list_name(name);
     }
@@ -86,7 +86,7 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
 }
 
 fn update(args: &Update) -> Result<ExitCode, Error> {
-    let mut plan = Plan::new(&args.file, args.add.clone());
+    let mut plan = args.work.plan(&args.file, &args.add);
     args.reading.put_into(&mut plan);
     // Without the entries among them, which are no files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
@@ -146,7 +146,7 @@ fn edit(args: &EditArgs, adds: bool) -> Result<ExitCode, Error> {
 }
 
 fn merge(args: &Merge) -> Result<ExitCode, Error> {
-    let mut plan = Plan::new(&args.output, args.files.clone());
+    let mut plan = args.work.plan(&args.output, &args.files);
     if let Some(name) = &args.name {
         plan.name = compile::list_name(name);
     }
@@ -159,7 +159,7 @@ fn merge(args: &Merge) -> Result<ExitCode, Error> {
 impl Reading {
     fn put_into(&self, plan: &mut Plan) {
         plan.format = self.format;
-        plan.expires = self.expires;
+        plan.expires = self.expires.map(|expires| expires.from(plan.today()));
         plan.protect.clone_from(&self.protect);
         plan.allow_world = self.allow_world;
         plan.rejects.clone_from(&self.rejects);
@@ -172,18 +172,26 @@ impl Reading {
     }
 }
 
+impl Work {
+    /// A plan for these, with every other default.
+    fn plan(&self, output: &Path, inputs: &[PathBuf]) -> Plan {
+        let mut plan = Plan::new(output, inputs.to_vec());
+        plan.threads = self.threads.unwrap_or(plan.threads);
+        plan.memory_bytes = self.memory.unwrap_or(plan.memory_bytes);
+        plan.built = self
+            .date
+            .map_or(plan.built, |day| u64::from(day.0) * 86_400);
+        plan
+    }
+}
+
 /// Runs what works long, under the eyes of a person. `reads` are the files it reads.
 fn run(
-    mut plan: Plan,
+    plan: Plan,
     work: &Work,
     reads: &[PathBuf],
     job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
 ) -> Result<ExitCode, Error> {
-    plan.threads = work.threads.unwrap_or(plan.threads);
-    plan.memory_bytes = work.memory.unwrap_or(plan.memory_bytes);
-    plan.built = work
-        .date
-        .map_or(plan.built, |day| u64::from(day.0) * 86_400);
     // Before the work: afterwards the filter has been replaced.
     if let Some(file) = &plan.rejects {
         may_write(file, "write the rejects", &plan.output, reads)?;

@@ -6,7 +6,7 @@
 
 use super::super::action::{Action, Flag};
 use super::super::csv::looks_like_entry;
-use super::super::headings::{Heading, is_never};
+use super::super::headings::Heading;
 use super::super::out::Out;
 use super::super::vet::Wildcards;
 use super::super::{Day, Item, MAX_LINE, Reason, Skip};
@@ -297,9 +297,8 @@ impl Document {
         if let Some(skip) = action.and_then(Action::skip) {
             return out.skip(skip);
         }
-        let expires = match Day::read(expires) {
-            None if !is_never(expires) => return out.reject(Reason::Date, expires),
-            day => day,
+        let Some(expires) = Day::read_expiry(expires) else {
+            return out.reject(Reason::Date, expires);
         };
         let item = Item {
             text,
