@@ -1,8 +1,8 @@
-//! Entries that would list the world.
+//! Overly broad entries.
 //!
 //! One careless line of a feed (`@gmail.com`, `.co.uk`, `postmaster@`) stops more
 //! innocent mail than all the others together stop of the wanted kind. Such an entry is
-//! refused, with a reason, unless the person who compiles the list insists.
+//! refused, with a reason, unless the person who compiles the list allows that entry, or all.
 //!
 //! | entry | refused |
 //! |---|---|
@@ -10,15 +10,20 @@
 //! | mailbox, local part | `postmaster`, `abuse`, `mailer-daemon`: RFC 5321 section 4.5.1 and RFC 2142 want them reachable, and bounces come from the last |
 //! | local part | `info@`, `noreply@` ...: a mailbox of almost every domain |
 //! | domain | a public suffix of ICANN's section (`@co.uk`), a single label, a freemail provider |
-//! | subtree | the same, and public suffixes of the private section (`.blogspot.com`) |
-//! | any | at, below or above a protected domain |
+//! | domain | a service that many senders share (`@eu-west-1.amazonses.com`) |
+//! | subtree | the same, what has one of them below it (`.google.com`), and public suffixes of the private section (`.blogspot.com`) |
+//! | any | at, below or above a protected domain; with one, every local part, for it is one there too |
+//!
+//! The names are in `guard/`: `freemail.txt`, `platforms.txt` and `roles.txt`, each with its sources.
 //!
 //! A private suffix *itself* may be listed: many providers of throw-away addresses
 //! (`@dynv6.net`) entered their domain there, lists name them rightly, and the entry
 //! reaches nobody but mailboxes of that very name. Its subtree is another matter: those
 //! are other people's domains.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::sync::LazyLock;
 
 use psl::{List, Psl as _, Type};
 
@@ -40,6 +45,12 @@ pub enum Danger {
     UnderSuffix,
     /// A provider of mailboxes for anybody.
     Freemail,
+    /// A service that many senders share.
+    Platform,
+    /// The domains under one that has such a service below it.
+    AbovePlatform,
+    /// This mailbox of every domain, and so of this protected one.
+    ProtectedLocalPart(String),
     /// At, below or above this protected domain.
     Protected(String),
 }
@@ -63,7 +74,17 @@ impl fmt::Display for Danger {
             Self::Freemail => f.write_str(
                 "a provider where anybody can have a mailbox; list the addresses meant",
             ),
+            Self::Platform => f.write_str(
+                "a service that many senders share; list the addresses or the customer's domain",
+            ),
+            Self::AbovePlatform => f.write_str(
+                "would also list a service below it that many senders share; list the domains meant",
+            ),
             Self::Protected(domain) => write!(f, "{domain} is protected by --protect"),
+            Self::ProtectedLocalPart(domain) => write!(
+                f,
+                "would list this mailbox of every domain, also of {domain}, which is protected by --protect"
+            ),
         }
     }
 }
@@ -74,6 +95,8 @@ pub struct Guard {
     /// Whether only protected domains are refused.
     allows_world: bool,
     protected: Vec<Vec<u8>>,
+    /// Entries that are not refused, whatever they do.
+    allowed: HashSet<Vec<u8>>,
 }
 
 impl Guard {
@@ -82,6 +105,7 @@ impl Guard {
     pub fn new<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self {
             allows_world: false,
+            allowed: HashSet::new(),
             protected: domains
                 .into_iter()
                 .map(|domain| domain.as_ref().to_vec())
@@ -98,6 +122,13 @@ impl Guard {
         }
     }
 
+    /// The same guard, but for these entries, in their canonical text.
+    #[must_use]
+    pub fn allowing(mut self, entries: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        self.allowed.extend(entries);
+        self
+    }
+
     /// Whether an entry, in its canonical text (`a@b`, `a@`, `@b`, `.b`), may be listed.
     /// Mailboxes take a few nanoseconds: a list may have a billion.
     ///
@@ -106,13 +137,23 @@ impl Guard {
     /// Says what the entry would do.
     #[inline]
     pub fn check(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
+        let mut checked = Ok(());
         if !self.allows_world {
-            lists_no_world(kind, entry)?;
+            checked = lists_no_world(kind, entry);
         }
-        if self.protected.is_empty() {
-            return Ok(());
+        if checked.is_ok() && !self.protected.is_empty() {
+            checked = self.check_protected(kind, entry);
         }
-        self.check_protected(kind, entry)
+        checked.or_else(|danger| self.unless_allowed(entry, danger))
+    }
+
+    #[cold]
+    fn unless_allowed(&self, entry: &[u8], danger: Danger) -> Result<(), Danger> {
+        if self.allowed.contains(entry) {
+            Ok(())
+        } else {
+            Err(danger)
+        }
     }
 
     fn check_protected(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
@@ -122,7 +163,11 @@ impl Guard {
                 let at = memchr::memrchr(b'@', entry).map_or(entry.len(), |at| at + 1);
                 entry.get(at..).unwrap_or_default()
             }
-            Kind::LocalPart => return Ok(()),
+            Kind::LocalPart => {
+                let own = self.protected.first().map_or(&[][..], Vec::as_slice);
+                let own = String::from_utf8_lossy(own).into_owned();
+                return Err(Danger::ProtectedLocalPart(own));
+            }
             Kind::Domain => entry.strip_prefix(b"@").unwrap_or(entry),
             Kind::Subtree => entry.strip_prefix(b".").unwrap_or(entry),
         };
@@ -172,34 +217,16 @@ fn duty_in_full(entry: &[u8]) -> Result<(), Danger> {
     Ok(())
 }
 
-/// Local parts that lists of addresses hold at one domain, never at all of them.
-const COMMON: &[&[u8]] = &[
-    b"admin",
-    b"contact",
-    b"do-not-reply",
-    b"donotreply",
-    b"hostmaster",
-    b"info",
-    b"mail",
-    b"no-reply",
-    b"no_reply",
-    b"noc",
-    b"noreply",
-    b"office",
-    b"root",
-    b"security",
-    b"support",
-    b"webmaster",
-];
-
 fn local_part(local: &[u8]) -> Result<(), Danger> {
     if matches!(local, b"" | b"*") {
-        Err(Danger::Everybody)
-    } else if COMMON.contains(&local) {
-        Err(Danger::CommonLocalPart)
-    } else {
-        Ok(())
+        return Err(Danger::Everybody);
     }
+    let mut letters = local.to_vec();
+    letters.retain(|byte| !b"-._".contains(byte));
+    if ROLES.contains(letters.as_slice()) {
+        return Err(Danger::CommonLocalPart);
+    }
+    Ok(())
 }
 
 /// Whether a domain, or all that is below it, may be listed.
@@ -211,8 +238,14 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
         // An address literal is one host.
         return Ok(());
     }
-    if is_provider(domain) || FREEMAIL.binary_search(&domain).is_ok() {
+    if is_provider(domain) || FREEMAIL.contains(domain) {
         return Err(Danger::Freemail);
+    }
+    let is_platform = PLATFORMS.contains(domain)
+        || parent(domain)
+            .is_some_and(|parent| PLATFORMS.contains([b"*.", parent].concat().as_slice()));
+    if is_platform {
+        return Err(Danger::Platform);
     }
     let is_suffix = List
         .suffix(domain)
@@ -220,6 +253,7 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
         // Without a rule (`example`, `local`) the last label is the suffix.
         .map(|suffix| suffix.typ().unwrap_or(Type::Icann));
     match (is_suffix, below) {
+        (None, true) if ABOVE.contains(domain) => Err(Danger::AbovePlatform),
         (None, _) | (Some(Type::Private), false) => Ok(()),
         (Some(Type::Icann), false) => Err(Danger::Suffix),
         (Some(_), true) => Err(Danger::UnderSuffix),
@@ -233,83 +267,38 @@ fn is_at_or_below(domain: &[u8], other: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.ends_with(b"."))
 }
 
-/// Domains where anybody can have a mailbox, or every customer of a network has one,
-/// beside those that [`is_provider`] knows. Sorted. Collected from what the providers say of themselves; forwarding services
-/// that give out addresses by the thousand to honest people count as such.
-#[rustfmt::skip]
-const FREEMAIL: &[&[u8]] = &[
-    b",
-        ", b",
-    subdomains: false,
-    domain: None,
-    domains: &[
-        ", b", ",
-    b"126.com", b"139.com", b"163.com", b"188.com", b"189.cn", b"1und1.de", b"a1.net", b"abv.bg",
-    b"aim.com", b"alice.it", b"aliceadsl.fr", b"aliyun.com", b"ameritech.net", b"aol.co.uk",
-    b"aol.com", b"aol.de", b"aol.es", b"aol.fr", b"aol.it", b"aon.at", b"arcor.de", b"arnet.com.ar",
-    b"aruba.it", b"asia.com", b"atlas.cz", b"att.net", b"au.com", b"autograf.pl", b"autorambler.ru",
-    b"azet.sk", b"bbox.fr", b"bell.net", b"bellsouth.net", b"bezeqint.net", b"bigfoot.com",
-    b"biglobe.ne.jp", b"bigmir.net", b"bigpond.com", b"bigpond.net.au", b"bk.ru", b"blu.it",
-    b"bluewin.ch", b"blueyonder.co.uk", b"bol.com.br", b"bredband.net", b"broadpark.no",
-    b"btinternet.com", b"btopenworld.com", b"caramail.com", b"casema.nl", b"cegetel.net",
-    b"centrum.cz", b"centrum.sk", b"centurylink.net", b"charter.net", b"cheerful.com", b"chello.at",
-    b"chello.nl", b"citromail.hu", b"ciudad.com.ar", b"clix.pt", b"club-internet.fr", b"cogeco.ca",
-    b"comcast.net", b"comhem.se", b"consultant.com", b"countermail.com", b"cox.net",
-    b"ctemplar.com", b"daum.net", b"dir.bg", b"disroot.org", b"docomo.ne.jp", b"dr.com", b"drei.at",
-    b"duck.com", b"earthlink.net", b"eclipso.de", b"elisanet.fi", b"email.com", b"email.cz",
-    b"email.it", b"email.ua", b"embarqmail.com", b"engineer.com", b"europe.com", b"excite.co.jp",
-    b"excite.com", b"ezweb.ne.jp", b"fastwebnet.it", b"fibertel.com.ar", b"forthnet.gr",
-    b"foxmail.com", b"free.fr", b"freemail.de", b"freemail.hu", b"freenet.de", b"frontier.com",
-    b"frontiernet.net", b"gazeta.pl", b"getmail.no", b"globo.com", b"globomail.com", b"gmx.at",
-    b"gmx.biz", b"gmx.ch", b"gmx.co.uk", b"gmx.com", b"gmx.de", b"gmx.es", b"gmx.eu", b"gmx.fr",
-    b"gmx.info", b"gmx.net", b"gmx.org", b"gmx.us", b"goo.ne.jp", b"hanmail.net", b"hanmir.com",
-    b"hetnet.nl", b"hey.com", b"hispeed.ch", b"hol.gr", b"home.nl", b"hot.ee", b"hotmail.ch",
-    b"hotmail.co.jp", b"hotmail.fi", b"hotmail.gr", b"hotmail.rs", b"hush.com", b"hushmail.com",
-    b"i.softbank.jp", b"i.ua", b"ig.com.br", b"iinet.net.au", b"in.com", b"in.gr", b"iname.com",
-    b"inbox.com", b"inbox.lt", b"inbox.lv", b"inbox.ru", b"indamail.hu", b"indiatimes.com",
-    b"interia.eu", b"interia.pl", b"internet.ru", b"internode.on.net", b"inwind.it", b"iol.it",
-    b"iol.pt", b"jubii.dk", b"juno.com", b"kabelmail.de", b"kabsi.at", b"kakao.com", b"keemail.me",
-    b"kolabnow.com", b"kolumbus.fi", b"kpnmail.nl", b"kpnplanet.nl", b"laposte.net", b"lavabit.com",
-    b"lenta.ru", b"libero.it", b"list.ru", b"live.hk", b"love.com", b"luukku.com", b"lycos.co.uk",
-    b"lycos.com", b"lycos.de", b"magenta.de", b"mail.bg", b"mail.com", b"mail.de", b"mail.dk",
-    b"mail.ee", b"mail.gr", b"mail.ru", b"mail.telepac.pt", b"mailbox.org", b"mailcity.com",
-    b"mailfence.com", b"mailo.com", b"mediacombb.net", b"messagingengine.com", b"meta.ua",
-    b"mindspring.com", b"movistar.es", b"mozmail.com", b"mweb.co.za", b"mynet.com", b"myrambler.ru",
-    b"myself.com", b"myway.com", b"myyahoo.com", b"nate.com", b"naver.com", b"netcabo.pt",
-    b"netcourrier.com", b"netscape.net", b"netvision.net.il", b"netzero.net", b"neuf.fr", b"ngs.ru",
-    b"nifty.com", b"ntlworld.com", b"numericable.fr", b"o2.co.uk", b"o2.pl", b"ocn.ne.jp",
-    b"oi.com.br", b"one.lt", b"onet.eu", b"onet.pl", b"online.de", b"online.no", b"onmail.com",
-    b"ono.com", b"op.pl", b"optimum.net", b"optonline.net", b"optusnet.com.au", b"orange.fr",
-    b"otenet.gr", b"pacbell.net", b"passmail.net", b"planet.nl", b"plus.com", b"plusnet.com",
-    b"pobox.com", b"pochta.ru", b"poczta.fm", b"poczta.onet.pl", b"post.com", b"post.cz",
-    b"post.sk", b"poste.it", b"posteo.de", b"posteo.eu", b"posteo.net", b"pp.inet.fi",
-    b"privaterelay.appleid.com", b"prodigy.net", b"prodigy.net.mx", b"proximus.be", b"q.com",
-    b"qq.com", b"quicknet.nl", b"r7.com", b"rambler.ru", b"rediff.com", b"rediffmail.com",
-    b"riseup.net", b"ro.ru", b"roadrunner.com", b"rogers.com", b"rr.com", b"runbox.com", b"sapo.pt",
-    b"saunalahti.fi", b"sbcglobal.net", b"scarlet.be", b"seznam.cz", b"sfr.fr", b"shaw.ca",
-    b"simplelogin.com", b"sina.cn", b"sina.com", b"sina.com.cn", b"skiff.com", b"sky.com",
-    b"skynet.be", b"slingshot.co.nz", b"so-net.ne.jp", b"softbank.ne.jp", b"sohu.com",
-    b"soverin.net", b"spectrum.net", b"speedy.com.ar", b"spray.se", b"startmail.com",
-    b"stofanet.dk", b"suddenlink.net", b"sunrise.ch", b"suomi24.fi", b"superonline.com",
-    b"swbell.net", b"sympatico.ca", b"t-online.de", b"t-online.hu", b"talktalk.net", b"tdcadsl.dk",
-    b"techie.com", b"tele2.se", b"telefonica.net", b"telenet.be", b"teletu.it", b"telia.com",
-    b"telkomsa.net", b"telus.net", b"terra.com", b"terra.com.br", b"terra.es", b"tim.it", b"tin.it",
-    b"tiscali.co.uk", b"tiscali.it", b"tlen.pl", b"tom.com", b"tpg.com.au", b"ttmail.com",
-    b"tut.by", b"tuta.com", b"tuta.io", b"tutamail.com", b"tutanota.com", b"tutanota.de",
-    b"twc.com", b"ukr.net", b"uol.com.br", b"upcmail.nl", b"usa.com", b"usa.net", b"verizon.net",
-    b"videotron.ca", b"vip.163.com", b"vip.qq.com", b"vip.sina.com", b"virgilio.it", b"virgin.net",
-    b"virginmedia.com", b"vodafone.de", b"vodafone.it", b"vodafonemail.de", b"vodamail.co.za",
-    b"voila.fr", b"volny.cz", b"vp.pl", b"walla.co.il", b"walla.com", b"wanadoo.fr", b"web.de",
-    b"webmail.co.za", b"welho.com", b"westnet.com.au", b"windstream.net", b"wo.cn", b"wp.pl",
-    b"writeme.com", b"xfinity.com", b"xs4all.nl", b"xtra.co.nz", b"yahoo.cl", b"yahoo.cn",
-    b"yahoo.co.jp", b"yahoo.co.kr", b"yahoo.com.cn", b"yahoo.com.pe", b"ybb.ne.jp", b"yeah.net",
-    b"ziggo.nl", b"zipmail.com.br", b"zoho.com", b"zohomail.com", b"zohomail.eu", b"zohomail.in",
-    b"zoznam.sk",
-];
+/// The names in a data file, one a line; see the files.
+type Names = HashSet<&'static [u8]>;
+
+fn names(file: &'static str) -> Names {
+    let lines = file.lines().map(str::as_bytes);
+    lines
+        .filter(|line| !matches!(line, [] | [b'#', ..]))
+        .collect()
+}
+
+static FREEMAIL: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/freemail.txt")));
+static PLATFORMS: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/platforms.txt")));
+static ROLES: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/roles.txt")));
+
+/// The domains that one of the others is below.
+static ABOVE: LazyLock<Names> = LazyLock::new(|| {
+    let shared = FREEMAIL.iter().chain(&*PLATFORMS);
+    shared
+        .flat_map(|domain| std::iter::successors(parent(domain), |domain| parent(domain)))
+        .filter(|domain| !PLATFORMS.contains(domain))
+        .collect()
+});
+
+/// `a.b.c` -> `b.c`.
+fn parent(domain: &[u8]) -> Option<&[u8]> {
+    let dot = memchr::memchr(b'.', domain)?;
+    domain.get(dot + 1..)
+}
 
 #[cfg(test)]
 mod tests {
-    use super::{Danger, FREEMAIL, Guard};
+    use super::{Danger, Guard};
     use crate::address::{Entry, Kind, Rules, is_provider};
 
     fn check(guard: &Guard, text: &str) -> Result<(), Danger> {
@@ -328,7 +317,11 @@ mod tests {
             ("abuse@bad.example", Some(Danger::Duty)),
             ("mailer-daemon@", Some(Danger::Duty)),
             ("spammer@", None),
-            ("newsletter@", None),
+            ("newsletter@", Some(Danger::CommonLocalPart)),
+            ("sales@", Some(Danger::CommonLocalPart)),
+            ("No-Reply@", Some(Danger::CommonLocalPart)),
+            ("no.reply@", Some(Danger::CommonLocalPart)),
+            ("Rechnung@", Some(Danger::CommonLocalPart)),
             ("noreply@", Some(Danger::CommonLocalPart)),
             ("info@bad.example", None),
             ("@bad.example", None),
@@ -358,6 +351,20 @@ mod tests {
             // Known by the rules of its provider alone.
             ("@hotmail.ie", Some(Danger::Freemail)),
             ("@notgmail.com", None),
+            ("@onmicrosoft.com", Some(Danger::Platform)),
+            (".onmicrosoft.com", Some(Danger::Platform)),
+            ("@bad.onmicrosoft.com", None),
+            (".amazonses.com", Some(Danger::Platform)),
+            ("@eu-west-1.amazonses.com", Some(Danger::Platform)),
+            ("*.us-east-2.amazonses.com", Some(Danger::Platform)),
+            ("0102@eu-west-1.amazonses.com", None),
+            (".sendgrid.net", Some(Danger::Platform)),
+            ("@u123.wl.sendgrid.net", None),
+            (".zendesk.com", Some(Danger::Platform)),
+            ("@bad.zendesk.com", None),
+            (".google.com", Some(Danger::AbovePlatform)),
+            ("@google.com", None),
+            (".appleid.com", Some(Danger::AbovePlatform)),
         ] {
             assert_eq!(check(&guard, entry).err(), danger, "{entry}");
         }
@@ -396,7 +403,10 @@ mod tests {
             (".own.example", &protected),
             ("ceo@notown.example", &None),
             ("@other.example", &None),
-            ("ceo@", &None),
+            (
+                "boss@",
+                &Some(Danger::ProtectedLocalPart("own.example".to_owned())),
+            ),
         ] {
             assert_eq!(check(&guard, entry).err(), *danger, "{entry}");
         }
@@ -411,9 +421,52 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_sorted_and_each_domain_stands_once() {
-        assert!(FREEMAIL.is_sorted_by(|a, b| a < b));
-        assert!(FREEMAIL.len() > 150);
-        assert!(!FREEMAIL.iter().any(|domain| is_provider(domain)));
+    fn one_entry_can_be_allowed() {
+        let guard = Guard::new(["own.example"])
+            .allowing([&b".example"[..], b"boss@", b"@own.example"].map(<[u8]>::to_vec));
+        for entry in [".example", "boss@", "@own.example"] {
+            assert_eq!(check(&guard, entry), Ok(()), "{entry}");
+        }
+        for entry in [
+            "@example",
+            ".com",
+            "boss2@",
+            "ceo@own.example",
+            ".own.example",
+        ] {
+            assert!(check(&guard, entry).is_err(), "{entry}");
+        }
+    }
+
+    /// What a file has in a form that no entry takes would never be found.
+    #[test]
+    fn the_files_are_sorted_and_canonical() {
+        let lines = |file: &'static str| {
+            let lines = file.lines().filter(|line| !line.starts_with('#'));
+            lines.collect::<Vec<_>>()
+        };
+        let canonical = |text: &str| {
+            let entry = Entry::parse(text.as_bytes(), Rules::default()).unwrap();
+            String::from_utf8(entry.as_bytes().to_vec()).unwrap()
+        };
+        let freemail = lines(include_str!("guard/freemail.txt"));
+        let platforms = lines(include_str!("guard/platforms.txt"));
+        let roles = lines(include_str!("guard/roles.txt"));
+        assert!(freemail.len() > 300 && platforms.len() > 100 && roles.len() > 200);
+        let platforms: Vec<_> = platforms
+            .iter()
+            .map(|line| line.strip_prefix("*.").unwrap_or(line))
+            .collect();
+        assert!(platforms.is_sorted() && freemail.is_sorted_by(|a, b| a < b));
+        assert!(roles.is_sorted_by(|a, b| a < b));
+        for domain in freemail.iter().chain(&platforms) {
+            assert_eq!(canonical(&format!("@{domain}")), format!("@{domain}"));
+            assert!(!is_provider(domain.as_bytes()), "{domain}");
+        }
+        assert!(!platforms.iter().any(|domain| freemail.contains(domain)));
+        for role in roles {
+            assert_eq!(canonical(&format!("{role}@")), format!("{role}@"));
+            assert!(!role.contains(['-', '.', '_']), "{role}");
+        }
     }
 }

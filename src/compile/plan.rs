@@ -57,7 +57,9 @@ pub struct Plan {
     pub expires: Option<Day>,
     /// Domains that must not be listed.
     pub protect: Vec<String>,
-    /// Take entries that would list the world; those under `protect` stay refused.
+    /// Overly broad entries to take, even those under `protect`.
+    pub allow: Vec<String>,
+    /// Take all overly broad entries; those under `protect` stay refused.
     pub allow_world: bool,
     /// Write a filter without entries over one that has some, or though every line was
     /// rejected.
@@ -107,6 +109,7 @@ impl Plan {
             built: build_time(),
             expires: None,
             protect: Vec::new(),
+            allow: Vec::new(),
             allow_world: false,
             allow_empty: false,
             overwrite: false,
@@ -141,11 +144,18 @@ impl Plan {
                 domain.ok_or_else(|| Error::Plan(format!("--protect {written}: not a domain")))?;
             domains.push(domain.to_vec());
         }
-        Ok(match (self.allow_world, domains.is_empty()) {
-            (false, _) => Some(Guard::new(domains)),
-            (true, false) => Some(Guard::of_protected_alone(domains)),
-            (true, true) => None,
-        })
+        let mut allowed = Vec::with_capacity(self.allow.len());
+        for written in &self.allow {
+            let entry = Entry::parse(written.as_bytes(), self.rules)
+                .map_err(|error| Error::Plan(format!("--allow {written}: {error}")))?;
+            allowed.push(entry.as_bytes().to_vec());
+        }
+        let guard = match (self.allow_world, domains.is_empty()) {
+            (false, _) => Guard::new(domains),
+            (true, false) => Guard::of_protected_alone(domains),
+            (true, true) => return Ok(None),
+        };
+        Ok(Some(guard.allowing(allowed)))
     }
 
     /// The file of rejects, empty.

@@ -164,11 +164,15 @@ pub struct Reading {
     /// date, or a number of days after the build date, such as 30d.
     #[arg(long, value_name = "DATE|DAYS", value_parser = expires)]
     pub expires: Option<Expires>,
-    /// Refuse entries that list this domain, or part of it; may be repeated.
+    /// Refuse entries that list this domain, or part of it, as every local part does (spammer@);
+    /// may be repeated.
     #[arg(long, value_name = "DOMAIN")]
     pub protect: Vec<String>,
-    /// Take entries that would list the world too: public suffixes, providers of free mailboxes,
-    /// postmaster@. What is under --protect stays refused.
+    /// Take this overly broad entry, such as .example or newsletter@; may be repeated.
+    #[arg(long, value_name = "ENTRY")]
+    pub allow: Vec<String>,
+    /// Take all overly broad entries: public suffixes, providers of free mailboxes, services that many
+    /// senders share, postmaster@, info@. What is under --protect stays refused.
     #[arg(long)]
     pub allow_world: bool,
     /// Write nothing when more lines than this are rejected.

@@ -82,7 +82,7 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
     plan.rules.providers = !args.no_providers;
     args.reading.put_into(&mut plan);
     let reads = args.inputs.clone();
-    run(plan, &args.work, &reads, compile::build)
+    run(&plan, &args.work, &reads, compile::build)
 }
 
 fn update(args: &Update) -> Result<ExitCode, Error> {
@@ -91,7 +91,7 @@ fn update(args: &Update) -> Result<ExitCode, Error> {
     // Without the entries among them, which are no files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
     reads.retain(|path| path.exists());
-    run(plan, &args.work, &reads, |plan, progress| {
+    run(&plan, &args.work, &reads, |plan, progress| {
         let mut changes = Changes::new(plan.clone());
         changes.remove.clone_from(&args.remove);
         changes.fpr = args.fpr;
@@ -151,7 +151,7 @@ fn merge(args: &Merge) -> Result<ExitCode, Error> {
         plan.name = compile::list_name(name);
     }
     plan.overwrite = args.overwrite;
-    run(plan, &args.work, &args.files, |plan, progress| {
+    run(&plan, &args.work, &args.files, |plan, progress| {
         compile::merge(plan, args.fpr, progress)
     })
 }
@@ -161,6 +161,7 @@ impl Reading {
         plan.format = self.format;
         plan.expires = self.expires.map(|expires| expires.from(plan.today()));
         plan.protect.clone_from(&self.protect);
+        plan.allow.clone_from(&self.allow);
         plan.allow_world = self.allow_world;
         plan.rejects.clone_from(&self.rejects);
         plan.strict = self.strict;
@@ -187,7 +188,7 @@ impl Work {
 
 /// Runs what works long, under the eyes of a person. `reads` are the files it reads.
 fn run(
-    plan: Plan,
+    plan: &Plan,
     work: &Work,
     reads: &[PathBuf],
     job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
@@ -204,7 +205,7 @@ fn run(
         None => None,
     };
     let watcher = Watcher::start(work.quiet)?;
-    let report = job(&plan, watcher.progress());
+    let report = job(plan, watcher.progress());
     drop(watcher);
     finish(&report?, report_file, work.quiet)
 }
