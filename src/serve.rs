@@ -14,7 +14,7 @@ use crate::config::{self, Config, Level, LogFormat};
 use crate::daemon::logging::{Format, Logging};
 use crate::daemon::{self, Access, Cause, Options, Readers, Service};
 use crate::screen::Screen;
-use crate::snapshot::{Live, Reloaded, Snapshot, StatusFile};
+use crate::snapshot::{Live, Reloaded, Snapshot, StatusFile, writable_by_others};
 
 /// Why the daemon does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +147,11 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
             "not serving as configured: on_error decides what this concerns"
         );
     }
-    for warning in snapshot.warnings() {
+    if rustix::process::geteuid().is_root() {
+        warn!("running as root, which nothing here needs: run it as a user of its own");
+    }
+    let config = writable_by_others(std::iter::once(config_path.as_path()));
+    for warning in config.into_iter().chain(snapshot.warnings()) {
         warn!("{warning}");
     }
     let live = Arc::new(Live::new(snapshot, Some(config_path.clone())));

@@ -16,6 +16,19 @@ pub fn escaped(bytes: &[u8]) -> impl Display {
     Escaped(bytes)
 }
 
+/// The same, at most about so many bytes of them: what is too long without its middle, for a
+/// domain stands at the end.
+pub fn shortened(bytes: &[u8], most: usize) -> String {
+    let half = most / 2;
+    match (bytes.split_at_checked(half), bytes.len().checked_sub(half)) {
+        (Some((head, _)), Some(at)) if bytes.len() > most => {
+            let tail = bytes.get(at..).unwrap_or_default();
+            format!("{}[...]{}", escaped(head), escaped(tail))
+        }
+        _ => escaped(bytes).to_string(),
+    }
+}
+
 struct Escaped<'a>(&'a [u8]);
 
 impl Display for Escaped<'_> {

@@ -40,7 +40,7 @@ mod unicode;
 pub use block::{Block, Line};
 pub use canonical::Canonical;
 pub use entry::{Entry, Kind, Kinds};
-pub use escaped::escaped;
+pub use escaped::{escaped, shortened};
 pub(crate) use providers::is_provider;
 
 use twox_hash::XxHash3_64;

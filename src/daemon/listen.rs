@@ -3,21 +3,23 @@
 //! A unix socket is made for its owner alone and opened to others only when its group is
 //! as wanted, so there is no moment at which a stranger could connect. One
 //! that is left over is removed only if it is a socket and nobody answers on it: what
-//! is not ours is never deleted, and a second daemon never takes the first one's place.
+//! is not ours is never deleted, and a second daemon never takes the first one's place, not
+//! even when both start at once: the folder is locked meanwhile. Mode and group are set by
+//! descriptor, not by a path at which others may put a link.
 //!
 //! Sockets that systemd hands over are used in place of the configured ones; they stay
 //! open while the daemon restarts, so that no mail server is ever refused.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, lchown};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use listenfd::ListenFd;
-use rustix::fs::Mode;
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_acceptconn;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -100,6 +102,8 @@ struct MadeSocket {
 impl Drop for MadeSocket {
     /// Removes the file, unless another has taken its place.
     fn drop(&mut self) {
+        // Not between the look and the removal may another take its place.
+        let _lock = lock_folder(&self.path);
         let ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|found| found.dev() == self.device && found.ino() == self.inode);
         if ours && let Err(error) = fs::remove_file(&self.path) {
@@ -229,36 +233,73 @@ fn open_unix(path: &Path, access: &Access) -> Result<(UnixListener, MadeSocket),
         .as_deref()
         .map(|name| Ok((name, group_number(name)?)))
         .transpose()?;
+    let _lock = lock_folder(path).map_err(failed)?;
     remove_stale(path)?;
-    // The mode of an unbound socket becomes that of its file. So it is made for its
-    // owner alone, without touching the mask of the whole process.
-    let bind = || {
-        let socket = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::STREAM,
-            SocketFlags::CLOEXEC,
-            None,
-        )?;
-        rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(UnixListener::from(socket))
-    };
-    let listener = bind().map_err(|errno: Errno| failed(errno.into()))?;
-    let file = fs::symlink_metadata(path).map_err(failed)?;
-    let made = MadeSocket {
-        path: path.to_owned(),
-        device: file.dev(),
-        inode: file.ino(),
-    };
-    if let Some((name, number)) = group {
-        lchown(path, None, Some(number)).map_err(|cause| Error::Group {
+    let listener = bind(path).map_err(|errno| failed(errno.into()))?;
+    let made = || -> Result<_, Error> {
+        // From here on by descriptor: another file may come to stand there.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file =
+            rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+        let found = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+            return Err(Error::NotASocket {
+                path: path.to_owned(),
+            });
+        }
+        if let Some((name, number)) = group {
+            let group = Some(Gid::from_raw(number));
+            rustix::fs::chownat(&file, "", None, group, AtFlags::EMPTY_PATH).map_err(|errno| {
+                Error::Group {
+                    path: path.to_owned(),
+                    group: name.to_owned(),
+                    cause: errno.into(),
+                }
+            })?;
+        }
+        // Where such a descriptor leads to; itself it takes no change of mode.
+        let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mode = fs::Permissions::from_mode(access.mode);
+        fs::set_permissions(itself, mode).map_err(failed)?;
+        Ok(MadeSocket {
             path: path.to_owned(),
-            group: name.to_owned(),
-            cause,
-        })?;
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(access.mode)).map_err(failed)?;
+            device: found.st_dev,
+            inode: found.st_ino,
+        })
+    };
+    let made = made().inspect_err(|error| {
+        // Nobody can use it; but what has come to stand there instead is not ours.
+        if !matches!(error, Error::NotASocket { .. }) {
+            let _ = fs::remove_file(path);
+        }
+    })?;
     Ok((listener, made))
+}
+
+/// A socket that listens. The mode of an unbound one becomes that of its file: so it is made for
+/// its owner alone, without touching the mask of the whole process.
+fn bind(path: &Path) -> Result<UnixListener, Errno> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Of two processes that start at once, the second waits here and then finds the first.
+fn lock_folder(path: &Path) -> io::Result<File> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let folder = File::open(folder)?;
+    folder.lock()?;
+    Ok(folder)
 }
 
 /// Makes room for a socket, if what is there is a socket that nobody listens on.
@@ -357,6 +398,30 @@ mod tests {
             assert!(matches!(opened, Err(Error::Group { .. })));
             assert!(!path.exists(), "a socket that nobody can use");
         }
+    }
+
+    #[test]
+    fn of_many_that_start_at_once_one_listens() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.sock");
+        drop(UnixListener::bind(&path).expect("a socket that stays behind"));
+        let endpoints = [Endpoint::Unix(path.clone())];
+        let opened: Vec<_> = std::thread::scope(|scope| {
+            let starts: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| Listeners::open(&endpoints, &Access::default())))
+                .collect();
+            let opened = starts.into_iter().map(|start| start.join());
+            opened.map(|opened| opened.expect("no panic")).collect()
+        });
+        assert_eq!(opened.iter().filter(|opened| opened.is_ok()).count(), 1);
+        let in_use = |error: &Error| matches!(error, Error::InUse { .. });
+        assert!(
+            opened
+                .iter()
+                .flat_map(|opened| opened.as_ref().err())
+                .all(in_use)
+        );
+        assert_eq!(knock(&path), Ok(()));
     }
 
     #[test]

@@ -8,11 +8,13 @@
 //! | debug | reasons: why a verdict, why a connection ended |
 //! | trace | the protocol, command by command |
 //!
-//! Lines go to standard error, where journald or a container takes them. If their reader
+//! Lines go to standard error, where journald or a container takes them. journald has the time
+//! of each line, and takes its priority from a prefix (`<4>`, sd-daemon(3)). If the reader
 //! is stuck, a write there blocks; so a thread of its own writes, out of a bounded queue.
 //! What the queue does not hold is lost and counted, and so is what cannot be written (a
 //! full disk): a line says how many as soon as lines go through again.
 
+use std::env;
 use std::io::{self, Write};
 use std::panic;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use std::thread;
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Lines that may wait to be written.
@@ -68,13 +71,17 @@ impl Logging {
     /// # Errors
     /// When there is a log already, or no thread can be had.
     pub fn start(level: LevelFilter, format: Format) -> io::Result<Self> {
-        let (logging, queue) = Self::write_to(io::stderr(), format)?;
+        let journal = stderr_is_journal();
+        let (logging, queue) = Self::write_to(io::stderr(), format, journal)?;
         let lines = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(queue);
         match format {
-            // journald has the time of each line, and so has a container's log; but a
-            // file has not.
+            Format::Text if journal => lines
+                .without_time()
+                .with_target(false)
+                .with_ansi(false)
+                .try_init(),
             Format::Text => lines.with_target(false).with_ansi(false).try_init(),
             Format::Json => lines
                 .json()
@@ -101,7 +108,11 @@ impl Logging {
         self.lost.load(Relaxed)
     }
 
-    fn write_to(out: impl Write + Send + 'static, format: Format) -> io::Result<(Self, Queue)> {
+    fn write_to(
+        out: impl Write + Send + 'static,
+        format: Format,
+        journal: bool,
+    ) -> io::Result<(Self, Queue)> {
         let (sender, receiver) = sync_channel(QUEUE_LINES);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
@@ -109,10 +120,11 @@ impl Logging {
         thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                write_lines(out, format, &receiver, &counted);
+                write_lines(out, format, journal, &receiver, &counted);
                 drop(writing);
             })?;
         let queue = Queue {
+            journal,
             lines: sender.clone(),
             lost: Arc::clone(&lost),
         };
@@ -137,7 +149,13 @@ impl Drop for Logging {
 }
 
 /// Takes lines from the queue for as long as there are any.
-fn write_lines(mut out: impl Write, format: Format, lines: &Receiver<Line>, lost: &AtomicU64) {
+fn write_lines(
+    mut out: impl Write,
+    format: Format,
+    journal: bool,
+    lines: &Receiver<Line>,
+    lost: &AtomicU64,
+) {
     let mut told = 0;
     let mut batch = Vec::new();
     let mut torn = false;
@@ -165,6 +183,7 @@ fn write_lines(mut out: impl Write, format: Format, lines: &Receiver<Line>, lost
         let now_lost = lost.load(Relaxed);
         if now_lost > told {
             // Not by way of the log itself, whose queue is just full.
+            batch.extend_from_slice(priority(journal, Level::WARN));
             format.tell_loss(now_lost - told, &mut batch);
         }
         // Where the log itself fails there is nobody to tell, until it works again.
@@ -193,6 +212,7 @@ impl Format {
 
 /// Makes lines for the queue; one per event.
 struct Queue {
+    journal: bool,
     lines: SyncSender<Line>,
     lost: Arc<AtomicU64>,
 }
@@ -205,6 +225,35 @@ impl<'a> MakeWriter<'a> for Queue {
             queue: self,
             line: Vec::new(),
         }
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> LineWriter<'a> {
+        LineWriter {
+            queue: self,
+            line: priority(self.journal, *event.level()).to_vec(),
+        }
+    }
+}
+
+/// Is standard error a stream of journald's? (systemd.exec(5), `JOURNAL_STREAM`)
+fn stderr_is_journal() -> bool {
+    let Ok(found) = rustix::fs::fstat(io::stderr()) else {
+        return false;
+    };
+    let stream = format!("{}:{}", found.st_dev, found.st_ino);
+    env::var("JOURNAL_STREAM").is_ok_and(|journal| journal == stream)
+}
+
+/// How a line for journald begins: with its priority in syslog's numbers.
+fn priority(journal: bool, level: Level) -> &'static [u8] {
+    if !journal {
+        return b"";
+    }
+    match level {
+        Level::ERROR => b"<3>",
+        Level::WARN => b"<4>",
+        Level::INFO => b"<6>",
+        Level::DEBUG | Level::TRACE => b"<7>",
     }
 }
 
@@ -280,7 +329,7 @@ mod tests {
             open: Arc::clone(&open),
             written,
         };
-        let (logging, queue) = Logging::write_to(gate, Format::Text).expect("a thread");
+        let (logging, queue) = Logging::write_to(gate, Format::Text, false).expect("a thread");
         // More than the queue, a batch under way, and the batch after that can hold.
         let total = 4 * QUEUE_LINES as u64;
         for n in 0..total {
@@ -338,7 +387,7 @@ mod tests {
             refusals: 2,
             written,
         };
-        let (logging, queue) = Logging::write_to(out, Format::Json).expect("a thread");
+        let (logging, queue) = Logging::write_to(out, Format::Json, true).expect("a thread");
         let mut text = Vec::new();
         for n in 0..4 {
             writeln!(queue.make_writer(), "{{\"n\":{n}}}").expect("never fails");
@@ -348,7 +397,7 @@ mod tests {
         assert_eq!(logging.lost(), 2);
         let expected = concat!(
             "\n{\"n\":2}\n",
-            "{\"level\":\"WARN\",\"message\":\"lines of the log were lost: ",
+            "<4>{\"level\":\"WARN\",\"message\":\"lines of the log were lost: ",
             "they could not be written\",\"lines\":2}\n",
             "{\"n\":3}\n"
         );
@@ -360,7 +409,7 @@ mod tests {
         let (written, lines) = channel();
         let open = Arc::new((Mutex::new(true), Condvar::new()));
         let (logging, queue) =
-            Logging::write_to(Gate { open, written }, Format::Text).expect("a thread");
+            Logging::write_to(Gate { open, written }, Format::Text, false).expect("a thread");
         let mut line = queue.make_writer();
         line.write_all(&[b'x'; LINE_BYTES_MAX + 7])
             .expect("never fails");

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io::IsTerminal;
 
 use super::{Explanation, Lookup, Mail, Named};
-use crate::address::escaped;
+use crate::address::{escaped, shortened};
 
 /// Whether output is coloured: on a terminal, unless `NO_COLOR` is set.
 #[derive(Clone, Copy, Debug, Default)]
@@ -74,7 +74,7 @@ impl Display for Report<'_> {
             writeln!(f, "{}    {line}", paint.bold("reply"))?;
         }
         for change in &of.changes {
-            writeln!(f, "{}   {change}", paint.bold("change"))?;
+            writeln!(f, "{}   {}", paint.bold("change"), brief(change))?;
         }
         for recipient in &of.recipients {
             let why = if recipient.deferred {
@@ -88,7 +88,7 @@ impl Display for Report<'_> {
                 f,
                 "{}     {}: {}{why}",
                 paint.bold("rcpt"),
-                recipient.recipient,
+                brief(&recipient.recipient),
                 recipient.verdict
             )?;
             // The reply to all stands above already.
@@ -113,12 +113,12 @@ impl Display for Report<'_> {
         }
         if mail.mail_from.is_none() {
             let hint = match mail.headers.envelope_sender() {
-                Some(written) => {
+                Some(written) if written.len() <= SHOWN_BYTES => {
                     // To be copied into a shell, and written by nobody knows whom.
                     let quoted = escaped(written).to_string().replace('\'', r"'\''");
                     format!("; its Return-Path says --mail-from '{quoted}'")
                 }
-                None => String::new(),
+                _ => String::new(),
             };
             writeln!(
                 f,
@@ -172,10 +172,24 @@ fn reason(of: &Explanation) -> String {
     }
 }
 
+/// Bytes shown of what somebody unknown has written: some lines of a terminal.
+const SHOWN_BYTES: usize = 256;
+
+fn brief(text: &str) -> String {
+    shortened(text.as_bytes(), SHOWN_BYTES)
+}
+
 fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
-    write!(f, "{}  {}", paint.bold(&named.identity), named.address)?;
+    write!(
+        f,
+        "{}  {}",
+        paint.bold(&named.identity),
+        brief(&named.address)
+    )?;
     match (&named.canonical, &named.fault) {
-        (Some(canonical), _) if *canonical != named.address => write!(f, "  = {canonical}")?,
+        (Some(canonical), _) if *canonical != named.address => {
+            write!(f, "  = {}", brief(canonical))?;
+        }
         (None, Some(fault)) => write!(f, "  {}", paint.dim(fault))?,
         _ => {}
     }
@@ -209,7 +223,7 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
             "  {:<list_width$}  {:<10}  {:<width$}  {}",
             lookup.list,
             lookup.kind,
-            lookup.entry,
+            brief(&lookup.entry),
             outcome(lookup, paint)
         )?;
     }
@@ -218,6 +232,7 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
     }
     match &named.whitelist_entry {
         Some(entry) if named.unaligned => {
+            let entry = brief(entry);
             writeln!(
                 f,
                 "  whitelist has {entry}, but no trusted DKIM result vouches for the address: not cleared"
@@ -225,8 +240,9 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
         }
         Some(entry) => writeln!(
             f,
-            "  {} by {entry}: this address is cleared",
-            paint.verdict("whitelisted", 0)
+            "  {} by {}: this address is cleared",
+            paint.verdict("whitelisted", 0),
+            brief(entry)
         ),
         None => Ok(()),
     }

@@ -33,6 +33,8 @@ pub(super) struct History {
     command: usize,
     /// MAIL is among them.
     has_mail: bool,
+    /// The last recipient has no answer yet.
+    is_asked: bool,
     /// Something came that is not among them and would be missed.
     has_gap: bool,
 }
@@ -40,7 +42,7 @@ pub(super) struct History {
 impl History {
     /// The packets, unless one is missing.
     pub(super) fn packets(&self) -> Option<&[u8]> {
-        (!self.has_gap).then_some(&self.packets)
+        (!self.has_gap && !self.is_asked).then_some(&self.packets)
     }
 
     /// Macros for the command that follows.
@@ -74,12 +76,14 @@ impl History {
     }
 
     pub(super) fn rcpt(&mut self, argument: &[u8]) {
+        self.is_asked = true;
         self.push(b'R', &[argument, b"\0"]);
     }
 
     /// The last recipient was answered. One that was refused counts no more, nor do its
     /// macros.
     pub(super) fn end_rcpt(&mut self, accepted: bool) {
+        self.is_asked = false;
         if accepted {
             self.command = self.packets.len();
         } else {
@@ -100,6 +104,7 @@ impl History {
         }
         self.command = self.client;
         self.has_mail = false;
+        self.is_asked = false;
         self.has_gap = false;
     }
 

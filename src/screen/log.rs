@@ -1,13 +1,13 @@
 //! The line in the log for each decision.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Formatter, Write as _};
 
 use tracing::field::display;
 use tracing::{debug, info};
 
 use super::shown::source_of;
 use super::{Message, Observer, Screen};
-use crate::address::escaped;
+use crate::address::{escaped, shortened};
 use crate::policy::{Action, Cause, Exemption, Verdict};
 use crate::snapshot::Snapshot;
 
@@ -30,11 +30,11 @@ impl<O: Observer> Screen<O> {
         } else {
             message.queue_id.as_slice()
         };
-        let queue_id = display(escaped(id));
+        let queue_id = display(Word(id));
         let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
-        let message_id = tells_id.then(|| display(escaped(&message.message_id)));
+        let message_id = tells_id.then(|| shortened(&message.message_id, SHOWN_BYTES));
         let truncated = message.is_truncated().then_some(true);
-        let client = display(&self.origin.text);
+        let client = display(Word(self.origin.text.as_bytes()));
         let action = display(verdict.action.map_or("accept", Action::name));
         let reason = message
             .exemption
@@ -111,6 +111,19 @@ impl<O: Observer> Screen<O> {
     }
 }
 
+/// What the mail server calls a thing. It stands bare unless it could be taken for another field.
+struct Word<'a>(&'a [u8]);
+
+impl Display for Word<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.0.iter().any(|byte| b" \"=".contains(byte)) {
+            write!(f, "{:?}", shortened(self.0, SHOWN_BYTES))
+        } else {
+            escaped(self.0).fmt(f)
+        }
+    }
+}
+
 /// The hits beside the deciding one, for the log: `list:identity:address, ...`.
 fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Option<String> {
     let mut text = String::new();
@@ -145,13 +158,16 @@ fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Optio
     (!text.is_empty()).then_some(text)
 }
 
-/// Outside bytes for the log, what is too long without its middle: a domain stands at the end.
-fn shortened(bytes: &[u8], most: usize) -> String {
-    let half = most / 2;
-    match (bytes.split_at_checked(half), bytes.len().checked_sub(half)) {
-        (Some((head, _)), Some(at)) if bytes.len() > most => {
-            format!("{}[...]{}", escaped(head), escaped(&bytes[at..]))
-        }
-        _ => escaped(bytes).to_string(),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_be_taken_for_another_field() {
+        let shown = |name: &[u8]| Word(name).to_string();
+        assert_eq!(shown(b"4XyZ1"), "4XyZ1");
+        assert_eq!(shown(b"a action=accept"), "\"a action=accept\"");
+        assert_eq!(shown(b"a\" b"), "\"a\\\" b\"");
+        assert!(shown(&[b' '; 9000]).len() < 300);
     }
 }

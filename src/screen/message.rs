@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::look_up::Progress;
 use crate::address::escaped;
-use crate::milter::{Client, Edit, Family};
+use crate::milter::{Client, Edit, Family, Macros};
 use crate::policy::{Exemption, Hit, Reach};
 use crate::sender::Senders;
 use crate::snapshot::{Lease, Snapshot};
@@ -22,7 +22,7 @@ pub(super) struct Origin {
 
 impl Origin {
     /// Forgets the client before.
-    pub(super) fn read(&mut self, client: &Client<'_>) {
+    pub(super) fn read(&mut self, client: &Client<'_>, macros: &Macros) {
         self.address = client.address.map(|address| address.to_canonical());
         self.text.clear();
         match self.address {
@@ -39,9 +39,15 @@ impl Origin {
             Family::Inet | Family::Inet6 => {
                 client.port == 0 && self.address.is_some_and(|address| address.is_loopback())
             }
-            // Sendmail on standard input (-bs) says no more than this name. A client that came over a
-            // network cannot: it has an address.
-            Family::Unknown => client.host.eq_ignore_ascii_case(b"localhost"),
+            // Sendmail on standard input (-bs) says no more than this name; there a client that came over
+            // a network has an address. Postfix knows no address of a client that a proxy would not name
+            // (XCLIENT), and that client chooses the name itself by its PTR record.
+            Family::Unknown => {
+                let postfix = macros
+                    .get("v")
+                    .is_some_and(|version| version.starts_with(b"Postfix"));
+                !postfix && client.host.eq_ignore_ascii_case(b"localhost")
+            }
         };
     }
 }
@@ -134,4 +140,39 @@ pub fn today() -> u16 {
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
     u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_cannot_come_over_a_network_is_local() {
+        let postfix = Macros::of("v", b"Postfix 3.7.11");
+        let sendmail = Macros::of("v", b"8.17.1.9");
+        let none = Macros::default();
+        let loopback = Some(IpAddr::from([127, 0, 0, 1]));
+        let cases = [
+            (Family::Unix, "localhost", None, 0, &postfix, true),
+            (Family::Inet, "localhost", loopback, 0, &postfix, true),
+            (Family::Inet, "localhost", loopback, 4321, &postfix, false),
+            (Family::Inet, "localhost", None, 0, &postfix, false),
+            (Family::Unknown, "localhost", None, 0, &sendmail, true),
+            (Family::Unknown, "localhost", None, 0, &none, true),
+            // A client behind a proxy that hides its address.
+            (Family::Unknown, "localhost", None, 0, &postfix, false),
+            (Family::Unknown, "unknown", None, 0, &sendmail, false),
+        ];
+        for (family, host, address, port, macros, is_local) in cases {
+            let client = Client {
+                host: host.as_bytes(),
+                address,
+                port,
+                family,
+            };
+            let mut origin = Origin::default();
+            origin.read(&client, macros);
+            assert_eq!(origin.is_local, is_local, "{client:?}");
+        }
+    }
 }

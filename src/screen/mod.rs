@@ -260,7 +260,7 @@ impl<O: Observer> Handler for Screen<O> {
             change_headers: true,
             quarantine: true,
             macros: &[
-                (Stage::Connect, &[]),
+                (Stage::Connect, &["v"]),
                 (Stage::Helo, &[]),
                 (Stage::Mail, &["i", "auth_authen", "mail_addr"]),
                 (Stage::Rcpt, &["i", "rcpt_addr"]),
@@ -271,9 +271,9 @@ impl<O: Observer> Handler for Screen<O> {
         }
     }
 
-    fn connect(&mut self, client: &Client<'_>, _macros: &Macros) {
+    fn connect(&mut self, client: &Client<'_>, macros: &Macros) {
         self.message.clear();
-        self.origin.read(client);
+        self.origin.read(client, macros);
     }
 
     fn mail(&mut self, argument: &[u8], macros: &Macros) {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Error, Snapshot, Tried, status};
+use super::{Error, Snapshot, Tried, status, writable_by_others};
 use crate::config::Config;
 use crate::daemon::group_number;
 
@@ -67,7 +67,8 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
             );
         }
     }
-    for warning in snapshot.warnings() {
+    let config = writable_by_others(std::iter::once(config_path));
+    for warning in config.into_iter().chain(snapshot.warnings()) {
         let _ = writeln!(report, "warning: {warning}");
     }
     Ok(report)

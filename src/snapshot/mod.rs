@@ -29,6 +29,7 @@ mod gate;
 mod lease;
 mod live;
 mod open;
+mod permissions;
 mod status;
 
 use std::collections::BTreeMap;
@@ -41,6 +42,7 @@ pub use gate::Objection;
 pub use lease::Lease;
 pub use live::{Counters, Live, Reloaded};
 use open::{Loaded, Tried};
+pub use permissions::writable_by_others;
 pub use status::StatusFile;
 
 use crate::address::escaped;
@@ -256,7 +258,7 @@ impl Snapshot {
 
     /// Things an admin should know although they are no errors.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = permissions::writable_by_others(self.config.files());
         if self.policy.lists().is_empty() {
             warnings.push("no list is enabled: every message is accepted".to_owned());
         }

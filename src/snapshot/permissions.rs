@@ -1,0 +1,70 @@
+//! Who else can change what the daemon reads: a list that anybody can write refuses anybody's mail.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS_WRITE: u32 = 0o002;
+const STICKY: u32 = 0o1000;
+
+/// A warning for each of these files, and for each of their folders, that others can write. What
+/// is not there is no concern of this.
+pub fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<String> {
+    let mut looked_at = BTreeSet::new();
+    for file in files {
+        looked_at.extend(
+            file.parent()
+                .filter(|folder| !folder.as_os_str().is_empty()),
+        );
+        looked_at.insert(file);
+    }
+    looked_at.into_iter().filter_map(warning).collect()
+}
+
+fn warning(path: &Path) -> Option<String> {
+    let found = fs::metadata(path).ok()?;
+    // In a sticky folder nobody replaces the files of others.
+    let sticky = found.is_dir() && found.mode() & STICKY != 0;
+    let own_group = [0, rustix::process::getegid().as_raw()].contains(&found.gid());
+    let who = if sticky {
+        return None;
+    } else if found.mode() & OTHERS_WRITE != 0 {
+        "every user".to_owned()
+    } else if found.mode() & GROUP_WRITES != 0 && !own_group {
+        format!("group {}", found.gid())
+    } else {
+        return None;
+    };
+    let path = path.display();
+    Some(format!(
+        "{who} can write {path}, and so decide whose mail is refused: chmod go-w {path}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn files_and_folders_that_others_can_write_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("list.blf");
+        fs::write(&file, "").expect("our own folder");
+        let warned = |folder_mode, file_mode| {
+            for (path, mode) in [(folder.path(), folder_mode), (&*file, file_mode)] {
+                fs::set_permissions(path, Permissions::from_mode(mode)).expect("our own");
+            }
+            let missing = folder.path().join("missing");
+            writable_by_others([&*file, &*missing].into_iter()).len()
+        };
+        assert_eq!(warned(0o750, 0o640), 0);
+        assert_eq!(warned(0o750, 0o660), 0, "our own group");
+        assert_eq!(warned(0o750, 0o666), 1);
+        assert_eq!(warned(0o777, 0o666), 2);
+        assert_eq!(warned(0o1777, 0o644), 0, "like /tmp");
+    }
+}
