@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use super::input::Input;
+use super::input::{Content, Input};
 use super::{Error, Progress};
 use crate::filter::Source;
 use crate::filter::format::MAGIC;
@@ -278,11 +278,12 @@ impl<'a> Feed<'a> {
                 "an empty file, not an archive; fetch it again",
             ));
         }
-        let name = named.path.file_name().unwrap_or_default().to_string_lossy();
-        let format = match (named.typed_text(), self.format) {
-            (Some(_), _) => Format::Plain,
-            (None, Some(given)) => given,
-            (None, None) => list::guess(&head, &name),
+        let label = named.label();
+        let name = label.file_name().unwrap_or_default().to_string_lossy();
+        let format = match self.format {
+            _ if named.is_typed() => Format::Plain,
+            Some(given) => given,
+            None => list::guess(&head, &name),
         };
         let opened = Opened {
             input,
@@ -370,10 +371,15 @@ impl Current {
 
 /// Opens an input, unpacked. Bytes are counted as they lie on disk.
 pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
-    if let Some(text) = input.typed_text() {
-        return Ok(Box::new(Cursor::new(text.to_vec())));
-    }
     let (bytes, stop) = (progress.done_counter(), progress.stop_flag());
+    match input.content() {
+        Content::Whole => {}
+        Content::Typed(text) => return Ok(Box::new(Cursor::new(text.clone()))),
+        Content::Member(member) => {
+            let input = list::open_member(&input.path, member)?;
+            return Ok(Box::new(CountedMember { input, bytes, stop }));
+        }
+    }
     if input.is_stdin() {
         // Not `io::stdin()`, whose buffer may hold what poll then waits for.
         let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
@@ -440,6 +446,24 @@ impl Counted {
                 return Err(io::Error::other("interrupted"));
             }
         }
+    }
+}
+
+/// Counts what is read of a file in an archive, unpacked, and can be interrupted.
+struct CountedMember {
+    input: Box<dyn Read + Send>,
+    bytes: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Read for CountedMember {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("interrupted"));
+        }
+        let count = self.input.read(buffer)?;
+        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
     }
 }
 

@@ -6,13 +6,17 @@
 //! files, licences and the like; nor for those in folders below, nor for what by its name
 //! is an allowlist, which must never become a blocklist. A person is told of the last two.
 
+use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::Error;
 use crate::address::escaped;
 use crate::filter::Source;
+use crate::list::{self, Member};
 
 /// Bytes of a path, name or licence kept in the filter; it takes no more than 4096.
 const MAX_TEXT_BYTES: usize = 1024;
@@ -22,8 +26,18 @@ const MAX_TEXT_BYTES: usize = 1024;
 pub struct Input {
     /// The file; `-` is standard input.
     pub path: PathBuf,
-    /// Entries that were typed on the command line in place of a file, one a line.
-    typed: Option<Vec<u8>>,
+    content: Content,
+}
+
+/// What of the file is the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// All of it.
+    Whole,
+    /// A file in an archive.
+    Member(Member),
+    /// There is no file: entries were typed on the command line, one a line.
+    Typed(Vec<u8>),
 }
 
 /// What takes the place of the path for entries typed on the command line.
@@ -34,7 +48,7 @@ impl Input {
     pub(crate) fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
-            typed: None,
+            content: Content::Whole,
         }
     }
 
@@ -47,32 +61,51 @@ impl Input {
         }
         Self {
             path: COMMAND_LINE.into(),
-            typed: Some(text),
+            content: Content::Typed(text),
         }
     }
 
     /// Whether this is standard input.
     pub fn is_stdin(&self) -> bool {
-        self.typed.is_none() && self.path.as_os_str() == "-"
+        self.content == Content::Whole && self.path.as_os_str() == "-"
     }
 
-    /// The text, where it was typed on the command line.
-    pub(crate) fn typed_text(&self) -> Option<&[u8]> {
-        self.typed.as_deref()
+    /// Whether it was typed on the command line.
+    pub(crate) fn is_typed(&self) -> bool {
+        matches!(self.content, Content::Typed(_))
+    }
+
+    /// What of the file is the list.
+    pub(crate) fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Its path; for a file in an archive, the path below that of the archive.
+    pub(crate) fn label(&self) -> Cow<'_, Path> {
+        match &self.content {
+            Content::Whole | Content::Typed(_) => Cow::Borrowed(&self.path),
+            Content::Member(member) => Cow::Owned(self.path.join(OsStr::from_bytes(&member.name))),
+        }
     }
 
     /// Whether it can be read a second time from its start.
     pub(crate) fn is_regular(&self) -> bool {
-        self.typed.is_some()
-            || !self.is_stdin() && fs::metadata(&self.path).is_ok_and(|meta| meta.is_file())
+        match self.content {
+            Content::Typed(_) | Content::Member(_) => true,
+            Content::Whole if self.is_stdin() => false,
+            Content::Whole => fs::metadata(&self.path).is_ok_and(|meta| meta.is_file()),
+        }
     }
 
     /// Bytes to read; 0 when nobody can know.
     pub(crate) fn size_bytes(&self) -> u64 {
-        match &self.typed {
-            Some(text) => text.len() as u64,
-            None if self.is_regular() => fs::metadata(&self.path).map_or(0, |meta| meta.len()),
-            None => 0,
+        match &self.content {
+            Content::Typed(text) => text.len() as u64,
+            Content::Member(member) => member.size_bytes,
+            Content::Whole if self.is_regular() => {
+                fs::metadata(&self.path).map_or(0, |meta| meta.len())
+            }
+            Content::Whole => 0,
         }
     }
 
@@ -81,7 +114,7 @@ impl Input {
         if self.is_stdin() {
             "standard input".to_owned()
         } else {
-            text(&self.path)
+            text(&self.label())
         }
     }
 
@@ -91,11 +124,11 @@ impl Input {
         let name = if self.is_stdin() {
             "stdin".to_owned()
         } else {
-            name_of(&self.path)
+            name_of(&self.label())
         };
         Source {
             name,
-            file: text(&self.path),
+            file: text(&self.label()),
             licence: licence(head),
             lines: 0,
             entries: 0,
@@ -155,10 +188,45 @@ pub(crate) struct Found {
     pub(crate) passed_over: Vec<String>,
 }
 
+impl Found {
+    /// A file that is a list, or an archive of lists, whose files are chosen as those of a folder.
+    fn take(&mut self, path: &Path) -> Result<(), Error> {
+        let Some(members) = list::members(path).map_err(Error::io(path, "read"))? else {
+            self.lists.push(Input::file(path));
+            return Ok(());
+        };
+        let before = self.lists.len();
+        for member in members {
+            let input = Input {
+                path: path.to_owned(),
+                content: Content::Member(member),
+            };
+            let label = input.label();
+            if is_no_list(&label) {
+                continue;
+            }
+            if is_allowlist(&label) {
+                self.pass_over_allowlist(&label);
+            } else {
+                self.lists.push(input);
+            }
+        }
+        if self.lists.len() == before {
+            let why = io::Error::other("there is no list in this archive");
+            return Err(Error::io(path, "read")(why));
+        }
+        Ok(())
+    }
+
+    fn pass_over_allowlist(&mut self, file: &Path) {
+        let why = "an allowlist by its name; name it if it is a blocklist";
+        self.passed_over.push(format!("{}: {why}", text(file)));
+    }
+}
+
 /// As [`inputs`], with what was passed over.
 pub(crate) fn find(paths: &[PathBuf]) -> Result<Found, Error> {
     let mut found = Found::default();
-    let inputs = &mut found.lists;
     for path in paths {
         let stdin = path.as_os_str() == "-";
         if stdin
@@ -166,7 +234,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Found, Error> {
                 .map_err(Error::io(path, "read"))?
                 .is_dir()
         {
-            inputs.push(Input::file(path));
+            found.take(path)?;
             continue;
         }
         for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
@@ -180,15 +248,14 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Found, Error> {
                 let why = "a folder in a folder; name it too if its lists are meant";
                 found.passed_over.push(format!("{}: {why}", text(&file)));
             } else if is_allowlist(&file) {
-                let why = "an allowlist by its name; name it if it is a blocklist";
-                found.passed_over.push(format!("{}: {why}", text(&file)));
+                found.pass_over_allowlist(&file);
             } else if meta.is_file() {
-                inputs.push(Input::file(file));
+                found.take(&file)?;
             }
         }
     }
-    inputs.sort_by_cached_key(|input| text(&input.path));
-    inputs.dedup();
+    found.lists.sort_by_cached_key(|input| text(&input.label()));
+    found.lists.dedup();
     found.passed_over.sort();
     found.passed_over.dedup();
     Ok(found)
@@ -198,7 +265,10 @@ pub(crate) fn find(paths: &[PathBuf]) -> Result<Found, Error> {
 pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     let shown = text(Path::new(name));
-    let plain = shown.trim_end_matches(".gz").trim_end_matches(".zst");
+    let mut plain = shown.as_str();
+    for packed in [".gz", ".zst", ".bz2", ".xz"] {
+        plain = plain.trim_end_matches(packed);
+    }
     match plain.rsplit_once('.') {
         Some((stem, _)) if !stem.is_empty() => stem.to_owned(),
         _ => plain.to_owned(),

@@ -146,7 +146,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     report.passed_over = [to_add.passed_over, to_remove.passed_over].concat();
     // A person who types one entry wants that one.
     let typed = [&adding, &removing].into_iter().flatten();
-    let mut typed = typed.filter(|input| input.typed_text().is_some());
+    let mut typed = typed.filter(|input| input.is_typed());
     if typed.any(|input| report.has_rejects(&input.shown())) {
         report.refused = Some("an entry on the command line cannot be taken".to_owned());
     }

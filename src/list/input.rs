@@ -1,20 +1,15 @@
-//! Where the bytes of a list come from: a file or standard input, packed or not.
+//! Where the text of a list comes from: a file or standard input, unpacked and decoded.
 //!
-//! Whether a list is packed is told by its first bytes, never by its name: feeds
-//! are renamed on their way. Both formats may hold several members or frames one
-//! after the other (`cat a.gz b.gz`); all of them are read. Archives of other programs
-//! are refused, since their bytes are no text. A text in UTF-16, as Windows writes
+//! [`packed`](super::packed) unpacks. A text in UTF-16, as Windows writes
 //! exports, is told by its byte order mark or its NUL bytes and read as UTF-8; one whose
 //! lines end with CR alone is read as if they ended with LF.
 
 use std::char::decode_utf16;
 use std::fs::File;
-use std::io::{self, Chain, Cursor, Read};
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use super::packed::unpacked;
 
 /// Opens a list for reading; `-` is standard input.
 ///
@@ -29,35 +24,18 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     }
 }
 
-/// Reads `input`, unpacking it when its first bytes say gzip or zstd.
+/// Reads `input`, unpacking it when its first bytes say so.
 ///
 /// # Errors
 ///
 /// What reading the first bytes gave, and when they are those of an archive that is not
-/// read. A damaged or cut-off archive is an error when it is read, never a shorter list.
-pub fn unpack(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
-    let head = first_bytes(&mut input, PACKED_HEAD_BYTES)?;
-    if let Some((_, program)) = NOT_READ.iter().find(|(start, _)| head.starts_with(start)) {
-        let message = format!("this is a {program} archive, which is not read; unpack it first");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-    }
-    let packed = Packed::of(&head);
-    let whole = Cursor::new(head).chain(input);
-    match packed {
-        Packed::Not => text(whole),
-        Packed::Gzip => text(Unpacked {
-            input: MultiGzDecoder::new(whole),
-            program: "gzip",
-        }),
-        Packed::Zstd => text(Unpacked {
-            input: Zstd::new(whole),
-            program: "zstd",
-        }),
-    }
+/// read. A damaged or cut-off file is an error when it is read, never a shorter list.
+pub fn unpack(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    text(unpacked(input)?)
 }
 
 /// Reads a text as it is, or out of UTF-16, or with the line ends it should have.
-fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+pub(super) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;
     let unit = match head.as_slice() {
         [0xff, 0xfe, ..] | [1..=0xff, 0, 1..=0xff, 0, ..] => {
@@ -107,20 +85,8 @@ pub fn check_text(head: &[u8]) -> io::Result<()> {
 /// Fewer control characters never make a list a binary file. Of random bytes, 27 in 256 are.
 const MIN_CONTROLS: usize = 32;
 
-/// Bytes that tell what an input is packed with.
-const PACKED_HEAD_BYTES: u64 = 6;
-
 /// Bytes that tell how a text is written; the first line of a list is hardly longer.
 const TEXT_HEAD_BYTES: u64 = 4 << 10;
-
-/// Archives of other programs, by their first bytes.
-const NOT_READ: &[(&[u8], &str)] = &[
-    (b"PK\x03\x04", "zip"),
-    (b"BZh", "bzip2"),
-    (b"\xfd7zXZ\0", "xz"),
-    (b"7z\xbc\xaf\x27\x1c", "7z"),
-    (b"\x04\x22\x4d\x18", "lz4"),
-];
 
 /// The first `most` bytes, or all there are.
 fn first_bytes(input: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
@@ -141,121 +107,6 @@ impl<R: Read> Read for OnlyCr<R> {
             }
         }
         Ok(count)
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Packed {
-    Not,
-    Gzip,
-    Zstd,
-}
-
-impl Packed {
-    fn of(head: &[u8]) -> Self {
-        match head {
-            [0x1f, 0x8b, 8, ..] => Self::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A skippable frame, as parallel zstd writers put first.
-            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
-            _ => Self::Not,
-        }
-    }
-}
-
-/// What a decoder gives; what is wrong with its input, in words that tell what to do.
-struct Unpacked<R> {
-    input: R,
-    program: &'static str,
-}
-
-impl<R: Read> Read for Unpacked<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.input.read(buffer).map_err(|error| {
-            let what = match error.kind() {
-                io::ErrorKind::UnexpectedEof => "is cut off, or other data follows it",
-                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
-                    "is damaged, or other data follows it"
-                }
-                // The file could not be read: not the decoder's words.
-                _ => return error,
-            };
-            let message = format!("its {} data {what} ({error}); fetch it again", self.program);
-            io::Error::new(error.kind(), message)
-        })
-    }
-}
-
-/// Several zstd frames one after the other, read as one stream.
-struct Zstd<R> {
-    input: Chain<Cursor<Vec<u8>>, R>,
-    decoder: FrameDecoder,
-    in_frame: bool,
-}
-
-impl<R: Read> Zstd<R> {
-    fn new(input: Chain<Cursor<Vec<u8>>, R>) -> Self {
-        Self {
-            input,
-            decoder: FrameDecoder::new(),
-            in_frame: false,
-        }
-    }
-
-    /// Goes to the next frame that holds data; false at the end of the input.
-    fn next_frame(&mut self) -> io::Result<bool> {
-        loop {
-            let mut first = [0];
-            if self.input.read(&mut first)? == 0 {
-                return Ok(false);
-            }
-            let mut rest = Cursor::new(first).chain(&mut self.input);
-            match self.decoder.reset(&mut rest) {
-                Ok(()) => return Ok(true),
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    let length = u64::from(length);
-                    let skipped = io::copy(&mut self.input.by_ref().take(length), &mut io::sink())?;
-                    if skipped < length {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                }
-                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
-            }
-        }
-    }
-}
-
-impl<R: Read> Read for Zstd<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if buffer.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            if !self.in_frame {
-                if !self.next_frame()? {
-                    return Ok(0);
-                }
-                self.in_frame = true;
-            }
-            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                self.decoder
-                    .decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1))
-                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            }
-            let count = self.decoder.read(buffer)?;
-            if count > 0 {
-                return Ok(count);
-            }
-            let written = self.decoder.get_checksum_from_data();
-            if written.is_some() && written != self.decoder.get_calculated_checksum() {
-                let message = "wrong checksum of a zstd frame";
-                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-            }
-            self.in_frame = false;
-        }
     }
 }
 
@@ -368,14 +219,6 @@ mod tests {
                 followed.to_string().contains("other data follows"),
                 "{followed}"
             );
-        }
-    }
-
-    #[test]
-    fn archives_that_are_not_read_are_refused() {
-        for (start, program) in super::NOT_READ {
-            let error = read([start, &b"\0\0\0\0\0\0\0\0"[..]].concat()).unwrap_err();
-            assert!(error.to_string().contains(program), "{error}");
         }
     }
 

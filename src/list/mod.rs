@@ -32,6 +32,7 @@
 mod access;
 mod action;
 mod adblock;
+mod archive;
 mod csv;
 mod day;
 mod dnsmasq;
@@ -44,6 +45,7 @@ mod input;
 mod json;
 mod lines;
 mod out;
+mod packed;
 mod patterns;
 mod plain;
 mod rbldnsd;
@@ -53,6 +55,7 @@ mod spamassassin;
 mod vet;
 mod words;
 
+pub use archive::{MAX_MEMBERS, Member, members, open_member};
 pub use day::Day;
 pub use format::{Format, UnknownFormat};
 pub use guess::guess;

@@ -149,7 +149,8 @@ pub struct Build {
     /// How to work.
     #[command(flatten)]
     pub work: Work,
-    /// Lists, folders of lists, or - for standard input; gzip and zstd are unpacked.
+    /// Lists, folders of lists, or - for standard input; gzip, zstd, bzip2 and xz are
+    /// unpacked, and the files of ZIP and tar archives are lists, too.
     #[arg(required = true, value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 }

@@ -1,0 +1,440 @@
+//! ZIP and tar archives of lists: each file in one is a list of its own.
+//!
+//! A tar archive may be compressed as a whole (`lists.tar.gz`, `.bz2`, `.xz`, `.zst`). A file in an
+//! archive must be text: one that is compressed again or encrypted, and an archive in an archive, is
+//! an error that names it. How much there may be is bounded: [`MAX_MEMBERS`], the ratio of
+//! [`packed`](super::packed), and the work of going through a tar archive once for each list.
+//!
+//! An archive is read from a regular file alone, since the directory of a ZIP archive stands at its
+//! end and a list is read by its place.
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use flate2::CrcReader;
+use flate2::read::DeflateDecoder;
+use zip::{CompressionMethod, ZipArchive};
+
+use super::input::text;
+use super::packed::{is_packed, refuse_bomb, unpacked};
+
+/// Most files of an archive.
+pub const MAX_MEMBERS: usize = 1_000;
+/// Most bytes that are unpacked to reach every list of a tar archive from its start.
+const MAX_TAR_BYTES: u64 = 1 << 40;
+/// A block of a tar archive; its header has the mark of POSIX.1-1988 ("ustar") at byte 257.
+const TAR_BLOCK_BYTES: u64 = 512;
+
+/// One file of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its path in the archive, as it stands there.
+    pub name: Vec<u8>,
+    /// Its size, unpacked.
+    pub size_bytes: u64,
+    place: Place,
+}
+
+/// Where its bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Of the archive, as it lies on disk.
+    Zip {
+        start: u64,
+        packed_bytes: u64,
+        deflated: bool,
+        crc: u32,
+    },
+    /// Of the archive, unpacked.
+    Tar { start: u64 },
+}
+
+/// The files of an archive, in its order; none when `path` is no archive, or no regular file.
+///
+/// # Errors
+/// When it cannot be read to its end, and when it holds what is not read: see the module.
+pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
+    if path.as_os_str() == "-" || !fs::metadata(path)?.is_file() {
+        return Ok(None);
+    }
+    let mut head = Vec::new();
+    File::open(path)?.take(4).read_to_end(&mut head)?;
+    if matches!(head.as_slice(), b"PK\x03\x04" | b"PK\x05\x06") {
+        return zip_members(File::open(path)?).map(Some);
+    }
+    let mut content = unpacked(File::open(path)?)?;
+    let mut head = Vec::new();
+    // Whatever is wrong with a list that is no archive is said when it is read.
+    let read = content
+        .by_ref()
+        .take(TAR_BLOCK_BYTES)
+        .read_to_end(&mut head);
+    if read.is_err() || head.get(257..262) != Some(b"ustar") {
+        return Ok(None);
+    }
+    tar_members(Cursor::new(head).chain(content)).map(Some)
+}
+
+/// Opens a list of an archive.
+///
+/// # Errors
+/// When it cannot be read, or is compressed again.
+pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Send>> {
+    let mut file = File::open(path)?;
+    let mut content: Box<dyn Read + Send> = match member.place {
+        Place::Zip {
+            start,
+            packed_bytes,
+            deflated,
+            crc,
+        } => {
+            file.seek(SeekFrom::Start(start))?;
+            let packed = file.take(packed_bytes);
+            let content: Box<dyn Read + Send> = if deflated {
+                Box::new(DeflateDecoder::new(packed))
+            } else {
+                Box::new(packed)
+            };
+            Box::new(Checked {
+                content: CrcReader::new(content),
+                left_bytes: member.size_bytes,
+                crc: Some(crc),
+            })
+        }
+        Place::Tar { start } => {
+            let mut archive = unpacked(file)?;
+            io::copy(&mut archive.by_ref().take(start), &mut io::sink())?;
+            Box::new(Checked {
+                content: CrcReader::new(archive),
+                left_bytes: member.size_bytes,
+                crc: None,
+            })
+        }
+    };
+    let mut head = Vec::new();
+    content.by_ref().take(8).read_to_end(&mut head)?;
+    if is_packed(&head) {
+        return Err(invalid(
+            "is compressed again inside the archive; unpack it first",
+        ));
+    }
+    text(Cursor::new(head).chain(content))
+}
+
+/// As many bytes as the archive says, with the sum it says.
+struct Checked<R> {
+    content: CrcReader<R>,
+    left_bytes: u64,
+    crc: Option<u32>,
+}
+
+impl<R: Read> Read for Checked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let most = usize::try_from(self.left_bytes).unwrap_or(usize::MAX);
+        let room = buffer.len().min(most);
+        let Some(buffer) = buffer.get_mut(..room).filter(|buffer| !buffer.is_empty()) else {
+            return Ok(0);
+        };
+        let count = self.content.read(buffer)?;
+        self.left_bytes -= count as u64;
+        let damaged = match count {
+            0 => true,
+            _ => {
+                self.left_bytes == 0 && self.crc.is_some_and(|crc| crc != self.content.crc().sum())
+            }
+        };
+        if damaged {
+            return Err(invalid("the archive is damaged or cut off; fetch it again"));
+        }
+        Ok(count)
+    }
+}
+
+fn zip_members(file: File) -> io::Result<Vec<Member>> {
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
+        invalid(&format!(
+            "the ZIP archive is damaged ({error}); fetch it again"
+        ))
+    })?;
+    if archive.len() > MAX_MEMBERS {
+        return Err(too_many());
+    }
+    let mut members = Vec::with_capacity(archive.len());
+    for number in 0..archive.len() {
+        let member = archive.by_index_raw(number).map_err(|error| {
+            invalid(&format!(
+                "the ZIP archive is damaged ({error}); fetch it again"
+            ))
+        })?;
+        let name = member.name_raw().to_vec();
+        if member.is_dir() {
+            continue;
+        }
+        let refused = |why: &str| {
+            Err(invalid(&format!(
+                "{}: {why}; unpack it first",
+                name.escape_ascii()
+            )))
+        };
+        if member.encrypted() {
+            return refused("is encrypted");
+        }
+        if member.is_symlink() {
+            return refused("is a symbolic link");
+        }
+        let deflated = match member.compression() {
+            CompressionMethod::DEFLATE => true,
+            CompressionMethod::Stored => false,
+            other => return refused(&format!("is compressed by method {other}")),
+        };
+        let (packed_bytes, size_bytes) = (member.compressed_size(), member.size());
+        refuse_bomb(packed_bytes, size_bytes)
+            .map_err(|error| invalid(&format!("{}: {error}", name.escape_ascii())))?;
+        let Some(start) = member.data_start() else {
+            return refused("has no place in the archive");
+        };
+        members.push(Member {
+            place: Place::Zip {
+                start,
+                packed_bytes,
+                deflated,
+                crc: member.crc32(),
+            },
+            name,
+            size_bytes,
+        });
+    }
+    Ok(members)
+}
+
+fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
+    let damaged = |error: io::Error| {
+        invalid(&format!(
+            "the tar archive is damaged or cut off ({error}); fetch it again"
+        ))
+    };
+    let zeros = Cell::new(0);
+    let mut archive = tar::Archive::new(TrailingZeros {
+        input: content,
+        zeros: &zeros,
+    });
+    let mut members = Vec::new();
+    let mut work_bytes = 0_u64;
+    for entry in archive.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
+        let name = entry.path_bytes().into_owned();
+        let kind = entry.header().entry_type();
+        if kind.is_dir() || kind.is_pax_global_extensions() {
+            continue;
+        }
+        if !kind.is_file() && !kind.is_contiguous() {
+            return Err(invalid(&format!(
+                "{}: is not a regular file; unpack it first",
+                name.escape_ascii()
+            )));
+        }
+        let start = entry.raw_file_position();
+        work_bytes = work_bytes
+            .saturating_add(start)
+            .saturating_add(entry.size());
+        if members.len() == MAX_MEMBERS || work_bytes > MAX_TAR_BYTES {
+            return Err(too_many());
+        }
+        members.push(Member {
+            name,
+            size_bytes: entry.size(),
+            place: Place::Tar { start },
+        });
+        // To its end, so that an archive that is cut off is not taken for a shorter one.
+        io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
+    }
+    // An archive that ends between two files looks complete but for the blocks of zeros at its end.
+    if zeros.get() < TAR_BLOCK_BYTES {
+        return Err(damaged(io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(members)
+}
+
+/// Counts the zeros at the end of what was read.
+struct TrailingZeros<'a, R> {
+    input: R,
+    zeros: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for TrailingZeros<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        let read = buffer.get(..count).unwrap_or_default();
+        let zeros = read.iter().rev().take_while(|&&byte| byte == 0).count();
+        let before = if zeros == count { self.zeros.get() } else { 0 };
+        self.zeros.set(before + zeros as u64);
+        Ok(count)
+    }
+}
+
+fn too_many() -> io::Error {
+    invalid(&format!(
+        "holds more than {MAX_MEMBERS} files, or too many for their size; unpack it first"
+    ))
+}
+
+fn invalid(message: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::path::PathBuf;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use zip::ZipWriter;
+    use zip::write::SimpleFileOptions;
+
+    use super::*;
+
+    const FILES: [(&str, &[u8]); 3] = [
+        ("lists/one.txt", b"a@b.example\n"),
+        ("lists/two.txt", b""),
+        ("three.txt", b"c@d.example\ne@f.example\n"),
+    ];
+
+    fn zip(method: CompressionMethod) -> Vec<u8> {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        let options = SimpleFileOptions::default().compression_method(method);
+        writer.add_directory("lists", options).unwrap();
+        for (name, content) in FILES {
+            writer.start_file(name, options).unwrap();
+            writer.write_all(content).unwrap();
+        }
+        writer.finish().unwrap().into_inner()
+    }
+
+    fn tar() -> Vec<u8> {
+        let mut builder = tar::Builder::new(Vec::new());
+        for (name, content) in FILES {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(content.len() as u64);
+            builder.append_data(&mut header, name, content).unwrap();
+        }
+        builder.into_inner().unwrap()
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn file(folder: &tempfile::TempDir, bytes: &[u8]) -> PathBuf {
+        let path = folder.path().join("archive");
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    fn contents(path: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
+        let members = members(path)?.unwrap_or_default();
+        let contents = members.iter().map(|member| {
+            let mut content = Vec::new();
+            open_member(path, member)?.read_to_end(&mut content)?;
+            Ok((member.name.escape_ascii().to_string(), content))
+        });
+        contents.collect()
+    }
+
+    #[test]
+    fn every_file_is_a_list_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let expected = FILES.map(|(name, content)| (name.to_owned(), content.to_vec()));
+        for archive in [
+            zip(CompressionMethod::DEFLATE),
+            zip(CompressionMethod::Stored),
+            tar(),
+            gzip(&tar()),
+        ] {
+            let path = file(&folder, &archive);
+            assert_eq!(contents(&path).unwrap(), expected);
+        }
+        for list in [
+            b"a@b.example\n".to_vec(),
+            gzip(b"a@b.example\n"),
+            vec![],
+            b"PK@x.example".to_vec(),
+        ] {
+            assert_eq!(members(&file(&folder, &list)).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_an_error_and_never_a_shorter_list() {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = FILES.len();
+        for archive in [zip(CompressionMethod::DEFLATE), tar(), gzip(&tar())] {
+            for length in 600..archive.len() {
+                // Of the zeros at the end of a tar archive, half may be missing.
+                let found = contents(&file(&folder, &archive[..length]));
+                assert!(found.is_err() || found.unwrap().len() == whole, "{length}");
+            }
+        }
+        let archive = zip(CompressionMethod::Stored);
+        let at = archive
+            .windows(11)
+            .position(|part| part == b"c@d.example")
+            .unwrap();
+        let mut damaged = archive;
+        damaged[at] = b'x';
+        let error = contents(&file(&folder, &damaged)).unwrap_err();
+        assert!(error.to_string().contains("damaged"), "{error}");
+    }
+
+    #[test]
+    fn what_is_not_read_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
+        let refused = |make: &dyn Fn(&mut ZipWriter<Cursor<Vec<u8>>>)| {
+            let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+            make(&mut writer);
+            let archive = writer.finish().unwrap().into_inner();
+            contents(&file(&folder, &archive)).unwrap_err().to_string()
+        };
+        let nested = refused(&|writer| {
+            writer.start_file("inner.txt.gz", options).unwrap();
+            writer.write_all(&gzip(b"a@b.example\n")).unwrap();
+        });
+        assert!(nested.contains("compressed again"), "{nested}");
+        let link = refused(&|writer| writer.add_symlink("link", "/etc/passwd", options).unwrap());
+        assert!(link.contains("link: is a symbolic link"), "{link}");
+        let many = refused(&|writer| {
+            for number in 0..=MAX_MEMBERS {
+                writer.start_file(number.to_string(), options).unwrap();
+            }
+        });
+        assert!(many.contains("more than 1000 files"), "{many}");
+
+        let mut builder = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        builder
+            .append_link(&mut header, "link", "/etc/passwd")
+            .unwrap();
+        let archive = builder.into_inner().unwrap();
+        let link = contents(&file(&folder, &archive)).unwrap_err().to_string();
+        assert!(link.contains("link: is not a regular file"), "{link}");
+
+        let mut encrypted = zip(CompressionMethod::Stored);
+        // Bit 0 of the flags, in the directory at the end.
+        let at = encrypted
+            .windows(4)
+            .rposition(|part| part == b"PK\x01\x02")
+            .unwrap();
+        encrypted[at + 8] |= 1;
+        let error = contents(&file(&folder, &encrypted))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("three.txt: is encrypted"), "{error}");
+    }
+}
