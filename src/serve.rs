@@ -165,6 +165,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         marked = read(&counters.marked),
         deferred = read(&counters.deferred),
         false_positives = read(&counters.false_positives),
+        truncated = read(&counters.truncated),
         failures = read(&counters.failures),
         reloads = read(&counters.reloads),
         reloads_refused = read(&counters.reloads_refused),

@@ -1,6 +1,7 @@
 //! Look-ups that must read a file, and messages that want very many: nobody else waits for either.
 
 use std::future::poll_fn;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
@@ -197,20 +198,24 @@ async fn answers_that_come_later_are_the_same() {
 #[tokio::test]
 async fn a_listed_sender_behind_thousands_does_not_pass() {
     let site = Site::new("");
-    let innocent = |count: usize| -> String {
-        let many: Vec<String> = (0..count).map(|n| format!("a{n}@ok{n}.example")).collect();
-        many.join(", ")
+    let innocent = |number: usize| -> String {
+        let many = (0..100).map(|n| format!("a{n}@ok{number}.example"));
+        many.collect::<Vec<_>>().join(", ")
     };
     for (count, field, expected) in [
-        (100, "Reply-To", 550),
-        (9_000, "Reply-To", 451),
-        (9_000, "From", 550),
+        (1, "Reply-To", 550),
+        (90, "Reply-To", 451),
+        (90, "From", 550),
     ] {
         let mut screen = site.screen();
-        let named = [("Reply-To", &*innocent(count)), (field, "spam@bad.example")];
+        let fields: Vec<String> = (0..count).map(innocent).collect();
+        let mut named: Vec<_> = fields.iter().map(|field| ("Reply-To", &**field)).collect();
+        named.push((field, "spam@bad.example"));
         assert_eq!(headers(&mut screen, &named), Reply::Later);
         let reply = later(&mut screen).await;
         assert_eq!(code(&reply), expected, "{count} {field}");
+        let truncated = site.live.counters.truncated.swap(0, Ordering::Relaxed);
+        assert_eq!(truncated, u64::from(expected == 451), "{count} {field}");
     }
 }
 

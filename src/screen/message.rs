@@ -105,7 +105,7 @@ impl Message {
         self.senders.truncated() || self.progress.unfinished
     }
 
-    /// Forgets what only the verdict needs.
+    /// Forgets what only the verdict needs, and gives back what a large message took.
     pub(super) fn release(&mut self) {
         self.lease = None;
         self.senders.clear();

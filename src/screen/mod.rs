@@ -178,6 +178,7 @@ impl<O: Observer> Screen<O> {
         let (policy, reach) = (&snapshot.policy, message.reach());
         let mut verdict = policy.decide(&message.hits, reach, message.softening());
         if message.is_truncated() {
+            Counters::add(&self.live.counters.truncated);
             verdict = policy.decide_truncated(verdict, reach);
         }
         if message.overtaken && verdict.action > Some(Action::Tag) {

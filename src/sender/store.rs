@@ -28,6 +28,10 @@ pub const MAX_ADDRESS_BYTES: usize = 128 * 1024;
 /// can take many times as long as finding it.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 
+/// Memory kept from message to message; what one with many senders took beyond it is given back.
+const TEXT_BYTES_KEPT: usize = 4 * 1024;
+const FOUND_KEPT: usize = 64;
+
 /// Up to this many addresses, comparing with each is faster than hashing.
 const LINEAR: usize = 16;
 
@@ -71,9 +75,12 @@ pub(super) struct Mark {
 impl Store {
     pub(super) fn clear(&mut self) {
         self.text.clear();
+        self.text.shrink_to(TEXT_BYTES_KEPT);
         self.found.clear();
+        self.found.shrink_to(FOUND_KEPT);
         self.kept = Default::default();
         self.table.clear();
+        self.table.shrink_to(FOUND_KEPT);
         self.truncated = false;
     }
 
@@ -324,6 +331,8 @@ mod tests {
         assert_eq!(found, expected);
         store.clear();
         assert_eq!(store.len(), 0);
+        assert!(store.text.capacity() <= TEXT_BYTES_KEPT && store.found.capacity() <= FOUND_KEPT);
+        assert!(store.table.capacity() <= FOUND_KEPT);
         numbered(&mut store, 0..20);
         assert_eq!(store.len(), 20);
     }

@@ -27,6 +27,8 @@ pub struct Counters {
     pub deferred: AtomicU64,
     /// Look-ups that hit a page and that the records proved innocent.
     pub false_positives: AtomicU64,
+    /// Messages that named more senders than were looked up.
+    pub truncated: AtomicU64,
     /// Look-ups that failed.
     pub failures: AtomicU64,
     /// Reloads that put something new into effect.
