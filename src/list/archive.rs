@@ -302,6 +302,8 @@ mod tests {
         ("three.txt", b"c@d.example\ne@f.example\n"),
     ];
 
+    type Writer = ZipWriter<Cursor<Vec<u8>>>;
+
     fn zip(method: CompressionMethod) -> Vec<u8> {
         let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
         let options = SimpleFileOptions::default().compression_method(method);
@@ -394,7 +396,7 @@ mod tests {
     fn what_is_not_read_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored);
-        let refused = |make: &dyn Fn(&mut ZipWriter<Cursor<Vec<u8>>>)| {
+        let refused = |make: &dyn Fn(&mut Writer)| {
             let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
             make(&mut writer);
             let archive = writer.finish().unwrap().into_inner();

@@ -316,7 +316,9 @@ mod tests {
         compress_to_vec(text, CompressionLevel::Fastest)
     }
 
-    const FORMATS: [fn(&[u8]) -> Vec<u8>; 4] = [gzip, bzip2, xz, zstd];
+    type Compress = fn(&[u8]) -> Vec<u8>;
+
+    const FORMATS: [Compress; 4] = [gzip, bzip2, xz, zstd];
 
     fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
         let mut text = Vec::new();
@@ -378,7 +380,7 @@ mod tests {
     #[test]
     fn a_bomb_is_an_error() {
         let zeros = vec![0; usize::try_from(MIN_BOMB_BYTES + 1).unwrap()];
-        for format in [gzip, bzip2, xz] {
+        for format in [gzip as Compress, bzip2, xz] {
             let error = read(format(&zeros)).err().map(|error| error.to_string());
             assert!(error.is_some_and(|error| error.contains("decompression bomb")));
         }
