@@ -470,6 +470,16 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
         faults.contains("c.toml:7:1: unknown setting acton in [list]; did you mean action?"),
         "{faults}"
     );
+    // A wrong setting does not hide a missing filter.
+    rig.write(
+        "c.toml",
+        "on_error = 'acept'\n[[list]]\nname = 'a'\nfilter = 'a.blf'\n",
+    );
+    let faults = told(&["--check"]);
+    assert!(
+        faults.contains("did you mean \"accept\"?") && faults.contains("list a: "),
+        "{faults}"
+    );
     rig.write("c.toml", "[[list]]\nname = 'a'\nfilter = 'a.blf'\n[[list]]\nname = 'b'\nfilter = 'b.blf'\n[whitelist]\nfiles = ['w.txt', 'v.txt']\n");
     let faults = told(&["--check"]);
     for missing in [

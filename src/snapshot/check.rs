@@ -12,12 +12,19 @@ use crate::daemon::group_number;
 /// # Errors
 /// All faults, those of filters with the place where the configuration names them.
 pub fn check(config_path: &Path) -> Result<String, Error> {
-    let config = Config::load(config_path)?;
+    let (config, problems) = Config::load_what_is_good(config_path);
+    let unreadable = matches!(problems, Some(crate::config::Error::Unreadable { .. }));
     let places: Vec<_> = config
         .enabled_lists()
         .map(|list| (list.terms.name.clone(), list.place))
         .collect();
-    let snapshot = Snapshot::assemble(config, None, Some(&mut Tried::default()))
+    if unreadable && let Some(problem) = problems {
+        return Err(problem.into());
+    }
+    let mut snapshot = Snapshot::assemble(config, None, Some(&mut Tried::default()));
+    // Wrong settings and missing filters are shown together, so that all are mended in one go.
+    snapshot.faults.splice(..0, problems.map(Error::from));
+    let snapshot = snapshot
         .without_faults()
         .map_err(|error| error.placed(config_path, &places))?;
     let mut report = format!("{}: good\n", config_path.display());
