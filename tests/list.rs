@@ -320,7 +320,7 @@ const ALLOWANCES: &[(&str, Option<Format>)] = &[
         Some(Format::Csv { column: 0 }),
     ),
     (
-        "email,note\nfriend@good.example,Allow",
+        "email,foo\nfriend@good.example,Allow",
         Some(Format::Csv { column: 0 }),
     ),
     (

@@ -265,7 +265,9 @@ impl Edit {
         list::check_text(&text).map_err(|_| refused("not a text file"))?;
         let name = list.file_name().unwrap_or_default().to_string_lossy();
         let format = list::guess(&text, &name);
-        if format != Format::Plain {
+        // `# Whitelist` at the top of a whitelist heads all of it.
+        let is_plain = format == Format::Plain || format == Format::Sections && is_allowlist(list);
+        if !is_plain {
             return Err(refused(&format!(
                 "a list of format {format}; only plain lists can be edited"
             )));

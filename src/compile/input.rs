@@ -2,9 +2,11 @@
 //!
 //! A record names its list by a number, and the same lists must give the same bytes
 //! in whatever order they were typed: so they are numbered by their paths, sorted.
-//! A folder stands for the files in it: not for hidden files, editors' backups, filter
-//! files, licences and the like; nor for those in folders below, nor for what by its name
-//! is an allowlist, which must never become a blocklist. A person is told of the last two.
+//! A folder stands for the files in it: not for hidden files, filter files, licences and the
+//! like; nor for those in folders below, nor for what by its name is an allowlist or a backup,
+//! which must never become a blocklist. The shell may have expanded `lists/*`, so files that are
+//! named are chosen alike; only those given by `--input` are read whatever they are called. A
+//! person is told of all that was left out.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -146,15 +148,16 @@ pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
     }
 }
 
-/// The lists that `paths` stand for, each once, in the order of their numbers.
+/// The lists that `paths` stand for, whatever they are called, each once, in the order of their
+/// numbers.
 ///
 /// # Errors
 /// When a path is not there or a folder cannot be read.
 pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
-    Ok(find(paths)?.lists)
+    Ok(find_all(&[], paths)?.lists)
 }
 
-/// As [`find`], with `entries` typed on the command line. A path that leads to no file but is written
+/// As [`inputs`], with `entries` typed on the command line. A path that leads to no file but is written
 /// like an address (it has an `@` and no `/`) is such an entry, too.
 pub(crate) fn find_or_typed(arguments: &[PathBuf], entries: &[String]) -> Result<Found, Error> {
     let is_typed = |argument: &Path| {
@@ -168,7 +171,8 @@ pub(crate) fn find_or_typed(arguments: &[PathBuf], entries: &[String]) -> Result
         .iter()
         .cloned()
         .partition(|argument| is_typed(argument));
-    let mut found = find(&paths)?;
+    // Options name single files, so that no shell has chosen them.
+    let mut found = find_all(&[], &paths)?;
     if !typed.is_empty() || !entries.is_empty() {
         let typed = typed
             .iter()
@@ -188,9 +192,64 @@ pub(crate) struct Found {
     pub(crate) passed_over: Vec<String>,
 }
 
+/// The same for paths that the shell may have found, and for those that are meant whatever they
+/// are called, with what was passed over.
+///
+/// # Errors
+/// As [`inputs`].
+pub(crate) fn find_all(paths: &[PathBuf], meant: &[PathBuf]) -> Result<Found, Error> {
+    let mut found = Found::default();
+    let all = meant.iter().map(|path| (path, true));
+    for (path, is_meant) in all.chain(paths.iter().map(|path| (path, false))) {
+        let is_stdin = path.as_os_str() == "-";
+        let is_folder = || -> Result<bool, Error> {
+            let meta = fs::metadata(path).map_err(Error::io(path, "read"))?;
+            Ok(meta.is_dir())
+        };
+        if !is_stdin && is_folder()? {
+            found.folder(path)?;
+        } else if is_stdin {
+            found.lists.push(Input::file(path));
+        } else {
+            found.file(path, is_meant)?;
+        }
+    }
+    found.lists.sort_by_cached_key(|input| text(&input.label()));
+    found.lists.dedup();
+    found.passed_over.sort();
+    found.passed_over.dedup();
+    Ok(found)
+}
+
 impl Found {
-    /// A file that is a list, or an archive of lists, whose files are chosen as those of a folder.
-    fn take(&mut self, path: &Path) -> Result<(), Error> {
+    /// Takes in what lies in a folder.
+    fn folder(&mut self, path: &Path) -> Result<(), Error> {
+        for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
+            let file = entry.map_err(Error::io(path, "read"))?.path();
+            if is_hidden(&file) || is_no_list(&file).is_some() {
+                continue;
+            }
+            // What vanished meanwhile, or leads nowhere, must not be taken for nothing.
+            let meta = fs::metadata(&file).map_err(Error::io(&file, "read"))?;
+            if meta.is_dir() {
+                self.pass_over(
+                    &file,
+                    "a folder in a folder; name it too if its lists are meant",
+                );
+            } else if meta.is_file() {
+                self.file(&file, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in a file, unless its name says that it is not meant; of an archive, its files.
+    fn file(&mut self, path: &Path, is_meant: bool) -> Result<(), Error> {
+        let why_not = |file: &Path| is_no_list(file).or_else(|| is_not_meant(file));
+        if let Some(why) = why_not(path).filter(|_| !is_meant) {
+            self.pass_over(path, why);
+            return Ok(());
+        }
         let Some(members) = list::members(path).map_err(Error::io(path, "read"))? else {
             self.lists.push(Input::file(path));
             return Ok(());
@@ -202,13 +261,10 @@ impl Found {
                 content: Content::Member(member),
             };
             let label = input.label();
-            if is_no_list(&label) {
-                continue;
-            }
-            if is_allowlist(&label) {
-                self.pass_over_allowlist(&label);
-            } else {
-                self.lists.push(input);
+            match why_not(&label) {
+                _ if is_hidden(&label) => {}
+                Some(why) => self.pass_over(&label, why),
+                None => self.lists.push(input),
             }
         }
         if self.lists.len() == before {
@@ -218,47 +274,9 @@ impl Found {
         Ok(())
     }
 
-    fn pass_over_allowlist(&mut self, file: &Path) {
-        let why = "an allowlist by its name; name it if it is a blocklist";
+    fn pass_over(&mut self, file: &Path, why: &str) {
         self.passed_over.push(format!("{}: {why}", text(file)));
     }
-}
-
-/// As [`inputs`], with what was passed over.
-pub(crate) fn find(paths: &[PathBuf]) -> Result<Found, Error> {
-    let mut found = Found::default();
-    for path in paths {
-        let stdin = path.as_os_str() == "-";
-        if stdin
-            || !fs::metadata(path)
-                .map_err(Error::io(path, "read"))?
-                .is_dir()
-        {
-            found.take(path)?;
-            continue;
-        }
-        for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
-            let file = entry.map_err(Error::io(path, "read"))?.path();
-            if is_no_list(&file) {
-                continue;
-            }
-            // What vanished meanwhile, or leads nowhere, must not be taken for nothing.
-            let meta = fs::metadata(&file).map_err(Error::io(&file, "read"))?;
-            if meta.is_dir() {
-                let why = "a folder in a folder; name it too if its lists are meant";
-                found.passed_over.push(format!("{}: {why}", text(&file)));
-            } else if is_allowlist(&file) {
-                found.pass_over_allowlist(&file);
-            } else if meta.is_file() {
-                found.take(&file)?;
-            }
-        }
-    }
-    found.lists.sort_by_cached_key(|input| text(&input.label()));
-    found.lists.dedup();
-    found.passed_over.sort();
-    found.passed_over.dedup();
-    Ok(found)
 }
 
 /// `/lists/spammers.txt.gz` -> `spammers`.
@@ -277,27 +295,122 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 /// Beginnings of the names of files that are no lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
-/// In the names of lists of whom to let pass, in lower case and without signs.
-const ALLOWLISTS: [&[u8]; 4] = [b"allowlist", b"safelist", b"welcomelist", b"whitelist"];
+/// In the names of lists of whom to let pass, in lower case, written as one word or as two.
+const ALLOWLISTS: [&[u8]; 5] = [
+    b"allowlist",
+    b"goodlist",
+    b"safelist",
+    b"welcomelist",
+    b"whitelist",
+];
+/// Words in such names.
+const ALLOWED: [&[u8]; 10] = [
+    b"allow",
+    b"allowed",
+    b"allowlisted",
+    b"exceptions",
+    b"exempt",
+    b"permitted",
+    b"trusted",
+    b"welcome",
+    b"white",
+    b"whitelisted",
+];
+/// Words that say the contrary.
+const BLOCKED: [&[u8]; 8] = [
+    b"bad",
+    b"black",
+    b"blacklist",
+    b"block",
+    b"blocked",
+    b"blocklist",
+    b"deny",
+    b"spam",
+];
+/// Endings of the names of copies, backups and unfinished files.
+const COPIES: [&[u8]; 20] = [
+    b"~",
+    b".bak",
+    b".backup",
+    b".bk",
+    b".disabled",
+    b".dpkg-bak",
+    b".dpkg-dist",
+    b".dpkg-new",
+    b".dpkg-old",
+    b".dpkg-tmp",
+    b".off",
+    b".old",
+    b".orig",
+    b".part",
+    b".rej",
+    b".rpmnew",
+    b".rpmorig",
+    b".rpmsave",
+    b".save",
+    b".tmp",
+];
+/// The same of editors.
+const SWAPS: [&[u8]; 3] = [b".swp", b".swo", b".swn"];
 
-/// Files of a folder that nobody means.
-fn is_no_list(file: &Path) -> bool {
+fn name_in_lower_case(file: &Path) -> Vec<u8> {
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
-    let name = name.to_ascii_lowercase();
-    name.starts_with(b".")
-        || name.ends_with(b"~")
-        || name.ends_with(b".blf")
-        || NOT_LISTS.iter().any(|start| name.starts_with(start))
+    name.to_ascii_lowercase()
+}
+
+fn is_hidden(file: &Path) -> bool {
+    name_in_lower_case(file).starts_with(b".")
+}
+
+/// Why a file can be no list.
+fn is_no_list(file: &Path) -> Option<&'static str> {
+    let name = name_in_lower_case(file);
+    if name.ends_with(b".blf") {
+        Some("a filter file; blocklist-compile merge joins filters")
+    } else if NOT_LISTS.iter().any(|start| name.starts_with(start)) {
+        Some("a description by its name; use --input if it is a list")
+    } else {
+        None
+    }
+}
+
+/// Why a list is not meant by its name.
+fn is_not_meant(file: &Path) -> Option<&'static str> {
+    let name = name_in_lower_case(file);
+    let packed = [b".gz".as_slice(), b".zst"].into_iter();
+    let plain = packed
+        .filter_map(|ending| name.strip_suffix(ending))
+        .next()
+        .unwrap_or(&name);
+    let ends_with = |endings: &[&[u8]]| endings.iter().any(|ending| plain.ends_with(ending));
+    // `list.txt.1`, as wget and logrotate number them.
+    let is_numbered = plain
+        .iter()
+        .rposition(|byte| *byte == b'.')
+        .is_some_and(|dot| {
+            let number = &plain[dot + 1..];
+            (1..=2).contains(&number.len()) && number.iter().all(u8::is_ascii_digit)
+        });
+    let is_autosave = plain.len() > 2 && plain.starts_with(b"#") && plain.ends_with(b"#");
+    if is_numbered || is_autosave || ends_with(&COPIES) || ends_with(&SWAPS) {
+        return Some("a backup or unfinished file by its name; use --input if it is a list");
+    }
+    is_allowlist(file).then_some("an allowlist by its name; use --input if it is a blocklist")
 }
 
 /// Whether a file's name says that it lists whom to let pass.
 pub(super) fn is_allowlist(file: &Path) -> bool {
-    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
-    let mut letters = name.to_ascii_lowercase();
+    let name = name_in_lower_case(file);
+    let mut words = name.split(|byte| !byte.is_ascii_alphanumeric());
+    if words.clone().any(|word| BLOCKED.contains(&word)) {
+        return false;
+    }
+    let mut letters = name.clone();
     letters.retain(u8::is_ascii_alphanumeric);
     ALLOWLISTS
         .iter()
         .any(|word| memchr::memmem::find(&letters, word).is_some())
+        || words.any(|word| ALLOWED.contains(&word))
 }
 
 /// A path as text that is safe to print and to keep.
@@ -359,6 +472,49 @@ mod tests {
     }
 
     #[test]
+    fn names_tell_lists_from_what_lies_beside_them() {
+        for name in [
+            "spam.txt",
+            "list.2026",
+            "list.20260101",
+            "not-whitelisted-spam.txt",
+            "anti-allow.block",
+            "hallowed.txt",
+            "list.csv.gz",
+        ] {
+            assert_eq!(is_not_meant(Path::new(name)), None, "{name}");
+        }
+        for name in [
+            "list.txt.bak",
+            "list.txt.1",
+            "list.txt.2.gz",
+            "list.txt.dpkg-old",
+            "#list.txt#",
+            "list.txt~",
+            ".list.txt.swp",
+            "allowed_senders.txt",
+            "senders.allow",
+            "White-List.csv",
+            "my whitelist.txt",
+            "exceptions",
+        ] {
+            assert!(is_not_meant(Path::new(name)).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_named_by_input_is_read_whatever_it_is_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("whitelist.txt");
+        fs::write(&path, "x@y.example\n").unwrap();
+        let paths = [path];
+        let found = find_all(&paths, &[]).unwrap();
+        assert_eq!((found.lists.len(), found.passed_over.len()), (0, 1));
+        let found = find_all(&[], &paths).unwrap();
+        assert_eq!((found.lists.len(), found.passed_over.len()), (1, 0));
+    }
+
+    #[test]
     fn folders_are_opened_and_order_does_not_matter() {
         let dir = tempfile::tempdir().unwrap();
         for name in [
@@ -374,7 +530,7 @@ mod tests {
             fs::write(dir.path().join(name), "x@y.example\n").unwrap();
         }
         fs::create_dir(dir.path().join("below")).unwrap();
-        let found = find(&[dir.path().to_path_buf()]).unwrap();
+        let found = find_all(&[dir.path().to_path_buf()], &[]).unwrap();
         let whole = found.lists;
         let passed_over: Vec<_> = found
             .passed_over
@@ -384,9 +540,10 @@ mod tests {
         assert_eq!(
             passed_over,
             [
-                "Whitelist.txt: an allowlist by its name; name it if it is a blocklist",
+                "Whitelist.txt: an allowlist by its name; use --input if it is a blocklist",
+                "a.txt~: a backup or unfinished file by its name; use --input if it is a list",
                 "below: a folder in a folder; name it too if its lists are meant",
-                "surbl-white_list.inc: an allowlist by its name; name it if it is a blocklist",
+                "surbl-white_list.inc: an allowlist by its name; use --input if it is a blocklist",
             ]
         );
         assert_eq!(

@@ -80,7 +80,7 @@ pub use compare::{Comparison, compare};
 pub use edit::{Done, Edited, add_to_list, remove_from_list};
 pub use error::Error;
 pub use info::{Info, SourceInfo, info};
-use input::{Found, find};
+use input::{Found, find_all};
 pub use input::{Input, inputs};
 pub use known_good::{KnownGood, false_positives};
 pub use memory::{available_bytes, default_bytes};
@@ -107,7 +107,10 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let Found {
         lists: inputs,
         passed_over,
-    } = find(&plan.inputs)?;
+    } = find_all(&plan.inputs, &plan.meant)?;
+    if let ([], [first, ..]) = (inputs.as_slice(), passed_over.as_slice()) {
+        return Err(Error::Plan(format!("no list to read: {first}")));
+    }
     let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite)?;
     let terms = Terms {
         rules: plan.rules,

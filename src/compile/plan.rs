@@ -41,6 +41,8 @@ pub struct Plan {
     pub name: String,
     /// Lists and folders of lists; `-` is standard input.
     pub inputs: Vec<PathBuf>,
+    /// The same, whatever they are called.
+    pub meant: Vec<PathBuf>,
     /// The format of all inputs; each is guessed otherwise.
     pub format: Option<Format>,
     /// Target rate of false positives of the pages.
@@ -101,6 +103,7 @@ impl Plan {
             name: name_of(&output),
             output,
             inputs,
+            meant: Vec::new(),
             format: None,
             fpr: DEFAULT_FPR,
             rules: Rules::default(),
@@ -205,7 +208,7 @@ impl Plan {
     /// # Errors
     /// [`Error::Plan`] for settings that cannot be met.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.inputs.is_empty() {
+        if self.inputs.is_empty() && self.meant.is_empty() {
             return Err(Error::Plan(
                 "no input: name a list, a folder, or - for standard input".to_owned(),
             ));

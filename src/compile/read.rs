@@ -208,7 +208,9 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     let cut_off = content.last != b'\n';
                     if let Some((line, reason)) = self.incomplete.take()
                         // A line of JSON may be wrong; the last, without its end, is cut off.
-                        && (format != Format::JsonLines || cut_off && line == reader.lines())
+                        && (format != Format::JsonLines
+                            || reason.spoils_list()
+                            || cut_off && line == reader.lines())
                     {
                         let what = format!("line {line}: {reason}");
                         return Err(feed.incomplete(input, what));
@@ -309,7 +311,8 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                 if matches!(
                     reason,
                     Reason::BadJson | Reason::CutOffJson | Reason::WebPage
-                ) {
+                ) || reason.spoils_list()
+                {
                     self.incomplete = Some((line, reason));
                 }
                 self.reject(line, text, &reason);

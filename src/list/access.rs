@@ -14,9 +14,10 @@
 //! `parent_domain_matches_subdomains` has `smtpd_access_maps` by default; Sendmail:
 //! the rule set `LookUpDomain` goes from parent to parent), so it gives two entries.
 //! A line that starts with white space continues the line before; comments and blank
-//! lines may stand between.
+//! lines may stand between. Where the very first line is indented, indentation means nothing.
 
 use super::action::Action;
+use super::csv::looks_like_entry;
 use super::hosts;
 use super::out::Out;
 use super::words::Words;
@@ -35,6 +36,8 @@ pub(super) struct Access {
     program: Program,
     logical: Vec<u8>,
     first_line: u64,
+    /// Whether the first line is indented; unknown before it.
+    is_indented: Option<bool>,
 }
 
 impl Access {
@@ -43,6 +46,7 @@ impl Access {
             program,
             logical: Vec::new(),
             first_line: 0,
+            is_indented: None,
         }
     }
 
@@ -51,14 +55,18 @@ impl Access {
         let line = line.strip_prefix(plain::BOM).unwrap_or(line);
         let text = line.trim_ascii();
         if text.is_empty() || text.first() == Some(&b'#') {
-            out.skip(plain::nothing(text));
-        } else if line.first().is_some_and(u8::is_ascii_whitespace) && !self.logical.is_empty() {
+            return out.skip(plain::nothing(text));
+        }
+        let is_indented = line.first().is_some_and(u8::is_ascii_whitespace);
+        let is_list_indented = *self.is_indented.get_or_insert(is_indented);
+        let continues = is_indented && !is_list_indented && !self.logical.is_empty();
+        if continues && !self.program.is_line(text) {
             // An action has a few words; what exceeds a line is only its text.
             if self.logical.len() + text.len() < MAX_LINE {
                 self.logical.push(b' ');
                 self.logical.extend_from_slice(text);
             }
-            out.skip(Skip::Comment);
+            plain::continuation(text, out);
         } else {
             self.finish(out);
             self.logical.extend_from_slice(text);
@@ -107,8 +115,20 @@ impl Program {
             // Postfix takes an all-numeric action (a time stamp) for OK.
             (Self::Postfix, digits) if digits.iter().all(u8::is_ascii_digit) => Action::Allow,
             // Restriction classes and conditions such as `reject_unauth_pipelining`.
-            _ => Action::of(word).unwrap_or(Action::Other),
+            _ => Action::in_column(word).unwrap_or(Action::Other),
         }
+    }
+
+    /// Whether an indented text is a line of its own all the same: an entry and its action.
+    fn is_line(self, text: &[u8]) -> bool {
+        let mut words = Words(text);
+        let is_key = |key: &[u8]| looks_like_entry(sender_key(key).unwrap_or(key));
+        words.next().is_some_and(is_key)
+            && words.next().is_some_and(|word| {
+                // A number may be part of a text.
+                word.first().is_some_and(u8::is_ascii_uppercase)
+                    && (Action::of(word).is_some() || self.action(word) != Action::Other)
+            })
     }
 
     /// The entries of a key that is refused.

@@ -39,6 +39,16 @@ impl Action {
         }
     }
 
+    /// What `word` says where an action is expected.
+    pub(super) fn in_column(word: &[u8]) -> Option<Self> {
+        let is_allowance = || {
+            ALLOW_IN_COLUMN
+                .iter()
+                .any(|known| known.as_bytes().eq_ignore_ascii_case(word))
+        };
+        Self::of(word).or_else(|| is_allowance().then_some(Self::Allow))
+    }
+
     /// What a score says: positive is bad, as in rspamd and amavis.
     pub(super) fn of_score(word: &[u8]) -> Option<Self> {
         // `f64` also reads `inf`, `nan` and `1e5`, which no list means.
@@ -68,6 +78,21 @@ impl Action {
     }
 }
 
+/// What a word says in a column or key for the status of a sender, where most words say
+/// nothing of the kind: `active`, `new`, `Sender`.
+pub(super) fn status(word: &[u8]) -> Option<Action> {
+    let is_past = [
+        "delisted", "deleted", "disabled", "expired", "inactive", "removed", "resolved",
+    ]
+    .iter()
+    .any(|known| known.as_bytes().eq_ignore_ascii_case(word));
+    match Action::of(word) {
+        // `"status": "ok"` is that of an answer.
+        Some(Action::Allow) if !word.eq_ignore_ascii_case(b"ok") => Some(Action::Allow),
+        _ => is_past.then_some(Action::Other),
+    }
+}
+
 /// What a column or key named after an action says by yes and no: `"whitelisted": true`,
 /// `"blocked": false`, `"enabled": false`. Yes to a block, and no to an allowance, say
 /// nothing: the row is in a blocklist already.
@@ -93,7 +118,8 @@ impl Flag {
         let (answer, means) = match Action::of(name) {
             Some(Action::Allow) => (true, Action::Allow),
             Some(Action::Block) => (false, Action::Other),
-            _ if is(&["active", "enabled"]) => (false, Action::Other),
+            // MISP: not meant for detection, so only mentioned.
+            _ if is(&["active", "enabled", "to_ids"]) => (false, Action::Other),
             _ if is(&["deleted", "disabled", "inactive", "removed"]) => (true, Action::Other),
             _ => return None,
         };
@@ -144,23 +170,38 @@ const ALLOW: &[&str] = &[
     "allowlisted",
     "exempt",
     "exempted",
-    "friend",
-    "good",
-    "ham",
     "ok",
-    "okay",
-    "pass",
     "permit",
     "permitted",
     "relay",
-    "safe",
     "safelist",
-    "trust",
+    "safelisted",
     "trusted",
+    "unblock",
+    "unblocked",
     "welcomelist",
     "welcomelisted",
     "whitelist",
     "whitelisted",
+];
+
+/// Words that allow where an action is expected. Anywhere else they may be a name, which the
+/// sender chooses.
+const ALLOW_IN_COLUMN: &[&str] = &[
+    "exception",
+    "excluded",
+    "friend",
+    "friendly",
+    "good",
+    "ham",
+    "okay",
+    "pass",
+    "passed",
+    "safe",
+    "trust",
+    "unban",
+    "unbanned",
+    "white",
 ];
 
 const OTHER: &[&str] = &[

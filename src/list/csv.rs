@@ -9,19 +9,23 @@
 //!                                                      that looks like an entry
 //! ```
 //!
-//! The first record decides about the separator (comma, semicolon or tab), the columns
-//! and whether it is a heading. A record ends at a newline outside quotes; one that has
-//! no end within [`MAX_LINE`] bytes has a quote too many, and is rejected alone: reading
+//! The first record that is a heading or holds an entry decides about the separator (comma,
+//! semicolon or tab) and the columns. Under a heading only columns that mean an action decide:
+//! what stands in others may be the sender's own words. Without one, an address goes before a
+//! domain, and every further entry of the row is read or rejected.
+//!
+//! A record ends at a newline outside quotes, which open only at the start of a field; one that
+//! has no end within [`MAX_LINE`] bytes has a quote too many, and is rejected alone: reading
 //! goes on with the next line. RFC 4180, and what is sent instead of it.
 
-use super::action::{Action, Flag};
+use super::action::{Action, Flag, status};
 use super::headings::Heading;
 use super::out::Out;
 use super::vet::{Wildcards, is_ip};
-use super::{Day, Item, MAX_LINE, Reason, Row, Skip, plain};
+use super::{Day, Item, MAX_LINE, Reason, Row, Skip, lines, plain};
 
 /// Fields of a record that are looked at.
-const MAX_FIELDS: usize = 64;
+const MAX_FIELDS: usize = 4096;
 
 /// The state between records.
 #[derive(Debug)]
@@ -29,17 +33,27 @@ pub(super) struct Csv {
     /// The column that the user gave, counted from 1; 0 is none.
     given: u16,
     columns: Option<Columns>,
+    separator: u8,
     reader: csv_core::Reader,
     fields: Vec<u8>,
+    /// Where each field ends.
+    ends: Vec<usize>,
 }
 
 /// What the first record said.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Columns {
-    entry: usize,
-    action: Option<usize>,
+    /// Those that name the sender, the best first; without a heading, that of the first entry.
+    entries: Vec<usize>,
+    /// Whether the columns are known by their names, or by the user.
+    has_heading: bool,
+    actions: Vec<usize>,
+    statuses: Vec<usize>,
+    scores: Vec<usize>,
     /// A column that takes rows off the list by yes or no.
     flag: Option<(usize, Flag)>,
+    /// Columns of unknown names.
+    unknown: Vec<usize>,
     added: Option<usize>,
     expires: Option<usize>,
 }
@@ -49,8 +63,10 @@ impl Csv {
         Self {
             given: column,
             columns: None,
+            separator: b',',
             reader: csv_core::Reader::new(),
             fields: Vec::new(),
+            ends: vec![0; MAX_FIELDS],
         }
     }
 
@@ -70,7 +86,11 @@ impl Csv {
             if rest.is_empty() {
                 return done;
             }
-            let record = Record::at_start(rest, last);
+            let separator = match self.columns {
+                Some(_) => self.separator,
+                None => separator(list_line(rest)),
+            };
+            let record = Record::at_start(rest, last, separator);
             let length = match record {
                 Record::Whole(length) | Record::Unclosed(length) => length,
                 Record::LongLine | Record::Unknown => return done,
@@ -82,7 +102,8 @@ impl Csv {
             } else if text.contains(&0) {
                 out.reject(Reason::Nul, text.trim_ascii());
             } else {
-                self.record(text, &mut out);
+                self.record(text, separator, &mut out);
+                entries_in_quotes(text, separator, &mut out);
             }
             *lines += memchr::memchr_iter(b'\n', text).count() as u64;
             *lines += u64::from(text.last() != Some(&b'\n'));
@@ -91,7 +112,7 @@ impl Csv {
     }
 
     /// Reads one record.
-    fn record(&mut self, record: &[u8], out: &mut Out<'_>) {
+    fn record(&mut self, record: &[u8], separator: u8, out: &mut Out<'_>) {
         let record = record.strip_prefix(plain::BOM).unwrap_or(record);
         let text = record.trim_ascii();
         if text.is_empty() {
@@ -102,47 +123,47 @@ impl Csv {
         }
         let record = record.strip_suffix(b"\n").unwrap_or(record);
         let record = record.strip_suffix(b"\r").unwrap_or(record);
-        match self.columns {
-            Some(columns) => {
-                let mut ends = [0; MAX_FIELDS];
-                let fields = self.split(record, &mut ends);
-                row(fields, columns, out);
-            }
-            None => {
-                let separator = separator(record);
-                self.reader = csv_core::ReaderBuilder::new().delimiter(separator).build();
-                let given = usize::from(self.given).checked_sub(1);
-                let mut ends = [0; MAX_FIELDS];
-                let fields = self.split(record, &mut ends);
-                let (columns, is_heading) = Columns::find(fields, given);
-                if is_heading {
-                    out.skip(Skip::Setting);
-                } else {
-                    row(fields, columns, out);
-                }
-                self.columns = Some(columns);
-            }
+        if self.columns.is_none() && self.separator != separator {
+            self.separator = separator;
+            self.reader = csv_core::ReaderBuilder::new().delimiter(separator).build();
+        }
+        let given = usize::from(self.given).checked_sub(1);
+        let known = self.columns.take();
+        let fields = self.split(record);
+        if let Some(columns) = known {
+            row(fields, &columns, out);
+            self.columns = Some(columns);
+        } else if let Some(columns) = Columns::of_heading(fields, given) {
+            out.skip(Skip::Setting);
+            self.columns = Some(columns);
+        } else if let Some(columns) = Columns::of_row(fields, given) {
+            row(fields, &columns, out);
+            self.columns = Some(columns);
+        } else {
+            out.reject(Reason::NoColumn, record);
         }
     }
 
     /// Cuts a record into its fields, unquoted.
-    fn split<'f>(&'f mut self, record: &[u8], ends: &'f mut [usize; MAX_FIELDS]) -> Fields<'f> {
+    fn split(&mut self, record: &[u8]) -> Fields<'_> {
         // Fields are never longer than the record that they are cut from.
         self.fields.resize(record.len() + 1, 0);
         self.reader.reset();
         let (result, read, mut written, mut count) =
-            self.reader.read_record(record, &mut self.fields, ends);
+            self.reader
+                .read_record(record, &mut self.fields, &mut self.ends);
         if result == csv_core::ReadRecordResult::InputEmpty && read == record.len() {
             // The empty input says that the record ends here.
             let space = self.fields.get_mut(written..).unwrap_or_default();
-            let more = ends.get_mut(count..).unwrap_or_default();
+            let more = self.ends.get_mut(count..).unwrap_or_default();
             let (_, _, more_written, more_count) = self.reader.read_record(&[], space, more);
             written += more_written;
             count += more_count;
         }
         Fields {
             text: self.fields.get(..written).unwrap_or_default(),
-            ends: ends.get(..count).unwrap_or_default(),
+            ends: self.ends.get(..count).unwrap_or_default(),
+            is_whole: result != csv_core::ReadRecordResult::OutputEndsFull,
         }
     }
 }
@@ -153,6 +174,8 @@ struct Fields<'f> {
     text: &'f [u8],
     /// Where each field ends in `text`.
     ends: &'f [usize],
+    /// Whether there are no more than [`MAX_FIELDS`].
+    is_whole: bool,
 }
 
 impl<'f> Fields<'f> {
@@ -171,45 +194,131 @@ impl<'f> Fields<'f> {
 }
 
 impl Columns {
-    /// Finds the columns from the first record, and whether that is a heading.
-    fn find(fields: Fields<'_>, given: Option<usize>) -> (Self, bool) {
-        let is_data = fields.iter().any(looks_like_entry);
-        let mut columns = Self {
-            entry: given.unwrap_or(0),
-            action: None,
-            flag: None,
-            added: None,
-            expires: None,
-        };
-        if is_data {
-            if given.is_none() {
-                columns.entry = fields.iter().position(looks_like_entry).unwrap_or(0);
-            }
-            columns.added = fields.iter().position(|field| Day::read(field).is_some());
-            return (columns, false);
+    /// The columns by their names, if the first record has them.
+    fn of_heading(fields: Fields<'_>, given: Option<usize>) -> Option<Self> {
+        if fields.iter().any(looks_like_entry) {
+            return None;
         }
-        let mut best_rank = usize::MAX;
-        let mut known = 0;
+        let mut columns = Self {
+            has_heading: true,
+            ..Self::default()
+        };
+        let mut ranked = Vec::new();
+        let mut is_known = false;
         for (column, name) in fields.iter().enumerate() {
             let heading = Heading::of(name);
-            known += usize::from(heading.is_some());
+            is_known |= heading.is_some();
             match heading {
-                Some(Heading::Entry(rank)) if given.is_none() && rank < best_rank => {
-                    best_rank = rank;
-                    columns.entry = column;
-                }
-                Some(Heading::Action) => columns.action = columns.action.or(Some(column)),
+                Some(Heading::Entry(rank)) => ranked.push((rank, column)),
+                Some(Heading::Action) => columns.actions.push(column),
+                Some(Heading::Status) => columns.statuses.push(column),
+                Some(Heading::Score) => columns.scores.push(column),
                 Some(Heading::Added) => columns.added = columns.added.or(Some(column)),
                 Some(Heading::Expires) => columns.expires = columns.expires.or(Some(column)),
-                Some(Heading::Entry(_)) => {}
-                None => {
-                    let flag = Flag::of(name).map(|flag| (column, flag));
-                    columns.flag = columns.flag.or(flag);
-                }
+                Some(Heading::FreeText) => {}
+                None => match Flag::of(name) {
+                    Some(flag) => columns.flag = columns.flag.or(Some((column, flag))),
+                    None => columns.unknown.push(column),
+                },
             }
         }
-        (columns, known > 0)
+        ranked.sort_unstable();
+        columns.entries = match given {
+            Some(column) => vec![column],
+            None => ranked.into_iter().map(|(_, column)| column).collect(),
+        };
+        is_known.then_some(columns)
     }
+
+    /// The columns by what stands in them, if the first record has an entry.
+    fn of_row(fields: Fields<'_>, given: Option<usize>) -> Option<Self> {
+        let found = || {
+            let address = fields.iter().position(is_address);
+            address.or_else(|| fields.iter().position(looks_like_entry))
+        };
+        Some(Self {
+            entries: vec![given.or_else(found)?],
+            // Whoever gives the column knows the table.
+            has_heading: false,
+            added: fields.iter().position(|field| Day::read(field).is_some()),
+            ..Self::default()
+        })
+    }
+
+    /// What happens to the sender of a row.
+    fn action(&self, fields: Fields<'_>) -> Result<Action, Reason> {
+        let of = |columns: &[usize]| -> Vec<&[u8]> {
+            columns
+                .iter()
+                .filter_map(|&column| fields.get(column))
+                .collect()
+        };
+        let flagged = self
+            .flag
+            .and_then(|(column, flag)| flag.read(fields.get(column)?));
+        let statuses = of(&self.statuses).into_iter().filter_map(status);
+        let scores = of(&self.scores).into_iter().filter_map(score);
+        if let Some(action) = flagged.into_iter().chain(statuses).chain(scores).next() {
+            return Ok(action);
+        }
+        let words = of(&self.actions);
+        if words.len() < self.actions.len() {
+            return Err(Reason::NoAction);
+        }
+        let actions: Vec<Action> = words
+            .iter()
+            .map(|word| Action::in_column(word).unwrap_or(Action::Other))
+            .collect();
+        if let Some(action) = [Action::Allow, Action::Block, Action::Other]
+            .into_iter()
+            .find(|action| actions.contains(action))
+        {
+            return Ok(action);
+        }
+        if self.has_heading {
+            let is_allowed = |word: &[u8]| Action::of(word) == Some(Action::Allow);
+            return match of(&self.unknown).into_iter().any(is_allowed) {
+                true => Err(Reason::UnclearWord),
+                false => Ok(Action::Block),
+            };
+        }
+        self.action_anywhere(fields)
+    }
+
+    /// Without a heading to say where an action would stand, one that is no refusal counts
+    /// wherever it stands.
+    fn action_anywhere(&self, fields: Fields<'_>) -> Result<Action, Reason> {
+        let mut unclear = false;
+        for word in fields.iter() {
+            match Action::of(word).or_else(|| score(word)) {
+                Some(Action::Allow) => return Ok(Action::Allow),
+                Some(Action::Other) if is_decided(word) => return Ok(Action::Other),
+                Some(Action::Block | Action::Other) => {}
+                None => unclear |= Action::in_column(word) == Some(Action::Allow),
+            }
+        }
+        if unclear {
+            Err(Reason::UnclearWord)
+        } else {
+            Ok(Action::Block)
+        }
+    }
+}
+
+/// A negative score, also with a comma: an allowance. Any other says nothing of its own.
+fn score(word: &[u8]) -> Option<Action> {
+    let is_negative = matches!(word, [b'-', b'0'..=b'9', ..])
+        && word
+            .iter()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.' | b','))
+        && word.iter().any(|b| matches!(b, b'1'..=b'9'))
+        && word.iter().filter(|&&b| b == b'-').count() == 1;
+    is_negative.then_some(Action::Allow)
+}
+
+/// An address, perhaps with a display name.
+fn is_address(field: &[u8]) -> bool {
+    field.contains(&b'@') && (looks_like_entry(field) || field.ends_with(b">"))
 }
 
 /// Whether a field can only be data: an address, or a domain.
@@ -230,17 +339,19 @@ pub(super) fn looks_like_entry(field: &[u8]) -> bool {
 /// The separator of the first record: a tab wherever there is one, since no entry and
 /// no heading has one in it; else the more frequent of comma and semicolon.
 pub(super) fn separator(record: &[u8]) -> u8 {
-    let mut quoted = false;
+    let (mut quoted, mut at_start) = (false, true);
     let (mut tabs, mut commas, mut semicolons) = (0_usize, 0_usize, 0_usize);
     for &byte in record {
-        quoted ^= byte == b'"';
+        let divides = matches!(byte, b'\t' | b',' | b';');
         match byte {
+            b'"' if quoted || at_start => quoted = !quoted,
             _ if quoted => {}
             b'\t' => tabs += 1,
             b',' => commas += 1,
             b';' => semicolons += 1,
             _ => {}
         }
+        at_start = divides && !quoted;
     }
     match () {
         () if tabs > 0 => b'\t',
@@ -249,54 +360,109 @@ pub(super) fn separator(record: &[u8]) -> u8 {
     }
 }
 
+/// The first line of a text.
+fn list_line(text: &[u8]) -> &[u8] {
+    let text = text.get(..MAX_LINE).unwrap_or(text);
+    let end = memchr::memchr(b'\n', text).unwrap_or(text.len());
+    text.get(..end).unwrap_or(text)
+}
+
 /// Reads one row of the table.
-fn row(fields: Fields<'_>, columns: Columns, out: &mut Out<'_>) {
-    let Some(entry) = fields.get(columns.entry) else {
-        return out.reject(Reason::NoColumn, fields.text);
-    };
-    if entry.is_empty() {
+fn row(fields: Fields<'_>, columns: &Columns, out: &mut Out<'_>) {
+    if !fields.is_whole {
+        return out.reject(Reason::ManyFields, fields.text);
+    }
+    if fields.iter().all(<[u8]>::is_empty) {
         return out.skip(Skip::Blank);
     }
-    let action = match columns.action {
-        Some(column) => match fields.get(column) {
-            Some(word) => Action::of(word).unwrap_or(Action::Other),
-            None => return out.reject(Reason::NoAction, entry),
-        },
-        // Without a heading to say where an action would stand, one that is no refusal
-        // counts wherever it stands.
-        None => {
-            let others = (0..fields.ends.len()).filter(|&column| column != columns.entry);
-            let words = others.filter_map(|column| fields.get(column));
-            words
-                .filter_map(|word| Some((word, Action::of(word)?)))
-                .find(|(word, action)| match action {
-                    Action::Allow => true,
-                    Action::Other => is_decided(word),
-                    Action::Block => false,
-                })
-                .map_or(Action::Block, |(_, action)| action)
-        }
-    };
-    let flagged = columns
-        .flag
-        .and_then(|(column, flag)| flag.read(fields.get(column)?));
-    if let Some(skip) = flagged.unwrap_or(action).skip() {
-        return out.skip(skip);
+    match columns.action(fields).map(Action::skip) {
+        Ok(None) => {}
+        Ok(Some(skip)) => return out.skip(skip),
+        Err(reason) => return out.reject(reason, fields.text),
     }
     let day = |column: Option<usize>| column.and_then(|column| fields.get(column));
     let expires = match day(columns.expires) {
         None => None,
         Some(text) => match Day::read_expiry(text) {
-            Some(day) => day,
+            Some(expires) => expires,
             None => return out.reject(Reason::Date, text),
         },
     };
-    let item = Item {
-        text: entry,
+    let item = |text| Item {
+        text,
         added: day(columns.added).and_then(Day::read),
         expires,
     };
-    out.item(item, Wildcards::Star);
+    let named = columns
+        .entries
+        .iter()
+        .filter_map(|&column| Some((column, fields.get(column)?)))
+        .find(|(_, field)| !field.is_empty());
+    if columns.has_heading && !columns.entries.is_empty() {
+        return match named {
+            Some((_, text)) => out.item(item(text), Wildcards::Star),
+            None => out.reject(Reason::NoColumn, fields.text),
+        };
+    }
+    // An address goes before a domain.
+    let has_address = fields.iter().any(is_address);
+    let fits = |field: &[u8]| {
+        if has_address {
+            is_address(field)
+        } else {
+            looks_like_entry(field)
+        }
+    };
+    let main = named
+        .filter(|(_, field)| fits(field))
+        .or_else(|| fields.iter().enumerate().find(|(_, field)| fits(field)))
+        .or(named);
+    let Some((column, text)) = main else {
+        return out.reject(Reason::NoColumn, fields.text);
+    };
+    out.item(item(text), Wildcards::Star);
+    let others = || {
+        let others = fields.iter().enumerate();
+        others.filter(move |(other, field)| *other != column && !field.is_empty())
+    };
+    // A row of entries alone is a line of a plain list.
+    let is_entry = |field: &[u8]| is_address(field) || looks_like_entry(field);
+    let is_list = others().all(|(_, field)| is_entry(field));
+    for (_, other) in others() {
+        if is_part_of(other, text) {
+            out.skip(Skip::Mention);
+        } else if is_list {
+            out.item(item(other), Wildcards::Star);
+        } else if is_entry(other) {
+            out.reject(Reason::SecondEntry, other);
+        }
+    }
+}
+
+/// Whether a field only repeats a part of an address: the domain, or a local part that looks
+/// like a domain.
+pub(super) fn is_part_of(field: &[u8], address: &[u8]) -> bool {
+    let Some(at) = memchr::memrchr(b'@', address) else {
+        return false;
+    };
+    let (local, domain) = address.split_at(at);
+    let domain = domain.get(1..).unwrap_or_default();
+    looks_like_entry(field)
+        && (field.eq_ignore_ascii_case(local) || field.eq_ignore_ascii_case(domain))
+}
+
+/// Rejects lines that look like rows of their own inside the quotes of one record.
+fn entries_in_quotes(record: &[u8], separator: u8, out: &mut Out<'_>) {
+    let mut lines = lines(record);
+    lines.next();
+    for line in lines {
+        if line
+            .split(|&b| b == separator)
+            .any(|field| is_address(field.trim_ascii()))
+        {
+            out.reject(Reason::InQuotes, line);
+        }
+    }
 }
 
 /// Whether a word for another action can hardly be a remark, as `info` or `none` can.
@@ -319,19 +485,37 @@ enum Record {
 }
 
 impl Record {
-    /// Linear over a whole list: after a line with an unclosed quote come [`MAX_LINE`]
-    /// bytes whose lines are each balanced.
-    fn at_start(block: &[u8], last: bool) -> Self {
+    /// Linear over a whole list: what an open quote runs over are lines with even runs of
+    /// quotes, none of which opens another.
+    fn at_start(block: &[u8], last: bool, separator: u8) -> Self {
         let window = block.get(..=MAX_LINE).unwrap_or(block);
         let mut quoted = false;
         let mut first_newline = None;
-        for at in memchr::memchr2_iter(b'\n', b'"', window) {
-            if window.get(at) == Some(&b'"') {
-                quoted = !quoted;
-            } else if !quoted {
-                return Self::Whole(at + 1);
-            } else if first_newline.is_none() {
-                first_newline = Some(at);
+        // Where the field under way starts.
+        let mut start = if window.starts_with(plain::BOM) {
+            plain::BOM.len()
+        } else {
+            0
+        };
+        // A quote that is a part of the one before it.
+        let mut escaped = usize::MAX;
+        for at in memchr::memchr3_iter(b'\n', b'"', separator, window) {
+            let next = window.get(at + 1).copied();
+            match window.get(at) {
+                Some(b'"') if at == escaped => {}
+                Some(b'"') if quoted && next == Some(b'"') => escaped = at + 1,
+                Some(b'"') if quoted => {
+                    quoted = false;
+                    let closes = next.is_none_or(|b| b == separator || matches!(b, b'\n' | b'\r'));
+                    if let (false, Some(newline)) = (closes, first_newline) {
+                        // It belongs to another row.
+                        return Self::Unclosed(newline + 1);
+                    }
+                }
+                Some(b'"') => quoted = at == start,
+                Some(b'\n') if !quoted => return Self::Whole(at + 1),
+                Some(b'\n') => first_newline = first_newline.or(Some(at)),
+                _ => start = at + 1,
             }
         }
         let is_full = window.len() > MAX_LINE;

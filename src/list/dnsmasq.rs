@@ -4,8 +4,10 @@
 //! it. One that gets a real address or a server of its own is a matter of somebody's
 //! network.
 
-use super::hosts::is_nowhere;
+use super::csv::looks_like_entry;
+use super::hosts::{self, is_nowhere};
 use super::out::{Out, before_comment};
+use super::words::Words;
 use super::{Skip, plain};
 
 /// Reads one line.
@@ -16,18 +18,28 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         return out.skip(plain::nothing(line));
     }
     let Some((option, value)) = split(text, b'=') else {
-        return out.skip(Skip::Setting);
+        // `domain-needed` is an option, `bad.example` a line of a plain list.
+        return match Words(text).next() {
+            Some(word) if looks_like_entry(word) || is_nowhere(word).is_some() => {
+                hosts::read(line, out);
+            }
+            _ => out.skip(Skip::Directive),
+        };
     };
     let option = option.trim_ascii();
     let is_server = matches!(option, b"server" | b"local");
     let value = value.trim_ascii();
-    let Some(names) = value.strip_prefix(b"/") else {
-        return out.skip(Skip::Setting);
-    };
-    if !is_server && option != b"address" {
-        return out.skip(Skip::Setting);
+    if option.contains(&b'@') || option.contains(&b' ') {
+        return plain::entries(text, out);
     }
-    let Some(slash) = memchr::memrchr(b'/', names) else {
+    if !is_server && option != b"address" {
+        return out.skip(Skip::Directive);
+    }
+    let Some((names, slash)) = value
+        .strip_prefix(b"/")
+        .and_then(|names| Some((names, memchr::memrchr(b'/', names)?)))
+    else {
+        // `server=192.0.2.1`: for all names.
         return out.skip(Skip::Setting);
     };
     let (names, target) = names.split_at(slash);

@@ -6,20 +6,44 @@
 //! but a word of allowance in it is believed.
 
 use super::action::Action;
+use super::csv::looks_like_entry;
 use super::out::Out;
 use super::words::{Nesting, Words};
 use super::{Reason, Skip, plain};
 
-/// Reads one line.
-pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
-    let line = line.strip_prefix(plain::BOM).unwrap_or(line);
-    let text = line.trim_ascii();
-    if text.is_empty() || text.first() == Some(&b'#') {
-        return out.skip(plain::nothing(text));
+/// The state between lines.
+#[derive(Debug, Default)]
+pub(super) struct Exim {
+    /// Whether the first line is indented, so that indentation means nothing.
+    is_indented: Option<bool>,
+}
+
+impl Exim {
+    /// Reads one line.
+    pub(super) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
+        let line = line.strip_prefix(plain::BOM).unwrap_or(line);
+        let text = line.trim_ascii();
+        if text.is_empty() || text.first() == Some(&b'#') {
+            return out.skip(plain::nothing(text));
+        }
+        let is_indented = line.first().is_some_and(u8::is_ascii_whitespace);
+        let is_list_indented = *self.is_indented.get_or_insert(is_indented);
+        if is_indented && !is_list_indented && !is_key(text) {
+            plain::continuation(text, out);
+        } else {
+            entry(text, out);
+        }
     }
-    if line.first().is_some_and(u8::is_ascii_whitespace) {
-        return out.skip(Skip::Comment);
-    }
+}
+
+/// Whether an indented text begins with a key and its colon.
+fn is_key(text: &[u8]) -> bool {
+    let key = Words(text).next().unwrap_or_default();
+    key.strip_suffix(b":").is_some_and(looks_like_entry)
+}
+
+/// Reads the text of a line.
+fn entry(text: &[u8], out: &mut Out<'_>) {
     if text.first() == Some(&b'!') {
         return out.skip(Skip::Allow);
     }
@@ -39,6 +63,11 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         }
     };
     let data = data.trim_ascii_start();
+    let is_word = !looks_like_entry(&key) && !key.contains(&b'@') && !key.contains(&b'.');
+    if is_word && !data.is_empty() {
+        // `unblock friend@good.example`, `To: somebody`.
+        return plain::entries(text, out);
+    }
     let data = data.strip_prefix(b":").unwrap_or(data);
     if Words(data).next().and_then(Action::of) == Some(Action::Allow) {
         out.skip(Skip::Allow);

@@ -8,6 +8,8 @@ use std::str::FromStr;
 pub enum Format {
     /// An entry a line; comments.
     Plain,
+    /// Plain lists under headings: `[whitelist]`, `allow:`.
+    Sections,
     /// `0.0.0.0 bad.example`.
     Hosts,
     /// A table with commas, semicolons or tabs.
@@ -49,6 +51,7 @@ pub enum Format {
 /// Each format and the name it has on the command line and in reports.
 const NAMES: &[(Format, &str)] = &[
     (Format::Plain, "plain"),
+    (Format::Sections, "sections"),
     (Format::Hosts, "hosts"),
     (Format::Csv { column: 0 }, "csv"),
     (Format::PostfixAccess, "postfix-access"),
@@ -70,6 +73,8 @@ const NAMES: &[(Format, &str)] = &[
 /// Other names: programs whose lists are in one of the formats above.
 const ALIASES: &[(&str, Format)] = &[
     ("text", Format::Plain),
+    ("ini", Format::Sections),
+    ("yaml", Format::Sections),
     ("qmail", Format::Plain),
     ("opensmtpd", Format::Plain),
     ("haraka", Format::Plain),

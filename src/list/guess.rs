@@ -7,10 +7,12 @@
 //! understand.
 
 use super::action::Action;
-use super::csv::{looks_like_entry, separator};
+use super::csv::{is_part_of, looks_like_entry, separator};
 use super::headings::Heading;
 use super::hosts::is_nowhere;
+use super::label::Meaning;
 use super::out::before_comment;
+use super::sections::heading;
 use super::vet::is_ip;
 use super::words::Words;
 use super::{Format, lines, plain};
@@ -42,22 +44,28 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     }
     let mut votes: Vec<(Format, usize)> = Vec::new();
     let mut said = 0;
+    let mut heads_others = false;
+    let mut all_indented = true;
     for line in lines(head) {
-        if said == LINES {
-            break;
-        }
         let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
         let text = line.trim_ascii();
-        if text.is_empty() || (text.first() == Some(&b'#') && !text.starts_with(b"##")) {
+        let heading = heading(text);
+        heads_others |= heading.is_some_and(|heading| heading.meaning != Meaning::Listed);
+        if said >= LINES {
             continue;
         }
+        let is_comment = text.first() == Some(&b'#') && !text.starts_with(b"##");
+        if text.is_empty() || is_comment || heading.is_some() {
+            continue;
+        }
+        all_indented &= starts_with_space;
         if said == 0 && is_heading(text) {
             return Format::Csv { column: 0 };
         }
         let format = match of_line(text, &name) {
             Some(format) => format,
             // It may continue the line before it.
-            None if starts_with_space && said > 0 => continue,
+            None if starts_with_space && said > 0 && !all_indented => continue,
             None => Format::Plain,
         };
         // One such line is enough: nothing else has it, and what surrounds it (thousands
@@ -83,12 +91,15 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             .sum();
         votes.push((Format::SendmailAccess, both));
     }
-    votes
+    let format = votes
         .into_iter()
         .filter(|(_, count)| count * 2 >= said)
         .max_by_key(|(format, count)| (*count, *format != Format::Plain))
-        .map_or(Format::Plain, |(format, _)| format)
-        .or_named(&name)
+        .map_or(Format::Plain, |(format, _)| format);
+    match format {
+        Format::Plain | Format::Exim if heads_others => Format::Sections,
+        _ => format.or_named(&name),
+    }
 }
 
 impl Format {
@@ -167,7 +178,7 @@ fn json(head: &[u8], extension: &str) -> Option<Format> {
                 said += 1;
                 begun += usize::from(line.starts_with(b"{"));
             }
-            let one_a_line = first.ends_with(b"}") && begun * 2 >= said;
+            let one_a_line = first.ends_with(b"}") && said > 0 && begun * 2 >= said;
             Some(if one_a_line {
                 Format::JsonLines
             } else {
@@ -308,7 +319,12 @@ fn quoted_table(text: &[u8]) -> Option<Format> {
         quoted ^= b == b'"';
         was && !quoted
     })?;
-    matches!(text.get(close + 1), Some(b',' | b';' | b'\t')).then_some(Format::Csv { column: 0 })
+    let is_field = matches!(text.get(close + 1), Some(b',' | b';' | b'\t'));
+    let is_entry = || {
+        let inner = text.get(1..close).unwrap_or_default();
+        close + 1 == text.len() && looks_like_entry(inner)
+    };
+    (is_field || is_entry()).then_some(Format::Csv { column: 0 })
 }
 
 /// Whether a line with separators is a row of a table rather than several entries.
@@ -319,7 +335,10 @@ fn table(text: &[u8]) -> Option<Format> {
         .map(<[u8]>::trim_ascii)
         .filter(|field| !field.is_empty());
     let first = fields.next()?;
-    let data = fields.any(|field| !looks_like_entry(field) && !field.contains(&b'<'));
+    let data = fields.any(|field| {
+        let is_entry = looks_like_entry(field) || field.contains(&b'<');
+        !is_entry || is_part_of(field, first) || is_part_of(first, field)
+    });
     (data || text.ends_with(b",") || separator == b'\t')
         .then_some(Format::Csv { column: 0 })
         .filter(|_| !first.contains(&b'<'))
@@ -375,7 +394,7 @@ fn with_action(word: &[u8], name: &Name<'_>) -> Option<Format> {
 }
 
 /// A symbol of rspamd, perhaps with a score: `BAD_SENDER:5.0`.
-fn is_symbol(word: &[u8]) -> bool {
+pub(super) fn is_symbol(word: &[u8]) -> bool {
     let symbol = word.split(|&b| b == b':').next().unwrap_or_default();
     symbol.contains(&b'_')
         && symbol

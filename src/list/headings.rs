@@ -1,20 +1,26 @@
 //! What columns of tables and keys of JSON objects are called.
 //!
 //! Collected from exports of Microsoft 365, Google Workspace, Barracuda, StopForumSpam
-//! and from what people name such columns. Compared without case; `_` and `-` stand for
-//! a space; a remark in parentheses does not count: `Policy (block, exempt)` is `policy`.
+//! and from what people name such columns. Compared without case and without what
+//! stands between words; a remark in parentheses does not count: `Policy (block, exempt)` is `policy`.
 
 /// What a column or key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heading {
     /// Names the sender; the lowest number is the one to trust when there are several.
     Entry(usize),
-    /// What happens to the sender.
+    /// What happens to the sender: whatever is no refusal lists nobody.
     Action,
+    /// May say what happens to the sender, but often says something else: `active`, `Sender`.
+    Status,
+    /// How bad the sender is.
+    Score,
     /// The day it was added.
     Added,
     /// The day it ends.
     Expires,
+    /// What a sender, or somebody who complains of one, may have written.
+    FreeText,
 }
 
 impl Heading {
@@ -23,16 +29,19 @@ impl Heading {
         let name = without_remark(name);
         let rank = |names: &[&str]| names.iter().position(|known| is_called(name, known));
         if let Some(rank) = rank(ENTRY) {
-            Some(Self::Entry(rank))
-        } else if rank(ACTION).is_some() {
-            Some(Self::Action)
-        } else if rank(ADDED).is_some() {
-            Some(Self::Added)
-        } else if rank(EXPIRES).is_some() {
-            Some(Self::Expires)
-        } else {
-            None
+            return Some(Self::Entry(rank));
         }
+        [
+            (ACTION, Self::Action),
+            (STATUS, Self::Status),
+            (SCORE, Self::Score),
+            (ADDED, Self::Added),
+            (EXPIRES, Self::Expires),
+            (FREE_TEXT, Self::FreeText),
+        ]
+        .into_iter()
+        .find(|(names, _)| rank(names).is_some())
+        .map(|(_, heading)| heading)
     }
 }
 
@@ -42,23 +51,22 @@ fn without_remark(name: &[u8]) -> &[u8] {
     name.get(..end).unwrap_or(name).trim_ascii()
 }
 
-/// Whether `name` is `known` but for case and signs between words.
+/// Whether `name` is `known` but for case and what stands between words: `ExpirationDate`,
+/// `expiration_date`, `Expiration date`.
 fn is_called(name: &[u8], known: &str) -> bool {
-    name.len() == known.len()
-        && name.iter().zip(known.bytes()).all(|(&written, known)| {
-            written.eq_ignore_ascii_case(&known)
-                || (known == b' ' && matches!(written, b'_' | b'-'))
-        })
+    let written = name.iter().filter(|b| !is_between(**b));
+    let known = known.bytes().filter(|b| !is_between(*b));
+    written.map(u8::to_ascii_lowercase).eq(known)
 }
 
-/// Addresses before anything that may be only a part of one.
+fn is_between(byte: u8) -> bool {
+    matches!(byte, b' ' | b'_' | b'-' | b'.' | b'/')
+}
+
 const ENTRY: &[&str] = &[
     "email",
-    "e-mail",
     "mail",
     "email address",
-    "e-mail address",
-    "emailaddress",
     "mail address",
     "sender",
     "sender address",
@@ -67,12 +75,10 @@ const ENTRY: &[&str] = &[
     "from",
     "from address",
     "mailfrom",
-    "mail from",
     "address",
     "address or domain",
     "email or domain",
     "email address or domain",
-    "email address/domain",
     "address/domain",
     "domain/address",
     "domain or address",
@@ -82,7 +88,6 @@ const ENTRY: &[&str] = &[
     "pattern",
     "domain",
     "domain name",
-    "domainname",
     "sender domain",
     "hostname",
     "host",
@@ -93,13 +98,57 @@ const ACTION: &[&str] = &[
     "policy",
     "verdict",
     "disposition",
-    "listtype",
-    "list type",
     "decision",
+    "treatment",
     "allow/block",
     "block/allow",
     "rule action",
     "permission",
+];
+
+const STATUS: &[&str] = &[
+    "status",
+    "state",
+    "list type",
+    "list",
+    "listed",
+    "type",
+    "category",
+    "class",
+    "classification",
+    "kind",
+    "mode",
+    "result",
+    "rule",
+];
+
+const SCORE: &[&str] = &["score", "spam score", "points", "weight", "spamminess"];
+
+const FREE_TEXT: &[&str] = &[
+    "comment",
+    "comments",
+    "company",
+    "description",
+    "display name",
+    "first name",
+    "full name",
+    "last name",
+    "login",
+    "message",
+    "name",
+    "nick",
+    "nickname",
+    "note",
+    "notes",
+    "reason",
+    "remark",
+    "remarks",
+    "sender name",
+    "subject",
+    "text",
+    "title",
+    "user",
+    "username",
 ];
 
 const ADDED: &[&str] = &[
@@ -114,13 +163,13 @@ const ADDED: &[&str] = &[
     "creation date",
     "last updated",
     "last modified",
+    "last modified date time",
+    "created date time",
     "modified",
     "updated",
     "timestamp",
     "last seen",
-    "lastseen",
     "first seen",
-    "firstseen",
     "time",
 ];
 
@@ -132,6 +181,7 @@ const EXPIRES: &[&str] = &[
     "expiry date",
     "expiration",
     "expiration date",
+    "expiration date time",
     "expiration time",
     "remove on",
     "valid until",
@@ -147,11 +197,15 @@ mod tests {
     #[test]
     fn headings_of_real_exports() {
         for (name, heading) in [
-            ("Email Address", Some(Heading::Entry(3))),
-            ("email_address", Some(Heading::Entry(3))),
+            ("Email Address", Some(Heading::Entry(2))),
+            ("email_address", Some(Heading::Entry(2))),
+            ("EmailAddress", Some(Heading::Entry(2))),
+            ("E-Mail", Some(Heading::Entry(0))),
             ("Policy (block, exempt, quarantine)", Some(Heading::Action)),
             ("Last updated", Some(Heading::Added)),
             ("Remove on", Some(Heading::Expires)),
+            ("ExpirationDate", Some(Heading::Expires)),
+            ("UserName", Some(Heading::FreeText)),
             ("Modified by", None),
             ("", None),
         ] {

@@ -14,6 +14,7 @@
 //! | format | listed | skipped |
 //! |---|---|---|
 //! | plain | `a@b` `a@` `@b` `b` `.b` `*.b` `*@b`, several between commas | `a@b OK`, `!a@b` |
+//! | sections | the same under headings | entries under `[whitelist]`, `allow:` |
 //! | hosts | names with a null or loopback address | hosts with a real one |
 //! | csv | the column by its heading or number, dates too | rows whose action is no refusal |
 //! | postfix-access, sendmail-access | REJECT, DISCARD, 5xx; a domain with all below it | OK, DUNNO, 4xx, `To:`, `Connect:` |
@@ -33,6 +34,7 @@ mod access;
 mod action;
 mod adblock;
 mod archive;
+mod charset;
 mod csv;
 mod day;
 mod dnsmasq;
@@ -43,6 +45,7 @@ mod headings;
 mod hosts;
 mod input;
 mod json;
+mod label;
 mod lines;
 mod out;
 mod packed;
@@ -51,6 +54,7 @@ mod plain;
 mod rbldnsd;
 mod rpz;
 mod score;
+mod sections;
 mod spamassassin;
 mod vet;
 mod words;
@@ -65,9 +69,11 @@ pub use plain::expiry;
 
 use access::Access;
 use csv::Csv;
+use exim::Exim;
 use json::Json;
 use out::Out;
 use rpz::Rpz;
+use sections::Sections;
 
 use std::fmt;
 use std::io::{self, Read};
@@ -134,6 +140,13 @@ impl<'a> Row<'a> {
     fn rejected(reason: Reason, text: &'a [u8]) -> Self {
         Self::Rejected {
             reason,
+            text: beginning(text),
+        }
+    }
+
+    fn mended(mend: Mend, text: &'a [u8]) -> Self {
+        Self::Mended {
+            mend,
             text: beginning(text),
         }
     }
@@ -261,11 +274,23 @@ pub enum Reason {
     Url,
     /// An IP address or network.
     IpAddress,
+    /// Words before the entry that do not say whether it is listed.
+    Words,
+    /// An entry under a heading that does not say whether it is listed.
+    Section,
+    /// An object of YAML.
+    YamlObject,
+    /// A heading over entries that are not listed, too late to read the list by headings.
+    LateHeading,
+    /// An entry on an indented line, which continues the line before.
+    Indented,
+    /// A list of addresses that only the rules of a program give a meaning.
+    NamedList,
     /// Words after the entry that are neither a comment nor an action.
     Trailing,
     /// Either a comment or a second address after a semicolon.
     Semicolon,
-    /// Signs in the domain that none has: a separator, a bracket, a quote.
+    /// Characters that no domain has: a separator, a bracket, a quote.
     DomainSigns,
     /// Several addresses where one is expected.
     Several,
@@ -273,17 +298,27 @@ pub enum Reason {
     NotADomain,
     /// No action in a format where each line has one.
     NoAction,
-    /// A row of a table without the column that holds the entries.
+    /// A row of a table with nothing in the column that holds the entries.
     NoColumn,
     /// A day of expiry that cannot be read.
     Date,
     /// A comment that gives a day of expiry for the whole list. This is for whoever reads the
     /// list to obey, see [`expiry`]; it is out of place behind the first entry.
     ListExpires(Day),
+    /// A row of too many fields.
+    ManyFields,
+    /// A further entry in a row that is about one.
+    SecondEntry,
+    /// A word that may allow the sender, or be the sender's own.
+    UnclearWord,
+    /// A row inside the quotes of another.
+    InQuotes,
     /// A quote in a table that nothing closes.
     UnclosedQuote,
     /// An absolute name before the zone file said what its zone is.
     ZoneUnknown,
+    /// An object of JSON that says too late what happens to its entries.
+    LateAllowance,
     /// Not JSON: nothing after it is read.
     BadJson,
     /// A line that is not JSON.
@@ -292,6 +327,15 @@ pub enum Reason {
     CutOffJson,
     /// A line of a web page.
     WebPage,
+}
+
+impl Reason {
+    /// Whether entries before or after this row may be listed by mistake, so that nothing of
+    /// the list can be used.
+    #[must_use]
+    pub fn spoils_list(self) -> bool {
+        matches!(self, Self::LateHeading | Self::LateAllowance)
+    }
 }
 
 impl fmt::Display for Reason {
@@ -312,6 +356,22 @@ impl fmt::Display for Reason {
             Self::Nul => f.write_str("a NUL byte; is this a text file in UTF-8?"),
             Self::Url => f.write_str("a web address; list its domain"),
             Self::IpAddress => f.write_str("an IP address, not a sender's address or domain"),
+            Self::Words => f.write_str(
+                "words that do not say who is listed; put # before a comment",
+            ),
+            Self::Section => f.write_str(
+                "under a heading that does not say whether it is listed; call it [blocklist] or [whitelist]",
+            ),
+            Self::YamlObject => f.write_str("an object of YAML; convert the list to JSON"),
+            Self::LateHeading => f.write_str(
+                "a heading over entries that are not to be listed; read the list with --format sections",
+            ),
+            Self::Indented => f.write_str(
+                "indented, so it continues the line before; remove the space if it is an entry",
+            ),
+            Self::NamedList => f.write_str(
+                "addresses that other rules use; if they are to be rejected, list them with blocklist_from",
+            ),
             Self::Trailing => {
                 f.write_str("words after the entry; put # before a comment")
             }
@@ -320,12 +380,20 @@ impl fmt::Display for Reason {
                  put # before a comment, or one address on a line",
             ),
             Self::DomainSigns => f.write_str(
-                "signs that no domain has; if this is a table, see --format",
+                "characters not allowed in a domain; if this is a table, see --format",
             ),
             Self::Several => f.write_str("more than one address; put each on a line"),
             Self::NotADomain => f.write_str("not a domain"),
             Self::NoAction => f.write_str("no action beside it, such as REJECT"),
-            Self::NoColumn => f.write_str("the row has no such column"),
+            Self::NoColumn => f.write_str("no entry in this row"),
+            Self::ManyFields => f.write_str("too many fields in this row"),
+            Self::SecondEntry => f.write_str(
+                "a second entry beside another; name the columns in a heading, or put it on a line of its own",
+            ),
+            Self::UnclearWord => f.write_str(
+                "a word that may allow the sender; call its column action, or comment if it is not one",
+            ),
+            Self::InQuotes => f.write_str("inside a quoted field of another row"),
             Self::Date => f.write_str(
                 "cannot tell on which day this expires; write it as 2026-03-31",
             ),
@@ -336,6 +404,9 @@ impl fmt::Display for Reason {
             Self::ZoneUnknown => {
                 f.write_str("the zone of this name is unknown; put $ORIGIN or the SOA record first")
             }
+            Self::LateAllowance => f.write_str(
+                "this object says that its addresses are not listed, after too many of them; put that first",
+            ),
             Self::BadJson => f.write_str("not JSON here; nothing after it was read"),
             Self::BadJsonLine => f.write_str("this line is not JSON"),
             Self::CutOffJson => f.write_str("the JSON text is cut off"),
@@ -361,9 +432,11 @@ enum Way {
     /// Each line stands for itself.
     AtLines(fn(&[u8], &mut Out<'_>)),
     Access(Access),
+    Exim(Exim),
     Rpz(Rpz),
+    Sections(Sections),
     Csv(Box<Csv>),
-    Json(Json),
+    Json(Box<Json>),
 }
 
 impl Way {
@@ -381,10 +454,11 @@ impl Way {
             Format::Amavis => {
                 Self::AtLines(|line, out| score::read(score::Program::Amavis, line, out))
             }
-            Format::Exim => Self::AtLines(exim::read),
-            Format::Json => Self::Json(Json::new(false)),
-            Format::JsonLines => Self::Json(Json::new(true)),
+            Format::Exim => Self::Exim(Exim::default()),
+            Format::Json => Self::Json(Box::new(Json::new(false))),
+            Format::JsonLines => Self::Json(Box::new(Json::new(true))),
             Format::Rpz => Self::Rpz(Rpz::default()),
+            Format::Sections => Self::Sections(Sections::default()),
             Format::Rbldnsd => Self::AtLines(rbldnsd::read),
             Format::Dnsmasq => Self::AtLines(dnsmasq::read),
             Format::Adblock => Self::AtLines(adblock::read),
@@ -414,7 +488,12 @@ impl Reader {
     pub fn at_lines(&self) -> bool {
         match &self.way {
             Way::Plain | Way::AtLines(_) => true,
-            Way::Access(_) | Way::Rpz(_) | Way::Csv(_) | Way::Json(_) => false,
+            Way::Access(_)
+            | Way::Exim(_)
+            | Way::Rpz(_)
+            | Way::Sections(_)
+            | Way::Csv(_)
+            | Way::Json(_) => false,
         }
     }
 
@@ -480,7 +559,11 @@ impl Reader {
                 Way::Plain => plain::read(line, number, sink),
                 Way::AtLines(read) => read(line, &mut Out::new(number, line, sink)),
                 Way::Access(access) => access.read(line, &mut Out::new(number, line, sink)),
+                Way::Exim(exim) => exim.read(line, &mut Out::new(number, line, sink)),
                 Way::Rpz(rpz) => rpz.read(line, &mut Out::new(number, line, sink)),
+                Way::Sections(sections) => {
+                    sections.read(line, &mut Out::new(number, line, sink));
+                }
                 // These do not end at lines.
                 Way::Csv(_) | Way::Json(_) => {}
             }

@@ -2,7 +2,7 @@
 
 use super::vet::{Wildcards, vet};
 use super::words::Words;
-use super::{Item, Reason, Row, Skip};
+use super::{Item, Mend, Reason, Row, Skip, charset};
 
 /// The rows of one line on their way to the reader's caller.
 pub(super) struct Out<'s> {
@@ -42,11 +42,46 @@ impl<'s> Out<'s> {
         (self.sink)(self.line, Row::rejected(reason, text));
     }
 
+    /// A fault was mended in what follows.
+    fn mended(&mut self, mend: Mend, text: &[u8]) {
+        (self.sink)(self.line, Row::mended(mend, text));
+    }
+
     /// An item, unless its text cannot be an entry.
     pub(super) fn item(&mut self, item: Item<'_>, wildcards: Wildcards) {
-        match vet(item.text, wildcards) {
-            Ok(()) => (self.sink)(self.line, Row::Item(item)),
-            Err(reason) => self.reject(reason, item.text),
+        if item.text.is_ascii() {
+            self.vetted(without_quotes(item.text), item, wildcards);
+        } else {
+            self.foreign(item, wildcards);
+        }
+    }
+
+    /// An item with text beyond ASCII.
+    #[cold]
+    fn foreign(&mut self, item: Item<'_>, wildcards: Wildcards) {
+        let decoded;
+        let text = match std::str::from_utf8(item.text) {
+            Ok(text) => text,
+            Err(_) => {
+                self.mended(Mend::Charset, item.text);
+                // A client may send the same bytes.
+                self.vetted(without_quotes(item.text), item, wildcards);
+                decoded = charset::windows_1252(item.text);
+                &decoded
+            }
+        };
+        let (mended, mend) = charset::mend(text);
+        if let Some(mend) = mend {
+            self.mended(mend, item.text);
+        }
+        self.vetted(without_quotes(mended.as_bytes()), item, wildcards);
+    }
+
+    /// An item of `text`, unless that cannot be an entry.
+    fn vetted(&mut self, text: &[u8], item: Item<'_>, wildcards: Wildcards) {
+        match vet(text, wildcards) {
+            Ok(()) => (self.sink)(self.line, Row::Item(Item { text, ..item })),
+            Err(reason) => self.reject(reason, text),
         }
     }
 
@@ -75,6 +110,21 @@ impl<'s> Out<'s> {
         if !name.is_empty() && !name.contains(&b'@') && vet(name, Wildcards::Star).is_ok() {
             self.entry(&below);
         }
+    }
+}
+
+/// `"spam@bad.example"` -> `spam@bad.example`. Quotes around a whole address are no part of it;
+/// those of `"a b"@bad.example` are.
+fn without_quotes(text: &[u8]) -> &[u8] {
+    let (Some((&first, _)), Some((&last, _))) = (text.split_first(), text.split_last()) else {
+        return text;
+    };
+    if first != last || !matches!(first, b'"' | b'\'' | b'`') || text.len() < 3 {
+        return text;
+    }
+    match text.get(1..text.len() - 1) {
+        Some(inner) if !inner.contains(&first) => inner.trim_ascii(),
+        _ => text,
     }
 }
 

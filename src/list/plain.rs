@@ -16,7 +16,10 @@
 //! lists nobody, whatever else stands on it.
 
 use super::action::Action;
+use super::csv::{is_part_of, looks_like_entry};
+use super::label::{Before, Meaning, before};
 use super::out::Out;
+use super::sections::{Heading, heading};
 use super::vet::{Wildcards, signs};
 use super::words::{Nesting, Words};
 use super::{Day, Item, Reason, Row, Skip};
@@ -56,8 +59,25 @@ pub(super) fn nothing(line: &[u8]) -> Skip {
     }
 }
 
+/// Reads a text that continues the line before. An entry alone on it may be meant as a line.
+pub(super) fn continuation(text: &[u8], out: &mut Out<'_>) {
+    let mut words = Words(text);
+    if words.next().is_some_and(looks_like_entry) && words.next().is_none() {
+        out.reject(Reason::Indented, text);
+    } else {
+        out.skip(Skip::Continuation);
+    }
+}
+
 /// Reads the entries of a trimmed line.
 pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
+    if let Some(Heading {
+        meaning: Meaning::Skipped(_),
+        ..
+    }) = heading(line)
+    {
+        return out.reject(Reason::LateHeading, line);
+    }
     match line {
         [b'#' | b';', comment @ ..] => {
             return match expiry_in(comment) {
@@ -73,6 +93,15 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
         [b'!', ..] => return out.skip(Skip::Allow),
         _ => {}
     }
+    // Its semicolon would cut a character reference of HTML into two entries.
+    if memchr::memmem::find(line, b"&#").is_some() {
+        return out.reject(Reason::DomainSigns, line);
+    }
+    let line = match before(line) {
+        Before::Entries(line) => line,
+        Before::Skip(skip) => return out.skip(skip),
+        Before::Unknown => return out.reject(Reason::Words, line),
+    };
     let mut pieces = Pieces::new(line);
     if pieces.any(allows) {
         return out.skip(Skip::Allow);
@@ -83,10 +112,17 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
         None => None,
     };
     let mut pieces = Pieces::new(line);
+    let count = pieces.clone().take(3).count();
+    let is_alone = count < 2;
     let mut is_blank = true;
     for piece in pieces.by_ref() {
         is_blank = false;
-        read_piece(piece, expires, out);
+        // `bad.example, spam@bad.example` may be a row of a table, which repeats the domain.
+        if count == 2 && Pieces::new(line).any(|other| is_part_of(piece, other)) {
+            out.skip(Skip::Mention);
+            continue;
+        }
+        read_piece(piece, is_alone, expires, out);
     }
     if is_blank {
         // Nothing but separators.
@@ -138,7 +174,7 @@ pub fn expiry(head: &[u8]) -> Option<Day> {
 }
 
 /// Whether a piece of a line lets somebody pass: `OK` between commas, or
-/// `friend@good.example OK`, `allow: friend@good.example`.
+/// `friend@good.example OK`.
 fn allows(piece: &[u8]) -> bool {
     let allow = |word| Action::of(word) == Some(Action::Allow);
     if piece.contains(&b'<') {
@@ -146,18 +182,22 @@ fn allows(piece: &[u8]) -> bool {
         return false;
     }
     let mut words = Words(piece);
-    let Some(first) = words.next() else {
-        return false;
-    };
-    match words.next() {
-        None => allow(first),
-        Some(_) if allow(first.strip_suffix(b":").unwrap_or(first)) => true,
-        Some(second) => allow(second) || Action::of_score(second) == Some(Action::Allow),
+    match (words.next(), words.next()) {
+        (Some(first), None) => allow(first),
+        (Some(first), Some(second)) => {
+            allow(first) || allow(second) || Action::of_score(second) == Some(Action::Allow)
+        }
+        (None, _) => false,
     }
 }
 
-/// Reads what stands between two commas.
-fn read_piece(piece: &[u8], expires: Option<Day>, out: &mut Out<'_>) {
+/// Reads what stands between two commas, or alone on its line.
+fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<'_>) {
+    let piece = match before(piece) {
+        Before::Entries(piece) => piece,
+        Before::Skip(skip) => return out.skip(skip),
+        Before::Unknown => return out.reject(Reason::Words, piece),
+    };
     let item_of = |text| Item {
         expires,
         ..Item::new(without_query(text))
@@ -168,9 +208,12 @@ fn read_piece(piece: &[u8], expires: Option<Day>, out: &mut Out<'_>) {
     let mut words = Words(piece);
     let Some(first) = words.next() else { return };
     let mut item = item_of(first);
-    if words.clone().all(|word| word.contains(&b'@')) {
+    if first.contains(&b'@') && words.clone().all(|word| word.contains(&b'@')) {
         out.item(item, Wildcards::Star);
         return words.for_each(|word| out.item(item_of(word), Wildcards::Star));
+    }
+    if !is_alone && !first.contains(&b'@') && !first.contains(&b'.') && first.is_ascii() {
+        return out.reject(Reason::NotADomain, piece);
     }
     for (place, word) in words.enumerate() {
         let action = Action::of(word).or_else(|| Action::of_score(word));
@@ -205,6 +248,7 @@ fn without_query(text: &[u8]) -> &[u8] {
 }
 
 /// The pieces of a line between commas and semicolons, up to its comment.
+#[derive(Clone)]
 struct Pieces<'a> {
     rest: &'a [u8],
     /// What followed a semicolon that may begin a comment or separate addresses.

@@ -9,6 +9,7 @@
 //! ```
 
 use super::out::Out;
+use super::vet::is_ip;
 use super::words::Words;
 use super::{Skip, plain};
 
@@ -19,9 +20,18 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         [] | [b'#' | b';', ..] => out.skip(plain::nothing(line)),
         [b':' | b'$', ..] => out.skip(Skip::Setting),
         [b'!', ..] => out.skip(Skip::Allow),
-        _ => match Words(line).next().unwrap_or_default() {
-            [b'.', name @ ..] => out.tree(name),
-            name => out.domain(name),
-        },
+        _ => {
+            let mut words = Words(line);
+            let name = words.next().unwrap_or_default();
+            // Only an answer or a comment follows a name.
+            let is_data = words
+                .next()
+                .is_none_or(|value| matches!(value, [b':' | b'#' | b';', ..]) || is_ip(value));
+            match name {
+                _ if !is_data || name.contains(&b'@') => plain::entries(line, out),
+                [b'.', name @ ..] => out.tree(name),
+                name => out.domain(name),
+            }
+        }
     }
 }

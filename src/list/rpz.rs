@@ -15,7 +15,6 @@
 //! RFC 1035 section 5 for the file, draft-vixie-dnsop-dns-rpz for the policy.
 
 use super::out::Out;
-use super::words::Words;
 use super::{Reason, Skip, plain};
 
 /// The state between lines.
@@ -38,6 +37,37 @@ const MAX_NAME_BYTES: usize = 256;
 /// Record types and what else may stand before the type.
 const CLASSES: &[&[u8]] = &[b"IN", b"CH", b"HS"];
 
+/// Types of records in such zones; any other word in their place makes no record.
+const TYPES: &[&[u8]] = &[
+    b"A",
+    b"AAAA",
+    b"CAA",
+    b"CNAME",
+    b"DNAME",
+    b"DNSKEY",
+    b"DS",
+    b"HINFO",
+    b"HTTPS",
+    b"LOC",
+    b"MX",
+    b"NAPTR",
+    b"NS",
+    b"NSEC",
+    b"NSEC3",
+    b"NSEC3PARAM",
+    b"PTR",
+    b"RP",
+    b"RRSIG",
+    b"SOA",
+    b"SPF",
+    b"SRV",
+    b"SSHFP",
+    b"SVCB",
+    b"TLSA",
+    b"TXT",
+    b"ZONEMD",
+];
+
 impl Rpz {
     /// Reads one line.
     pub(super) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
@@ -46,16 +76,19 @@ impl Rpz {
         if text.trim_ascii().is_empty() {
             return out.skip(plain::nothing(line.trim_ascii()));
         }
+        let is_indented = text.first().is_some_and(u8::is_ascii_whitespace);
+        if !is_indented && record_type(text).is_some_and(|kind| is(kind, b"CNAME")) {
+            // A parenthesis before it was never closed.
+            self.depth = 0;
+        }
         let inside = self.depth > 0;
-        self.depth = text.iter().fold(self.depth, |depth, b| match b {
-            b'(' => depth.saturating_add(1),
-            b')' => depth.saturating_sub(1),
-            _ => depth,
-        });
+        self.depth = depth_after(text, self.depth);
         if inside {
             return out.skip(Skip::Setting);
         }
-        let mut words = Words(text);
+        let mut words = text
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
         if text.first() == Some(&b'$') {
             if words
                 .next()
@@ -75,18 +108,19 @@ impl Rpz {
             }
             return out.skip(Skip::Setting);
         }
-        if !text.first().is_some_and(u8::is_ascii_whitespace) {
-            self.owner.clear();
-            let name = words.next().unwrap_or_default();
-            if name.len() > MAX_NAME_BYTES {
-                return out.reject(Reason::NotADomain, name);
+        if !is_indented {
+            let owner = words.next().unwrap_or_default();
+            if record_type(text).is_none() {
+                // A line of another list among the records.
+                return plain::entries(text.trim_ascii(), out);
             }
-            self.owner.extend(name.to_ascii_lowercase());
+            self.owner.clear();
+            if owner.len() > MAX_NAME_BYTES {
+                return out.reject(Reason::NotADomain, owner);
+            }
+            self.owner.extend(owner.to_ascii_lowercase());
         }
-        let kind = words.by_ref().find(|word| {
-            let is_time = word.first().is_some_and(u8::is_ascii_digit);
-            !is_time && !CLASSES.iter().any(|class| class.eq_ignore_ascii_case(word))
-        });
+        let kind = words.by_ref().find(|word| !is_class_or_time(word));
         match kind.unwrap_or_default().to_ascii_uppercase().as_slice() {
             b"SOA" => {
                 self.zone = match self.owner.as_slice() {
@@ -97,7 +131,9 @@ impl Rpz {
             }
             b"CNAME" => self.rule(words.next().unwrap_or_default(), out),
             b"A" | b"AAAA" | b"MX" => out.skip(Skip::OtherAction),
-            _ => out.skip(Skip::Setting),
+            kind if TYPES.contains(&kind) => out.skip(Skip::Setting),
+            // An indented line that is no record.
+            _ => plain::entries(text.trim_ascii(), out),
         }
     }
 
@@ -146,6 +182,46 @@ impl Rpz {
             out.domain(name);
         }
     }
+}
+
+/// The type of the record that a line with an owner holds; nothing if it holds none.
+fn record_type(text: &[u8]) -> Option<&[u8]> {
+    text.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .skip(1)
+        .find(|word| !is_class_or_time(word))
+        .filter(|word| TYPES.iter().any(|kind| is(word, kind)))
+}
+
+/// What may stand between an owner and the type.
+fn is_class_or_time(word: &[u8]) -> bool {
+    word.first().is_some_and(u8::is_ascii_digit) || CLASSES.iter().any(|class| is(word, class))
+}
+
+fn is(word: &[u8], name: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(name)
+}
+
+/// The parentheses that are open after a line, those in quotes not counted.
+fn depth_after(text: &[u8], depth: usize) -> usize {
+    let (mut quoted, mut escaped) = (false, false);
+    text.iter().fold(depth, |depth, byte| {
+        let is_escaped = std::mem::take(&mut escaped);
+        match byte {
+            _ if is_escaped => depth,
+            b'\\' => {
+                escaped = true;
+                depth
+            }
+            b'"' => {
+                quoted = !quoted;
+                depth
+            }
+            b'(' if !quoted => depth.saturating_add(1),
+            b')' if !quoted => depth.saturating_sub(1),
+            _ => depth,
+        }
+    })
 }
 
 /// The text of a line before its comment.

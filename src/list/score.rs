@@ -14,6 +14,7 @@
 //! subdomains only.
 
 use super::action::Action;
+use super::guess::is_symbol;
 use super::out::{Out, before_comment};
 use super::vet::Wildcards;
 use super::words::Words;
@@ -41,6 +42,11 @@ pub(super) fn read(program: Program, line: &[u8], out: &mut Out<'_>) {
         let action = Action::of_score(score).or_else(|| Action::of(value));
         if let Some(skip) = action.and_then(Action::skip) {
             return out.skip(skip);
+        }
+        let is_value = action.is_some() || is_symbol(value);
+        if !is_value {
+            // Words, or several entries.
+            return plain::entries(line, out);
         }
     }
     match (program, key) {

@@ -3,12 +3,15 @@
 //! Each word after the option is a glob over the whole address, so `*@bad.example` is
 //! a domain and `*.bad.example` the domains below it; a glob that is neither cannot be
 //! looked up. `unblocklist_from` takes an address back and is counted as an allowance,
-//! as are all kinds of `welcomelist_*` and `whitelist_*`.
+//! as are all kinds of `welcomelist_*` and `whitelist_*`. A line that begins with an entry, as
+//! when somebody appended a plain list, is read as plain; a list of addresses that other rules
+//! use by its name is rejected.
 
+use super::csv::looks_like_entry;
 use super::out::{Out, before_comment};
 use super::vet::Wildcards;
 use super::words::Words;
-use super::{Item, Skip, plain};
+use super::{Item, Reason, Skip, plain};
 
 /// Reads one line.
 pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
@@ -27,8 +30,11 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
             }
         }
         b"blocklist_to" | b"blacklist_to" => out.skip(Skip::NotSender),
+        b"enlist_addrlist" => out.reject(Reason::NamedList, line),
         option if is_allowance(option) => out.skip(Skip::Allow),
-        _ => out.skip(Skip::Setting),
+        // The lines of other programs, and options that a colon follows.
+        _ if looks_like_entry(option) || option.ends_with(b":") => plain::entries(line, out),
+        _ => out.skip(Skip::Directive),
     }
 }
 

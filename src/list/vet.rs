@@ -41,8 +41,8 @@ pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
     if has_inner_wildcard(address, wildcards) {
         return Err(Reason::Wildcard);
     }
-    one_address(address)?;
-    ordinary(address)
+    ordinary(address)?;
+    one_address(address)
 }
 
 /// Refuses what would become a strange address that never matches: two addresses in one
@@ -50,6 +50,8 @@ pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
 fn one_address(text: &[u8]) -> Result<(), Reason> {
     let (mut quoted, mut escaped, mut depth) = (false, false, 0_usize);
     let (mut ats, mut literal, mut strange) = (0, false, false);
+    // What an entry without an `@` is made of is all domain.
+    let mut strange_before = false;
     let mut before = 0;
     for &b in text {
         match b {
@@ -63,7 +65,7 @@ fn one_address(text: &[u8]) -> Result<(), Reason> {
                 ats += 1;
                 (literal, strange) = (false, false);
             }
-            _ if ats == 0 => {}
+            _ if ats == 0 => strange_before |= !is_domain_byte(b),
             // An address literal has signs of its own.
             b'[' if before == b'@' => literal = true,
             _ if literal => literal = b != b']',
@@ -75,17 +77,22 @@ fn one_address(text: &[u8]) -> Result<(), Reason> {
     let is_route = text.first() == Some(&b'@') && text.contains(&b':');
     if ats > 1 && !is_route {
         Err(Reason::Several)
-    } else if strange {
+    } else if strange || (ats == 0 && strange_before) {
         Err(Reason::DomainSigns)
     } else {
         Ok(())
     }
 }
 
+/// Whether a byte may stand in a domain or before one: `*.bad.example`, `bad.example/`.
+fn is_domain_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'*') || b >= 0x80
+}
+
 /// What signs a text has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Signs {
-    /// Some that may mean something to us: white space, quotes, stars ...
+    /// Some that may mean something to us: white space, quotes, stars, bytes beyond ASCII.
     pub(super) special: bool,
     /// An `@`.
     pub(super) at: bool,
@@ -130,7 +137,7 @@ fn classify(chunk: &[u8; WIDTH], classes: &mut [u8; WIDTH]) {
         let letter = (b | 0x20).wrapping_sub(b'a') < 26;
         let digit = b.wrapping_sub(b'0') < 10;
         let dash_or_dot = b.wrapping_sub(b'-') < 2;
-        let other = (b == b'_') | (b == b'+') | (b >= 0x80);
+        let other = (b == b'_') | (b == b'+');
         let at = b == b'@';
         let ordinary = letter | digit | dash_or_dot | other | at;
         *class |= (u8::from(!ordinary) * SPECIAL) | (u8::from(at) * AT);
@@ -250,8 +257,7 @@ mod tests {
                 for byte in 0..=u8::MAX {
                     let mut text = plain.clone();
                     text[place] = byte;
-                    let special =
-                        !byte.is_ascii_alphanumeric() && byte < 0x80 && !b".-_+@".contains(&byte);
+                    let special = !byte.is_ascii_alphanumeric() && !b".-_+@".contains(&byte);
                     let at = byte == b'@';
                     assert_eq!(signs(&text), Signs { special, at }, "{byte} at {place}");
                 }

@@ -48,7 +48,7 @@ pub use status::StatusFile;
 use crate::address::escaped;
 use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
-use crate::list::{Format, Reader, Row};
+use crate::list::{Format, Reader, Reason, Row};
 use crate::lookup::{Outcome, Reads};
 use crate::policy::{Action, Budget, Circumstances, Desk, Entries, Policy, Seen};
 use crate::sender::{Identity, Sender, Strength};
@@ -328,9 +328,10 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
                     refuse(line, &error, item.text);
                 }
             }
-            // Who is let pass is let pass until the line is taken out.
+            // The heading of a whitelist says what the list is; and who is let pass is let pass until
+            // the line is taken out.
             Row::Rejected {
-                reason: crate::list::Reason::ListExpires(_),
+                reason: Reason::LateHeading | Reason::ListExpires(_),
                 ..
             } => {}
             Row::Rejected { reason, text } => refuse(line, &reason, text),

@@ -149,9 +149,13 @@ pub struct Build {
     /// How to work.
     #[command(flatten)]
     pub work: Work,
+    /// Also read this list, even if its name is that of an allowlist or a backup; may be repeated.
+    #[arg(long, value_name = "INPUT")]
+    pub input: Vec<PathBuf>,
     /// Lists, folders of lists, or - for standard input; gzip, zstd, bzip2 and xz are
-    /// unpacked, and the files of ZIP and tar archives are lists, too.
-    #[arg(required = true, value_name = "INPUT")]
+    /// unpacked, and the files of ZIP and tar archives are lists, too. Files whose names are
+    /// those of allowlists or backups are left out (lists/* may have found them).
+    #[arg(required_unless_present = "input", value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 }
 

@@ -81,7 +81,8 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
     plan.rules.nfkc = args.nfkc;
     plan.rules.providers = !args.no_providers;
     args.reading.put_into(&mut plan);
-    let reads = args.inputs.clone();
+    plan.meant.clone_from(&args.input);
+    let reads = [args.inputs.as_slice(), &args.input].concat();
     run(&plan, &args.work, &reads, compile::build)
 }
 

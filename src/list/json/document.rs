@@ -2,52 +2,43 @@
 //!
 //! Open arrays and objects stand on a stack of our own, so that no input reaches the
 //! end of the machine's. An object is understood when it closes: which of its values
-//! names the sender, what happens to the sender, and until when.
+//! names the sender, what happens to the sender, and until when. It may say so of all that
+//! stands inside it, too (`{"addresses": [...], "policy": "allow"}`), so the items of open
+//! objects are [held](super::held) until then.
 
-use super::super::action::{Action, Flag};
+use super::super::action::{Action, Flag, status};
 use super::super::csv::looks_like_entry;
 use super::super::headings::Heading;
+use super::super::label::Meaning;
 use super::super::out::Out;
-use super::super::vet::Wildcards;
 use super::super::{Day, Item, MAX_LINE, Reason, Skip};
+use super::held::Held;
+use super::stix::Addresses;
 
 /// Arrays and objects inside each other. Lists have three or four.
 const MAX_DEPTH: usize = 64;
 
-/// Keys of arrays whose strings are entries, beside those of objects.
+/// Keys of arrays whose strings are entries, beside those of objects and those that speak
+/// of refusal.
 const LISTS: &[&str] = &[
-    "addresses",
-    "ban",
-    "banned",
-    "black",
-    "blacklist",
-    "blacklisted",
-    "block",
-    "blocked",
-    "blocklist",
+    "attribute",
+    "attributes",
     "data",
-    "denied",
-    "deny",
-    "denylist",
-    "disposable",
-    "domains",
-    "e-mails",
-    "emails",
-    "entries",
-    "hosts",
-    "items",
-    "list",
-    "mails",
+    "event",
+    "feed",
+    "indicators",
+    "iocs",
+    "object",
+    "objects",
     "records",
-    "reject",
+    "response",
     "result",
     "results",
     "rows",
-    "senders",
-    "spam",
-    "spammers",
-    "values",
 ];
+
+/// A key that only the warninglists of MISP have, which name what is known good.
+const WARNINGLIST: &[u8] = b"matching_attributes";
 
 /// What a field counts beside its value, so that empty ones without end are too long too.
 const FIELD_BYTES: usize = 8;
@@ -55,10 +46,14 @@ const FIELD_BYTES: usize = 8;
 /// What is open, and what was said in it so far.
 #[derive(Debug, Default)]
 pub(super) struct Document {
+    /// Whether each line is a document about one sender.
+    at_lines: bool,
     frames: Vec<Frame>,
     /// Keys for which a value is awaited, and values of the open objects.
     text: Vec<u8>,
     fields: Vec<Field>,
+    held: Held,
+    addresses: Addresses,
 }
 
 /// This cannot be JSON, or is nested too deep.
@@ -68,45 +63,78 @@ pub(super) struct Broken;
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     is_object: bool,
-    /// Its strings are entries / allowances / nothing to us.
+    /// What its strings are.
     holds: Holds,
-    /// Where its keys, values and fields begin.
+    /// Its key says that it holds entries.
+    is_list: bool,
+    /// Where its keys, values, fields and held items begin.
     text: usize,
     fields: usize,
+    held: usize,
     /// Where the key for the next value begins in `text`, once read.
     key: Option<usize>,
-    /// The object has said that it allows: `{"action": "allow", "addresses": [...]}`.
-    allows: bool,
+    /// Why nobody inside it is listed, once it has said so: `{"action": "allow", "addresses":
+    /// [...]}`.
+    own: Option<Skip>,
     /// It has more text than is kept.
     too_long: bool,
+    /// Something inside it is an item.
+    has_items: bool,
+    /// Items inside it have gone out before it could say what they are.
+    is_released: bool,
+    /// It has a value that may mean that it allows.
+    is_unclear: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holds {
     Entries,
-    Allowances,
+    /// Nobody who is listed, for this reason.
+    Skipped(Skip),
+    /// Identifiers of recipients, in STIX.
+    Recipients,
+    /// Nothing known.
     Other,
 }
-
-/// The key of an object that is about its key: `{"bad.example": {"added": ...}}`.
-const SUBJECT: Heading = Heading::Entry(0);
 
 /// A key that is known, and the place of its value in `text`.
 #[derive(Clone, Copy, Debug)]
 struct Field {
-    heading: Heading,
+    key: Key,
     value: usize,
     end: usize,
     line: u64,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    Heading(Heading),
+    /// The name by which other objects speak of this one.
+    Id,
+    /// What a flag or a list of known good names makes of the object.
+    Skipped(Skip),
+}
+
+/// The key of an object that is about its key: `{"bad.example": {"added": ...}}`.
+const SUBJECT: Key = Key::Heading(Heading::Entry(0));
+
 impl Document {
+    pub(super) fn new(at_lines: bool) -> Self {
+        Self {
+            at_lines,
+            ..Self::default()
+        }
+    }
+
     /// Whether the end would come too early.
     pub(super) fn is_open(&self) -> bool {
         !self.frames.is_empty()
     }
 
-    pub(super) fn clear(&mut self) {
+    /// Ends the document, whole or not. What was understood goes out.
+    pub(super) fn end(&mut self, out: &mut Out<'_>) {
+        self.held.release(0, out);
+        self.addresses.release(out);
         self.frames.clear();
         self.text.clear();
         self.fields.clear();
@@ -123,47 +151,57 @@ impl Document {
         if self.frames.len() == MAX_DEPTH {
             return Err(Broken);
         }
-        let mut holds = Holds::Entries;
+        let (mut holds, mut is_list) = (Holds::Entries, false);
         let mut subject = None;
         let mut text = self.text.len();
+        let mut is_known_good = false;
         if let Some(parent) = self.frames.last_mut() {
-            holds = parent.holds;
+            (holds, is_list) = (parent.holds, parent.is_list);
             if parent.is_object {
                 // The key goes with the value, at its end.
                 text = parent.key.take().unwrap_or(text);
                 let name = self.text.get(text..).unwrap_or_default();
-                if parent.allows {
-                    holds = Holds::Allowances;
-                }
-                if holds != Holds::Allowances {
-                    holds = Holds::of(name, is_object);
-                }
+                is_known_good = name == WARNINGLIST;
+                (holds, is_list) = match (parent.own, holds) {
+                    (Some(skip), _) | (None, Holds::Skipped(skip)) => (Holds::Skipped(skip), false),
+                    _ => Holds::of(name, is_object, parent),
+                };
                 if looks_like_entry(name) {
                     subject = Some(name.to_vec());
                 }
+            } else if is_object && holds == Holds::Other {
+                // Objects of an array are alike, and say themselves what they are about.
+                holds = Holds::Entries;
             }
         }
-        let frame = Frame {
+        if is_known_good {
+            // Of the object around it; its key goes with its end, as that of any other value.
+            let name = self.text.split_off(text);
+            self.field(Key::Skipped(Skip::KnownGood), b"", out.line());
+            text = self.text.len();
+            self.text.extend_from_slice(&name);
+        }
+        self.frames.push(Frame {
             is_object,
             holds,
+            is_list,
             text,
             fields: self.fields.len(),
+            held: self.held.len(),
             key: None,
-            allows: false,
+            own: None,
             too_long: false,
-        };
-        self.frames.push(frame);
+            has_items: false,
+            is_released: false,
+            is_unclear: false,
+        });
         match subject {
             // `{"bad.example": {"added": ...}}`: the object is about its key.
-            Some(subject) if is_object => {
+            Some(subject) if is_object => self.field(SUBJECT, &subject, out.line()),
+            Some(subject) => {
                 let line = out.line();
-                self.field(SUBJECT, &subject, line);
+                self.string(holds, Item::new(&subject), &mut out.at(line, &subject));
             }
-            Some(subject) if holds == Holds::Allowances => {
-                drop(subject);
-                out.skip(Skip::Allow);
-            }
-            Some(subject) => out.entry(&subject),
             None => {}
         }
         Ok(())
@@ -174,15 +212,23 @@ impl Document {
         let closes = |frame: &mut Frame| frame.is_object == is_object;
         let frame = self.frames.pop_if(closes).ok_or(Broken)?;
         if frame.too_long {
-            out.reject(
-                Reason::TooLong,
-                self.text.get(frame.text..).unwrap_or_default(),
-            );
+            let text = self.text.get(frame.text..).unwrap_or_default();
+            out.reject(Reason::TooLong, text);
         } else if frame.is_object {
-            self.object(frame, out);
+            self.object(&frame, out);
         }
         self.fields.truncate(frame.fields);
         self.text.truncate(frame.text);
+        if let Some(parent) = self.frames.last_mut() {
+            parent.has_items |= frame.has_items;
+            parent.is_released |= frame.is_released;
+        }
+        if !self.frames.iter().any(|frame| frame.is_object) {
+            self.held.release(0, out);
+        }
+        if self.frames.is_empty() {
+            self.addresses.release(out);
+        }
         Ok(())
     }
 
@@ -199,58 +245,86 @@ impl Document {
     /// A value has been read: a string, or a number, `true`, `false` or `null`.
     pub(super) fn value(&mut self, token: &[u8], is_string: bool, out: &mut Out<'_>) {
         match self.frames.last().copied() {
-            Some(frame) if frame.is_object => self.member(frame, token, out),
-            Some(Frame {
-                holds: Holds::Other,
-                ..
-            }) => {}
+            Some(frame) if frame.is_object => self.member(&frame, token, is_string, out),
             _ if !is_string => {}
-            Some(Frame {
-                holds: Holds::Allowances,
-                ..
-            }) => out.skip(Skip::Allow),
             _ if token.len() > MAX_LINE => out.reject(Reason::TooLong, token),
-            _ => out.entry(token),
+            Some(frame) => self.string(frame.holds, Item::new(token), out),
+            None => out.entry(token),
         }
     }
 
+    /// A string that may be an entry.
+    fn string(&mut self, holds: Holds, item: Item<'_>, out: &mut Out<'_>) {
+        match holds {
+            Holds::Entries => {
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.has_items = true;
+                }
+                self.item(item, out);
+            }
+            Holds::Skipped(skip) => out.skip(skip),
+            Holds::Recipients => self.addresses.receives(item.text),
+            Holds::Other if looks_like_entry(item.text) => out.skip(Skip::Mention),
+            Holds::Other => {}
+        }
+    }
+
+    /// Lists an item, at once where no open object can say otherwise.
+    fn item(&mut self, item: Item<'_>, out: &mut Out<'_>) {
+        if !self.frames.iter().any(|frame| frame.is_object) {
+            return out.item(item, super::super::vet::Wildcards::Star);
+        }
+        if self.held.is_full() {
+            self.held.release(0, out);
+            for frame in &mut self.frames {
+                frame.is_released = true;
+                frame.held = 0;
+            }
+        }
+        self.held.add(item, out.line());
+    }
+
     /// The value of a key.
-    fn member(&mut self, frame: Frame, value: &[u8], out: &mut Out<'_>) {
+    fn member(&mut self, frame: &Frame, value: &[u8], is_string: bool, out: &mut Out<'_>) {
         let key = frame.key.unwrap_or(self.text.len());
         let name = self.text.get(key..).unwrap_or_default().to_vec();
         self.text.truncate(key);
         if let Some(frame) = self.frames.last_mut() {
             frame.key = None;
         }
-        let heading = Heading::of(&name);
         let line = out.line();
-        if let Some(heading) = heading {
-            self.field(heading, value, line);
+        let heading = Heading::of(&name);
+        if name == b"id" {
+            self.field(Key::Id, value, line);
+        } else if let Some(heading) = heading.filter(|heading| *heading != Heading::FreeText) {
+            self.field(Key::Heading(heading), value, line);
+        } else if matches!(name.as_slice(), b"from_ref" | b"sender_ref") {
+            self.addresses.sends(value);
         } else if looks_like_entry(&name) {
             // `{"spam@bad.example": 5.0}`, a map.
             let action = Action::of(value)
                 .or_else(|| Action::of_score(value))
                 .or_else(|| matches!(value, b"false" | b"null").then_some(Action::Other));
-            let allowed = frame.holds == Holds::Allowances;
             match action.and_then(Action::skip) {
-                _ if allowed => out.skip(Skip::Allow),
-                Some(skip) => out.skip(skip),
-                None => out.entry(&name),
+                Some(skip) => out.at(line, &name).skip(skip),
+                None => self.string(frame.holds, Item::new(&name), &mut out.at(line, &name)),
             }
-        } else if is_allowance(value) {
-            // `"status": "whitelisted"`, whatever the key is called.
-            self.field(Heading::Action, value, line);
         } else if let Some(action) = Flag::of(&name).and_then(|flag| flag.read(value)) {
-            let word: &[u8] = match action {
-                Action::Allow => b"allow",
-                _ => b"ignore",
-            };
-            self.field(Heading::Action, word, line);
+            if let Some(skip) = action.skip() {
+                self.field(Key::Skipped(skip), b"", line);
+            }
+        } else if is_string && value.contains(&b'@') && looks_like_entry(value) {
+            out.skip(Skip::Mention);
+        } else if heading.is_none() && is_string && status(value) == Some(Action::Allow) {
+            // `"foo": "whitelisted"`: perhaps the sender's own words.
+            if let Some(frame) = self.frames.last_mut() {
+                frame.is_unclear = true;
+            }
         }
     }
 
     /// Keeps a key and its value until the object ends.
-    fn field(&mut self, heading: Heading, value: &[u8], line: u64) {
+    fn field(&mut self, key: Key, value: &[u8], line: u64) {
         let Some(frame) = self.frames.last_mut() else {
             return;
         };
@@ -260,100 +334,171 @@ impl Document {
             frame.too_long = true;
             return;
         }
-        frame.allows |= heading == Heading::Action && Action::of(value) == Some(Action::Allow);
+        frame.own = frame.own.or_else(|| match verdict_of(key, value)? {
+            (skip, true) => Some(skip),
+            (_, false) => None,
+        });
         self.text.extend_from_slice(value);
         self.fields.push(Field {
-            heading,
+            key,
             value: start,
             end: self.text.len(),
             line,
         });
     }
 
-    /// What an object says, now that it is whole.
-    fn object(&self, frame: Frame, out: &mut Out<'_>) {
-        let mut best: Option<(usize, &[u8], u64)> = None;
-        let (mut action, mut added, mut expires) = (None, None, &b""[..]);
-        for field in self.fields.get(frame.fields..).unwrap_or_default() {
+    fn fields(&self, frame: &Frame) -> impl Iterator<Item = (Field, &[u8])> {
+        let fields = self.fields.get(frame.fields..).unwrap_or_default();
+        fields.iter().map(|field| {
             let value = self.text.get(field.value..field.end).unwrap_or_default();
-            match field.heading {
-                Heading::Entry(rank) if best.is_none_or(|(other, ..)| rank < other) => {
-                    best = Some((rank, value, field.line));
+            (*field, value)
+        })
+    }
+
+    /// Why an object lists nobody, and whether that is said of all that stands inside it.
+    fn verdict(&self, frame: &Frame) -> Option<(Skip, bool)> {
+        let own = frame.own.map(|skip| (skip, true));
+        own.or_else(|| {
+            let mut fields = self.fields(frame);
+            fields.find_map(|(field, value)| verdict_of(field.key, value))
+        })
+    }
+
+    /// What an object says, now that it is whole.
+    fn object(&mut self, frame: &Frame, out: &mut Out<'_>) {
+        let verdict = self.verdict(frame);
+        if let Some((skip, true)) = verdict
+            && frame.has_items
+        {
+            if frame.is_released {
+                out.reject(Reason::LateAllowance, b"");
+            }
+            self.held.skip(frame.held, skip, out);
+        }
+        let mut best: Option<(bool, usize, &[u8], u64)> = None;
+        let (mut added, mut expires, mut id) = (None, &b""[..], None);
+        let mut is_stix_address = false;
+        for (field, value) in self.fields(frame) {
+            match field.key {
+                Key::Heading(Heading::Entry(rank)) if !value.is_empty() && value != b"null" => {
+                    // An address goes before anything that may be only a part of one.
+                    let this = (!value.contains(&b'@'), rank, value, field.line);
+                    if best.is_none_or(|best| (this.0, this.1) < (best.0, best.1)) {
+                        best = Some(this);
+                    }
                 }
-                // A refusal takes nothing back.
-                Heading::Action if action.is_none_or(|action| action == Action::Block) => {
-                    action = Some(Action::of(value).unwrap_or(Action::Other));
-                }
-                Heading::Added => added = added.or_else(|| Day::read(value)),
-                Heading::Expires => expires = value,
-                Heading::Entry(_) | Heading::Action => {}
+                Key::Heading(Heading::Added) => added = added.or_else(|| Day::read(value)),
+                Key::Heading(Heading::Expires) => expires = value,
+                Key::Heading(Heading::Status) => is_stix_address |= value == b"email-addr",
+                Key::Id => id = Some(value.to_vec()),
+                Key::Heading(_) | Key::Skipped(_) => {}
             }
         }
-        let Some((_, text, line)) = best else { return };
-        let mut out = out.at(line, text);
-        if frame.holds == Holds::Allowances {
-            return out.skip(Skip::Allow);
-        }
-        if let Some(skip) = action.and_then(Action::skip) {
+        let Some((.., text, line)) = best else { return };
+        let text = text.to_vec();
+        let mut out = out.at(line, &text);
+        if let Holds::Skipped(skip) = frame.holds {
             return out.skip(skip);
+        }
+        if let Some((skip, _)) = verdict {
+            return out.skip(skip);
+        }
+        // The address in the head of a list is that of its keeper.
+        let is_head = self.frames.is_empty() && frame.has_items && !self.at_lines;
+        if frame.holds == Holds::Other || is_head {
+            return out.skip(Skip::Mention);
+        }
+        if frame.is_unclear {
+            return out.reject(Reason::UnclearWord, &text);
         }
         let Some(expires) = Day::read_expiry(expires) else {
             return out.reject(Reason::Date, expires);
         };
         let item = Item {
-            text,
+            text: &text,
             added,
             expires,
         };
-        out.item(item, Wildcards::Star);
-    }
-}
-
-impl Holds {
-    /// What an array or object under the key `name` holds.
-    fn of(name: &[u8], is_object: bool) -> Self {
-        let plain: Vec<u8> = name
-            .iter()
-            .map(|&b| {
-                if b == b'_' {
-                    b'-'
-                } else {
-                    b.to_ascii_lowercase()
-                }
-            })
-            .collect();
-        if allows(&plain) {
-            Self::Allowances
-        } else if is_object
-            || matches!(Heading::of(name), Some(Heading::Entry(_)))
-            || LISTS.iter().any(|list| list.as_bytes() == plain)
-        {
-            Self::Entries
-        } else {
-            Self::Other
+        match id {
+            Some(id) if is_stix_address => self.addresses.add(&id, item, &mut out),
+            _ => self.item(item, &mut out),
+        }
+        if let Some(parent) = self.frames.last_mut() {
+            parent.has_items = true;
         }
     }
 }
 
-/// Whether a value can only mean that somebody may pass. `ok` and `good` can mean other
-/// things: `{"status": "ok", "results": [...]}`.
-fn is_allowance(value: &[u8]) -> bool {
-    [
-        &b"allow"[..],
-        b"allowed",
-        b"allowlist",
-        b"allowlisted",
-        b"welcomelist",
-        b"welcomelisted",
-        b"whitelist",
-        b"whitelisted",
-    ]
-    .iter()
-    .any(|word| word.eq_ignore_ascii_case(value))
+impl Holds {
+    /// What an array or object under the key `name` holds, and whether its key says so.
+    fn of(name: &[u8], is_object: bool, parent: &Frame) -> (Self, bool) {
+        if matches!(name, b"to_refs" | b"cc_refs" | b"bcc_refs") {
+            return (Self::Recipients, false);
+        }
+        let is_list = || {
+            matches!(Heading::of(name), Some(Heading::Entry(_)))
+                || LISTS
+                    .iter()
+                    .any(|list| list.as_bytes().eq_ignore_ascii_case(name))
+        };
+        if looks_like_entry(name) {
+            return (parent.holds, parent.is_list);
+        }
+        match Meaning::of(name) {
+            Meaning::Skipped(skip) => (Self::Skipped(skip), false),
+            Meaning::Listed => (Self::Entries, true),
+            Meaning::Unknown if is_list() => (Self::Entries, true),
+            // `{"results": {"17": {"email": ...}}}`.
+            Meaning::Unknown if is_object => {
+                let is_record = parent.is_list || name.iter().any(u8::is_ascii_digit);
+                let holds = if is_record {
+                    Self::Entries
+                } else {
+                    Self::Other
+                };
+                (holds, false)
+            }
+            Meaning::Unknown => (Self::Other, false),
+        }
+    }
 }
 
-/// Whether a key of many parts (`allowed_senders`) speaks of allowances.
-fn allows(name: &[u8]) -> bool {
-    name.split(|&b| b == b'-' || b == b' ')
-        .any(|word| word == b"white" || Action::of(word) == Some(Action::Allow))
+/// Why a value of an object has it list nobody, and whether that is said of all that stands inside
+/// the object: an unknown action (`"action": "report"`), a score and a type are those of the one
+/// whom the object names.
+fn verdict_of(key: Key, value: &[u8]) -> Option<(Skip, bool)> {
+    match key {
+        Key::Skipped(skip) => Some((skip, skip != Skip::OtherAction)),
+        Key::Heading(Heading::Action) => {
+            let known = Action::in_column(value);
+            let skip = known.unwrap_or(Action::Other).skip()?;
+            Some((skip, known.is_some()))
+        }
+        Key::Heading(Heading::Status) => {
+            kind_of_address(value)
+                .map(|skip| (skip, false))
+                .or_else(|| {
+                    let skip = status(value)?.skip()?;
+                    Some((skip, skip == Skip::Allow))
+                })
+        }
+        Key::Heading(Heading::Score) => {
+            let allows = Action::of_score(value) == Some(Action::Allow);
+            allows.then_some((Skip::Allow, false))
+        }
+        Key::Heading(_) | Key::Id => None,
+    }
+}
+
+/// Why an address of this type is nobody's who sent something: the types of MISP attributes.
+fn kind_of_address(kind: &[u8]) -> Option<Skip> {
+    let holds = |part: &[u8]| memchr::memmem::find(kind, part).is_some();
+    let is_other = holds(b"dst")
+        || holds(b"target-")
+        || holds(b"recipient")
+        || holds(b"victim")
+        || holds(b"whois-")
+        || holds(b"display-name")
+        || kind == b"email-to";
+    is_other.then_some(Skip::NotSender)
 }

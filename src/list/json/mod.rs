@@ -5,6 +5,7 @@
 //!   {"email": "spam@bad.example", "expires": "2026-03-31"}    an object about one sender
 //!   {"address": "friend@good.example", "action": "allow"}     allowance
 //!   {"blocked": ["bad.example"], "allowed": ["good.example"]} lists by name
+//!   {"maintainer": {"email": "me@us.example"}}             a mention
 //!   {"spam@bad.example": 5.0, "bad.example": {"added": "..."}} a map
 //! ```
 //!
@@ -14,6 +15,8 @@
 //! the line, for JSON lines) with a rejected row that says so. RFC 8259.
 
 mod document;
+mod held;
+mod stix;
 
 use super::out::Out;
 use super::{MAX_LINE, Reason, Row};
@@ -57,7 +60,7 @@ impl Json {
             state: State::Between,
             token: Vec::new(),
             token_line: 0,
-            document: Document::default(),
+            document: Document::new(at_lines),
             in_line: false,
         }
     }
@@ -114,12 +117,12 @@ impl Json {
         if self.document.is_open() || !matches!(self.state, State::Between | State::Broken) {
             out.reject(Reason::CutOffJson, b"");
         }
-        self.clear();
+        self.clear(out);
     }
 
-    fn clear(&mut self) {
+    fn clear(&mut self, out: &mut Out<'_>) {
         self.state = State::Between;
-        self.document.clear();
+        self.document.end(out);
         self.token.clear();
     }
 
@@ -251,7 +254,7 @@ impl Json {
             Reason::BadJson
         };
         out.reject(reason, &self.token);
-        self.clear();
+        self.clear(out);
         self.state = State::Broken;
     }
 

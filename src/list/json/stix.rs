@@ -1,0 +1,83 @@
+//! Bundles of STIX 2.1: addresses are objects of their own, and a message says by their
+//! identifiers which of them sent it and which received it.
+//!
+//! ```text
+//!   {"type": "email-addr", "id": "email-addr--1", "value": "spam@bad.example"}
+//!   {"type": "email-message", "from_ref": "email-addr--1", "to_refs": ["email-addr--2"]}
+//! ```
+//!
+//! A recipient who sent nothing is nobody's sender. Objects stand in any order, so addresses are
+//! held to the end of the document. STIX 2.1, sections 6.5 and 6.6.
+
+use std::collections::HashSet;
+
+use super::super::out::Out;
+use super::super::{Item, Reason, Skip};
+use super::held::Held;
+
+/// Identifiers kept; a document with more is not read on.
+const MAX_IDS: usize = 1 << 18;
+
+/// Bytes of an identifier: a type and a UUID.
+const MAX_ID_BYTES: usize = 128;
+
+/// Addresses, and who received or sent.
+#[derive(Debug, Default)]
+pub(super) struct Addresses {
+    ids: Vec<Box<[u8]>>,
+    held: Held,
+    recipients: HashSet<Box<[u8]>>,
+    senders: HashSet<Box<[u8]>>,
+    is_full: bool,
+}
+
+impl Addresses {
+    /// Holds an address object.
+    pub(super) fn add(&mut self, id: &[u8], item: Item<'_>, out: &mut Out<'_>) {
+        if self.held.is_full() || self.ids.len() >= MAX_IDS || id.len() > MAX_ID_BYTES {
+            return out.reject(Reason::LateAllowance, item.text);
+        }
+        self.ids.push(id.into());
+        self.held.add(item, out.line());
+    }
+
+    /// The address with this identifier received a message.
+    pub(super) fn receives(&mut self, id: &[u8]) {
+        self.is_full |= !insert(&mut self.recipients, id);
+    }
+
+    /// It sent one.
+    pub(super) fn sends(&mut self, id: &[u8]) {
+        self.is_full |= !insert(&mut self.senders, id);
+    }
+
+    /// Lists those who sent, or of whom no message speaks.
+    pub(super) fn release(&mut self, out: &mut Out<'_>) {
+        if std::mem::take(&mut self.is_full) {
+            out.reject(Reason::LateAllowance, b"");
+        }
+        let mut ids = self.ids.drain(..);
+        let (recipients, senders) = (&self.recipients, &self.senders);
+        self.held.drain(0, |item, line| {
+            let id = ids.next().unwrap_or_default();
+            let mut out = out.at(line, item.text);
+            if recipients.contains(&id) && !senders.contains(&id) {
+                out.skip(Skip::NotSender);
+            } else {
+                out.item(item, super::super::vet::Wildcards::Star);
+            }
+        });
+        drop(ids);
+        self.recipients.clear();
+        self.senders.clear();
+    }
+}
+
+/// Whether there was room.
+fn insert(ids: &mut HashSet<Box<[u8]>>, id: &[u8]) -> bool {
+    let has_room = ids.len() < MAX_IDS && id.len() <= MAX_ID_BYTES;
+    if has_room {
+        ids.insert(id.into());
+    }
+    has_room
+}

@@ -1,0 +1,404 @@
+//! Words before an entry, and headings above several: what they say about the entries.
+//!
+//! ```text
+//!   Blocked: spam@bad.example       listed           - spam@bad.example     listed
+//!   unblock friend@good.example     allowed          To: victim@us.example  a recipient
+//!   maintainer: me@us.example       mentioned        -- spam@bad.example    a comment
+//!
+//!   [whitelist]   Whitelisted:   allow:   # --- allowed senders ---   == Exceptions ==
+//! ```
+//!
+//! An unknown word says nothing about the entry behind it, so such an entry is rejected, not
+//! listed. Words before an angle bracket are somebody's name, which the sender chooses:
+//! of those only a label with its colon counts.
+
+use super::action::Action;
+use super::csv::looks_like_entry;
+use super::vet::is_ip;
+use super::words::Words;
+use super::{Day, Skip};
+
+/// What a label or heading says about its entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// They are listed.
+    Listed,
+    /// They are not, for this reason.
+    Skipped(Skip),
+    /// Nothing known.
+    Unknown,
+}
+
+impl Meaning {
+    /// What a name of one word or several says: `allowed_senders`, `Reply-To`.
+    pub(super) fn of(name: &[u8]) -> Self {
+        let mut found = None;
+        let mut is_negated = false;
+        if is_reply_to(name) {
+            return Self::Listed;
+        }
+        for word in words_of(name) {
+            let word = word.to_ascii_lowercase();
+            let is = |words: &[&str]| words.iter().any(|known| known.as_bytes() == word);
+            is_negated |= is(&["not", "never", "no", "non", "un"]);
+            let meaning = if Action::of(&word) == Some(Action::Allow) || is(ALLOWED) {
+                Self::Skipped(Skip::Allow)
+            } else if Action::of(&word) == Some(Action::Block) || is(BLOCKED) {
+                Self::Listed
+            } else if is(RECIPIENTS) {
+                Self::Skipped(Skip::NotSender)
+            } else if is(MENTIONED) {
+                Self::Skipped(Skip::Mention)
+            } else {
+                continue;
+            };
+            found = match (found, meaning) {
+                // `Block (no whitelist)` may mean either.
+                (Some(Self::Listed), Self::Skipped(Skip::Allow))
+                | (Some(Self::Skipped(Skip::Allow)), Self::Listed) => Some(Self::Unknown),
+                // Of a recipient or contact it does not matter what happens to it.
+                (Some(Self::Unknown | Self::Skipped(_)), _) => found,
+                _ => Some(meaning),
+            };
+        }
+        match found {
+            Some(Self::Skipped(Skip::Allow) | Self::Listed) if is_negated => Self::Unknown,
+            Some(meaning) => meaning,
+            None if name_is_of_senders(name) => Self::Listed,
+            None => Self::Unknown,
+        }
+    }
+}
+
+impl Meaning {
+    /// Whether every word of a name is one of those that are known here.
+    pub(super) fn all_known(name: &[u8]) -> bool {
+        words_of(name).all(|word| {
+            let word = word.to_ascii_lowercase();
+            Action::of(&word).is_some()
+                || [ALLOWED, BLOCKED, RECIPIENTS, MENTIONED, SENDERS, FILLING]
+                    .iter()
+                    .any(|words| words.iter().any(|known| known.as_bytes() == word))
+        })
+    }
+}
+
+/// What else headings are made of.
+const FILLING: &[&str] = &[
+    "and", "begin", "list", "of", "only", "our", "section", "start", "the", "these",
+];
+
+/// The one name of a sender that speaks of a recipient.
+fn is_reply_to(name: &[u8]) -> bool {
+    let mut words = words_of(name);
+    let mut is_next = |word: &[u8]| {
+        words
+            .next()
+            .is_some_and(|next| next.eq_ignore_ascii_case(word))
+    };
+    is_next(b"reply") && is_next(b"to")
+}
+
+/// Whether all words of a name are such as lists of senders have.
+pub(super) fn name_is_of_senders(name: &[u8]) -> bool {
+    let mut words = words_of(name).peekable();
+    words.peek().is_some()
+        && words.all(|word| {
+            let word = word.to_ascii_lowercase();
+            SENDERS.iter().any(|known| known.as_bytes() == word)
+        })
+}
+
+/// The words of a name, also where capitals divide them: `AllowedSenders`.
+pub(super) fn words_of(name: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = name;
+    std::iter::from_fn(move || {
+        let start = rest.iter().position(u8::is_ascii_alphanumeric)?;
+        rest = rest.get(start..)?;
+        let mut before = b'A';
+        let end = rest.iter().position(|&byte| {
+            let divides = before.is_ascii_lowercase() && byte.is_ascii_uppercase();
+            before = byte;
+            divides || !byte.is_ascii_alphanumeric()
+        });
+        let (word, after) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = after;
+        Some(word)
+    })
+}
+
+/// Lets pass, besides the words for actions.
+const ALLOWED: &[&str] = &[
+    "allows",
+    "except",
+    "exception",
+    "exceptions",
+    "exclude",
+    "excluded",
+    "excludes",
+    "exclusion",
+    "exclusions",
+    "exempt",
+    "exemption",
+    "exemptions",
+    "friends",
+    "good",
+    "ham",
+    "ignore",
+    "ignored",
+    "ignores",
+    "safe",
+    "unban",
+    "unbanned",
+    "unblock",
+    "unblocked",
+    "unlist",
+    "white",
+    "welcome",
+    "delist",
+    "delisted",
+];
+
+/// Refuses, besides the words for actions.
+const BLOCKED: &[&str] = &[
+    "abuser",
+    "abusers",
+    "bad",
+    "badmailfrom",
+    "black",
+    "junk",
+    "malicious",
+    "phisher",
+    "phishers",
+    "phishing",
+    "scam",
+    "scammer",
+    "scammers",
+    "spam",
+    "spammer",
+    "spammers",
+    "unwanted",
+    "disposable",
+];
+
+/// Receives.
+const RECIPIENTS: &[&str] = &[
+    "bcc",
+    "cc",
+    "connect",
+    "recipient",
+    "recipients",
+    "rcpt",
+    "target",
+    "targets",
+    "to",
+    "victim",
+    "victims",
+];
+
+/// Is named for another reason.
+const MENTIONED: &[&str] = &[
+    "about",
+    "admin",
+    "admins",
+    "author",
+    "authors",
+    "by",
+    "contact",
+    "contacts",
+    "creator",
+    "curator",
+    "info",
+    "license",
+    "licence",
+    "maintainer",
+    "maintainers",
+    "meta",
+    "metadata",
+    "operator",
+    "org",
+    "orgc",
+    "owner",
+    "owners",
+    "provider",
+    "publisher",
+    "reporter",
+    "reporters",
+    "submitter",
+    "support",
+];
+
+/// What lists of senders are made of.
+const SENDERS: &[&str] = &[
+    "address",
+    "addresses",
+    "domain",
+    "domains",
+    "e",
+    "email",
+    "emails",
+    "entries",
+    "entry",
+    "envelope",
+    "from",
+    "host",
+    "hosts",
+    "items",
+    "list",
+    "mail",
+    "mailbox",
+    "mailboxes",
+    "mailfrom",
+    "mails",
+    "path",
+    "resent",
+    "return",
+    "sender",
+    "senders",
+    "smtp",
+    "value",
+    "values",
+    "x",
+];
+
+/// What stands before the entries of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before<'a> {
+    /// Nothing that matters; these are the entries.
+    Entries(&'a [u8]),
+    /// Words that say who they are: nobody listed, for this reason.
+    Skip(Skip),
+    /// Words that say nothing known.
+    Unknown,
+}
+
+/// Bullets and labels that may stand before each other: `- block: From: a@b`.
+const MAX_LABELS: usize = 4;
+
+/// Reads what stands before the entries of `text`.
+pub(super) fn before(text: &[u8]) -> Before<'_> {
+    let mut text = text.trim_ascii();
+    for _ in 0..MAX_LABELS {
+        if is_comment(text) {
+            return Before::Skip(Skip::Comment);
+        }
+        let Some((meaning, rest)) = leading(text) else {
+            return Before::Entries(text);
+        };
+        if meaning == Meaning::Listed && rest.trim_ascii().is_empty() {
+            return Before::Skip(Skip::Setting);
+        }
+        match meaning {
+            Meaning::Listed => text = rest.trim_ascii(),
+            Meaning::Skipped(skip) => return Before::Skip(skip),
+            Meaning::Unknown => return Before::Unknown,
+        }
+    }
+    Before::Unknown
+}
+
+/// Comments of SQL, C, BASIC and m4. `--a@b` is an address.
+fn is_comment(text: &[u8]) -> bool {
+    let word = Words(text).next().unwrap_or_default();
+    (word.starts_with(b"--") && word.iter().all(|&b| b == b'-'))
+        || text.starts_with(b"//")
+        || text.starts_with(b"/*")
+        || ((word.eq_ignore_ascii_case(b"rem") || word == b"dnl") && word.len() < text.len())
+}
+
+/// The first bullet, number, label or word before an entry, and what follows it.
+fn leading(text: &[u8]) -> Option<(Meaning, &[u8])> {
+    if let Some((name, rest)) = colon_label(text) {
+        return Some((Meaning::of(name), rest));
+    }
+    let mut words = Words(text);
+    let first = words.next()?;
+    let rest = words.0.trim_ascii();
+    if rest.is_empty() {
+        return None;
+    }
+    if BULLETS.contains(&first) {
+        return Some((Meaning::Listed, rest));
+    }
+    let number = first
+        .strip_suffix(b".")
+        .or_else(|| first.strip_suffix(b")"))
+        .unwrap_or(first);
+    let starts_with_entry = || words.clone().next().is_some_and(looks_like_entry);
+    if let Some(action) = Action::of_score(number) {
+        return starts_with_entry().then_some(match action {
+            Action::Allow => (Meaning::Skipped(Skip::Allow), rest),
+            // A rank or a count.
+            Action::Block | Action::Other => (Meaning::Listed, rest),
+        });
+    }
+    if Day::read(first).is_some() && starts_with_entry() {
+        return Some((Meaning::Listed, rest));
+    }
+    let is_word = first
+        .iter()
+        .all(|&b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    if !is_word {
+        return None;
+    }
+    if text.contains(&b'<') {
+        // A display name. Commands are no names; but anybody can call himself so.
+        let is_command = COMMANDS.iter().any(|word| word.eq_ignore_ascii_case(first));
+        return is_command.then_some((Meaning::Unknown, rest));
+    }
+    Some((Meaning::of(first), rest))
+}
+
+/// `Reply-To: a@b`, `allow:a@b`, `block = a@b`.
+fn colon_label(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = text
+        .iter()
+        .take(MAX_LABEL_BYTES)
+        .position(|&b| !(b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b' ' | b'\t')))?;
+    let (name, rest) = text.split_at(end);
+    let (&sign, rest) = rest.split_first()?;
+    let is_name = name.iter().any(u8::is_ascii_alphabetic);
+    let is_label = match sign {
+        // Not `mailto:a@b`, `http://bad.example`, `fe80::1`.
+        b':' => {
+            !rest.starts_with(b"//")
+                && !rest.starts_with(b":")
+                && !name.eq_ignore_ascii_case(b"mailto")
+                && !is_ip(text)
+        }
+        // `user=good.example@bad.example` is an address.
+        b'=' => {
+            name.ends_with(b" ")
+                || rest.first().is_none_or(u8::is_ascii_whitespace)
+                || Action::of(name).is_some()
+        }
+        _ => false,
+    };
+    (is_name && is_label).then_some((name, rest))
+}
+
+/// The longest label: `Envelope-Sender-Address`, and some words more.
+const MAX_LABEL_BYTES: usize = 64;
+
+const BULLETS: &[&[u8]] = &[
+    b"-",
+    b"*",
+    b"+",
+    "\u{2022}".as_bytes(),
+    "\u{2013}".as_bytes(),
+    "\u{b7}".as_bytes(),
+];
+
+/// Words that tell a reader to leave somebody out.
+const COMMANDS: &[&[u8]] = &[
+    b"allow",
+    b"except",
+    b"exclude",
+    b"ignore",
+    b"unban",
+    b"unblock",
+    b"unlist",
+    b"whitelist",
+    b"welcomelist",
+    b"delist",
+];
