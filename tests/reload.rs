@@ -94,6 +94,15 @@ fn whitelist_and_configuration_too() {
     let rig = rig();
     rig.write("white.txt", "first@bad.example\n");
     becomes(&rig, "<first@bad.example>", "accept");
+    // What a blocklist would skip is what a whitelist is made of.
+    rig.write("white.txt", "");
+    becomes(&rig, "<first@bad.example>", "reject");
+    rig.write("white.txt", "# Whitelist\nallow: first@bad.example\n");
+    becomes(&rig, "<first@bad.example>", "accept");
+    rig.write("white.txt", "");
+    becomes(&rig, "<first@bad.example>", "reject");
+    rig.write("white.txt", "first@bad.example OK\n");
+    becomes(&rig, "<first@bad.example>", "accept");
     rig.write("white.txt", "");
     becomes(&rig, "<first@bad.example>", "reject");
     rig.write(
@@ -216,6 +225,11 @@ fn a_whitelist_that_is_not_understood_stays_out() {
     let rig = rig();
     rig.write("white.txt", "good@ok.example\n/^regex.*$/\n");
     is_refused(&rig, "white.txt:2: ");
+    rig.write("white.txt", "good@ok.example REJECT\n");
+    is_refused(
+        &rig,
+        "refuses somebody; a whitelist names those who may pass",
+    );
     fs::remove_file(rig.path("white.txt")).unwrap();
     is_refused(&rig, "white.txt");
 }

@@ -155,6 +155,10 @@ impl Entry {
         match (Half::of(local), Half::of(domain)) {
             (Half::All, Half::All) => Err(ParseError::Everything),
             (Half::All, Half::Name | Half::Pattern) => self.read_domain(domain, false),
+            // `@@`, `a@b@`: somebody's slip, and no local part that a mailbox has.
+            (Half::Name, Half::All) if !local.starts_with(b"\"") && local.contains(&b'@') => {
+                Err(ParseError::NoDomain)
+            }
             (Half::Name, Half::All) => {
                 canonical::local_entry(local, rules, &mut self.other);
                 self.other.push(b'@');

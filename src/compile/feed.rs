@@ -96,6 +96,8 @@ pub(crate) struct Feed<'a> {
     format: Option<Format>,
     progress: &'a Progress,
     counts_lines: bool,
+    /// The lists name what to remove.
+    removes: bool,
     state: Mutex<State>,
 }
 
@@ -117,8 +119,11 @@ impl State {
 
 /// Whether a file is an archive by its name.
 fn is_archive(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|ending| ending == "gz" || ending == "zst")
+    path.extension().is_some_and(|ending| {
+        ["gz", "zst", "bz2", "xz"]
+            .iter()
+            .any(|packed| ending == *packed)
+    })
 }
 
 /// The input under way.
@@ -145,7 +150,17 @@ impl<'a> Feed<'a> {
             format,
             progress,
             counts_lines: false,
+            removes: false,
             state: Mutex::default(),
+        }
+    }
+
+    /// The same for lists of what to remove: there a plain line counts whatever it says about the
+    /// entry.
+    pub(crate) fn of_removals(self) -> Self {
+        Self {
+            removes: true,
+            ..self
         }
     }
 
@@ -284,6 +299,13 @@ impl<'a> Feed<'a> {
             _ if named.is_typed() => Format::Plain,
             Some(given) => given,
             None => list::guess(&head, &name),
+        };
+        let format = match format {
+            Format::Plain | Format::Sections | Format::Rspamd | Format::Amavis if self.removes => {
+                Format::Removals { trees: false }
+            }
+            Format::PostfixAccess if self.removes => Format::Removals { trees: true },
+            other => other,
         };
         let opened = Opened {
             input,

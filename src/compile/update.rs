@@ -121,7 +121,13 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let arena = || Arena::new(plan.stage_bytes(text_bytes) / 2, plan.workers());
     let (mut adding_arena, mut removing_arena) = (arena()?, arena()?);
     let store = Store::new(aside.target(), &mut adding_arena);
-    let added: Read<'_, Wide> = keys(plan, &adding, &terms, store, progress)?;
+    let added: Read<'_, Wide> = keys(
+        plan,
+        Feed::new(&adding, plan.format, progress),
+        &terms,
+        store,
+        progress,
+    )?;
     // A removal has no dates that matter, is never expired, and is never refused. Nobody asks
     // which list it came from, so that it fits narrow items however many lists there are.
     let terms = Terms {
@@ -132,7 +138,13 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         ..terms
     };
     let store = Store::new(aside.target(), &mut removing_arena);
-    let removed: Read<'_, Narrow> = keys(plan, &removing, &terms, store, progress)?;
+    let removed: Read<'_, Narrow> = keys(
+        plan,
+        Feed::new(&removing, plan.format, progress).of_removals(),
+        &terms,
+        store,
+        progress,
+    )?;
 
     let added_lists = Readings::new(&adding, added.opened, added.tally);
     let removed_lists = Readings::new(&removing, removed.opened, removed.tally);
@@ -203,12 +215,11 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
 /// Reads lists with items that keep all that matters of them.
 fn keys<'m, I: Item>(
     plan: &Plan,
-    inputs: &[Input],
+    feed: Feed<'_>,
     terms: &Terms,
     store: Store<'m, I>,
     progress: &Progress,
 ) -> Result<Read<'m, I>, Error> {
-    let feed = Feed::new(inputs, plan.format, progress);
     let read = read(feed, store, terms, plan.workers(), progress)?;
     Ok(read.expect("no date is lost: these items keep dates, or none matter"))
 }

@@ -46,6 +46,13 @@ pub enum Format {
     Patterns,
     /// A web page in place of a list: nothing in it is an entry.
     Html,
+    /// A whitelist: plain, and made of the lines that a blocklist skips.
+    Whitelist,
+    /// A list of what to remove, whatever its lines say about it.
+    Removals {
+        /// A domain stands for all below it too, as in an access table.
+        trees: bool,
+    },
 }
 
 /// Each format and the name it has on the command line and in reports.
@@ -68,6 +75,16 @@ const NAMES: &[(Format, &str)] = &[
     (Format::Adblock, "adblock"),
     (Format::Patterns, "patterns"),
     (Format::Html, "html"),
+    (Format::Whitelist, "whitelist"),
+    (Format::Removals { trees: false }, "removals"),
+];
+
+/// Formats that nobody asks for: what a list turns out to be, or what it is read for.
+const NOT_OFFERED: &[Format] = &[
+    Format::Patterns,
+    Format::Html,
+    Format::Whitelist,
+    Format::Removals { trees: false },
 ];
 
 /// Other names: programs whose lists are in one of the formats above.
@@ -85,8 +102,6 @@ const ALIASES: &[(&str, Format)] = &[
     ("lsearch", Format::Exim),
     ("json-lines", Format::JsonLines),
     ("dnset", Format::Rbldnsd),
-    ("pcre", Format::Patterns),
-    ("regexp", Format::Patterns),
 ];
 
 impl Format {
@@ -95,6 +110,7 @@ impl Format {
     pub fn name(self) -> &'static str {
         let plain = match self {
             Self::Csv { .. } => Self::Csv { column: 0 },
+            Self::Removals { .. } => Self::Removals { trees: false },
             other => other,
         };
         NAMES
@@ -103,10 +119,14 @@ impl Format {
             .map_or("", |(_, name)| name)
     }
 
-    /// All names, for a person.
+    /// The names that can be asked for, for a person.
     #[must_use]
     pub fn known() -> String {
-        let names: Vec<&str> = NAMES.iter().map(|(_, name)| *name).collect();
+        let names: Vec<&str> = NAMES
+            .iter()
+            .filter(|(format, _)| !NOT_OFFERED.contains(format))
+            .map(|(_, name)| *name)
+            .collect();
         format!("{} (csv:3 for the third column)", names.join(", "))
     }
 }
@@ -145,6 +165,7 @@ impl FromStr for Format {
         let alias = || ALIASES.iter().find(|(known, _)| *known == name);
         named
             .map(|(format, _)| *format)
+            .filter(|format| !NOT_OFFERED.contains(format))
             .or_else(|| alias().map(|(_, format)| *format))
             .ok_or_else(unknown)
     }

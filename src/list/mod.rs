@@ -47,6 +47,7 @@ mod input;
 mod json;
 mod label;
 mod lines;
+mod names;
 mod out;
 mod packed;
 mod patterns;
@@ -276,6 +277,8 @@ pub enum Reason {
     IpAddress,
     /// Words before the entry that do not say whether it is listed.
     Words,
+    /// A line of a whitelist that refuses somebody.
+    Refusal,
     /// An entry under a heading that does not say whether it is listed.
     Section,
     /// An object of YAML.
@@ -356,6 +359,7 @@ impl fmt::Display for Reason {
             Self::Nul => f.write_str("a NUL byte; is this a text file in UTF-8?"),
             Self::Url => f.write_str("a web address; list its domain"),
             Self::IpAddress => f.write_str("an IP address, not a sender's address or domain"),
+            Self::Refusal => f.write_str("refuses somebody; a whitelist names those who may pass"),
             Self::Words => f.write_str(
                 "words that do not say who is listed; put # before a comment",
             ),
@@ -380,7 +384,7 @@ impl fmt::Display for Reason {
                  put # before a comment, or one address on a line",
             ),
             Self::DomainSigns => f.write_str(
-                "characters not allowed in a domain; if this is a table, see --format",
+                "characters not allowed in a domain; is this a table?",
             ),
             Self::Several => f.write_str("more than one address; put each on a line"),
             Self::NotADomain => f.write_str("not a domain"),
@@ -463,6 +467,9 @@ impl Way {
             Format::Dnsmasq => Self::AtLines(dnsmasq::read),
             Format::Adblock => Self::AtLines(adblock::read),
             Format::Patterns => Self::AtLines(patterns::read),
+            Format::Whitelist => Self::AtLines(names::allowed),
+            Format::Removals { trees: false } => Self::AtLines(names::removed),
+            Format::Removals { trees: true } => Self::AtLines(names::removed_trees),
             Format::Html => Self::AtLines(|line, out| match line.trim_ascii() {
                 b"" => out.skip(Skip::Blank),
                 line => out.reject(Reason::WebPage, line),

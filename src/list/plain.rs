@@ -249,7 +249,7 @@ fn without_query(text: &[u8]) -> &[u8] {
 
 /// The pieces of a line between commas and semicolons, up to its comment.
 #[derive(Clone)]
-struct Pieces<'a> {
+pub(super) struct Pieces<'a> {
     rest: &'a [u8],
     /// What followed a semicolon that may begin a comment or separate addresses.
     doubtful: Option<&'a [u8]>,
@@ -258,7 +258,7 @@ struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    fn new(line: &'a [u8]) -> Self {
+    pub(super) fn new(line: &'a [u8]) -> Self {
         Self {
             rest: line,
             doubtful: None,

@@ -33,7 +33,6 @@ mod permissions;
 mod status;
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::sync::Arc;
 
 pub use check::check;
@@ -48,7 +47,7 @@ pub use status::StatusFile;
 use crate::address::escaped;
 use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
-use crate::list::{Format, Reader, Reason, Row};
+use crate::list::{self, Format, Reader, Row};
 use crate::lookup::{Outcome, Reads};
 use crate::policy::{Action, Budget, Circumstances, Desk, Entries, Policy, Seen};
 use crate::sender::{Identity, Sender, Strength};
@@ -328,17 +327,11 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
                     refuse(line, &error, item.text);
                 }
             }
-            // The heading of a whitelist says what the list is; and who is let pass is let pass until
-            // the line is taken out.
-            Row::Rejected {
-                reason: Reason::LateHeading | Reason::ListExpires(_),
-                ..
-            } => {}
             Row::Rejected { reason, text } => refuse(line, &reason, text),
             Row::Skipped { .. } | Row::Mended { .. } => {}
         };
-        let read =
-            File::open(path).and_then(|file| Reader::new(Format::Plain).read_all(file, &mut sink));
+        let read = list::open(path)
+            .and_then(|text| Reader::new(Format::Whitelist).read_all(text, &mut sink));
         if let Err(source) = read {
             let path = path.clone();
             errors.push(Error::Unreadable { path, source });

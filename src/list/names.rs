@@ -1,0 +1,188 @@
+//! The names on the lines of a whitelist, or of a list of what to remove.
+//!
+//! ```text
+//!   friend@good.example              an entry a line, as in a plain list
+//!   friend@good.example OK           what a blocklist skips is what a whitelist is made of
+//!   allow friend@good.example        and allow: Friend <friend@good.example>
+//!   spam@bad.example REJECT          a contradiction in a whitelist; to a removal it does not matter
+//! ```
+//!
+//! The plain reader would skip the lines that allow somebody, and a friend would be refused.
+
+use super::action::Action;
+use super::out::Out;
+use super::plain::{BOM, Pieces};
+use super::words::Words;
+use super::{Day, Reason, Skip};
+
+/// Reads a line of a whitelist.
+pub(super) fn allowed(line: &[u8], out: &mut Out<'_>) {
+    let line = without_mark(line);
+    if line.first() == Some(&b'!') || (!is_comment(line) && refuses(line)) {
+        return out.reject(Reason::Refusal, line);
+    }
+    names(line, false, out);
+}
+
+/// Reads a line of a list of removals.
+pub(super) fn removed(line: &[u8], out: &mut Out<'_>) {
+    names(without_mark(line), false, out);
+}
+
+/// Reads a line of an access table of removals, in which a domain stands for all below it, too.
+pub(super) fn removed_trees(line: &[u8], out: &mut Out<'_>) {
+    names(without_mark(line), true, out);
+}
+
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(BOM).unwrap_or(line).trim_ascii()
+}
+
+/// Whether a line says that somebody is refused.
+fn refuses(line: &[u8]) -> bool {
+    Pieces::new(line).any(|piece| {
+        // Words before an angle bracket may be somebody's name.
+        let words = piece.rsplit(|&byte| byte == b'>').next().unwrap_or(piece);
+        Words(words).any(|word| action(word) == Some(Action::Block))
+    })
+}
+
+fn is_comment(line: &[u8]) -> bool {
+    matches!(line.first(), Some(b'#' | b';'))
+}
+
+/// What a word says, with or without a colon behind it.
+fn action(word: &[u8]) -> Option<Action> {
+    Action::of(word.strip_suffix(b":").unwrap_or(word))
+}
+
+fn names(line: &[u8], trees: bool, out: &mut Out<'_>) {
+    if line.is_empty() {
+        return out.skip(Skip::Blank);
+    }
+    if is_comment(line) {
+        return out.skip(Skip::Comment);
+    }
+    for piece in Pieces::new(line) {
+        read_piece(piece, trees, out);
+    }
+}
+
+/// Reads what stands between two commas.
+fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
+    let mut rest = piece;
+    // `allow friend@good.example`; `OK` alone says nothing about anybody.
+    let mut words = Words(piece);
+    if words.next().is_some_and(|first| action(first).is_some()) {
+        rest = words.0.trim_ascii();
+        if rest.is_empty() {
+            return out.reject(Reason::Words, piece);
+        }
+    }
+    if let Some(bracket) = memchr::memrchr(b'>', rest) {
+        // `Friend <friend@good.example> OK`
+        let (mailbox, behind) = rest.split_at_checked(bracket + 1).unwrap_or((rest, b""));
+        if !Words(behind).all(says_nothing_of_names) {
+            return out.reject(Reason::Trailing, piece);
+        }
+        return out.entry(mailbox);
+    }
+    if rest.contains(&b'(') {
+        return out.entry(rest);
+    }
+    let mut words = Words(rest);
+    let Some(first) = words.next() else { return };
+    // The text of a reply may follow an action.
+    let others = || words.clone().take_while(|word| action(word).is_none());
+    let is_list = others().all(|word| word.contains(&b'@'));
+    if !is_list && !others().all(says_nothing_of_names) {
+        return out.reject(Reason::Trailing, piece);
+    }
+    if trees && !first.contains(&b'@') && !first.starts_with(b".") {
+        out.tree(first);
+    } else {
+        out.entry(first);
+    }
+    if is_list {
+        others().for_each(|word| out.entry(word));
+    }
+}
+
+/// An action, a score or a day beside a name.
+fn says_nothing_of_names(word: &[u8]) -> bool {
+    action(word).is_some() || Action::of_score(word).is_some() || Day::read(word).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::list::{Format, Reader, Row};
+
+    /// The entries of a line, or the reason why there are none.
+    fn read(format: Format, line: &str) -> String {
+        let mut found = Vec::new();
+        Reader::new(format)
+            .read_all(line.as_bytes(), &mut |_, row: Row<'_>| match row {
+                Row::Item(item) => found.push(String::from_utf8_lossy(item.text).into_owned()),
+                Row::Rejected { reason, .. } => found.push(format!("rejected: {reason:?}")),
+                Row::Skipped { skip, .. } => found.push(format!("skipped: {skip:?}")),
+                Row::Mended { .. } => {}
+            })
+            .unwrap();
+        found.join(" ")
+    }
+
+    #[test]
+    fn a_whitelist_is_made_of_what_a_blocklist_skips() {
+        for (line, expected) in [
+            ("friend@good.example", "friend@good.example"),
+            ("friend@good.example OK", "friend@good.example"),
+            ("friend@good.example OK known to us", "friend@good.example"),
+            ("friend@good.example\tDUNNO", "friend@good.example"),
+            ("friend@good.example -10.0", "friend@good.example"),
+            (
+                "friend@good.example 2026-01-31 # why",
+                "friend@good.example",
+            ),
+            ("allow friend@good.example", "friend@good.example"),
+            ("whitelist: @good.example", "@good.example"),
+            (
+                "allow: Friend <friend@good.example>",
+                "Friend <friend@good.example>",
+            ),
+            (
+                "Friend <friend@good.example> OK",
+                "Friend <friend@good.example>",
+            ),
+            ("a@b.example, c@d.example OK", "a@b.example c@d.example"),
+            ("a@b.example c@d.example", "a@b.example c@d.example"),
+            ("good.example", "good.example"),
+            ("# allowed senders", "skipped: Comment"),
+            ("", ""),
+            ("friend@good.example REJECT", "rejected: Refusal"),
+            ("block: friend@good.example", "rejected: Refusal"),
+            ("!friend@good.example", "rejected: Refusal"),
+            ("OK", "rejected: Words"),
+            ("friend@good.example is a friend", "rejected: Trailing"),
+            ("[whitelist]", "rejected: DomainSigns"),
+        ] {
+            assert_eq!(read(Format::Whitelist, line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_removal_takes_whoever_a_line_names() {
+        for (line, expected) in [
+            ("spam@bad.example REJECT go away", "spam@bad.example"),
+            ("friend@good.example OK", "friend@good.example"),
+            ("unblock: friend@good.example", "friend@good.example"),
+        ] {
+            assert_eq!(
+                read(Format::Removals { trees: false }, line),
+                expected,
+                "{line}"
+            );
+        }
+        let table = Format::Removals { trees: true };
+        assert_eq!(read(table, "bad.example OK"), "bad.example .bad.example");
+    }
+}
