@@ -180,7 +180,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
         life: Arc<Life>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        Self {
+        let connection = Self {
             stream,
             session,
             life,
@@ -188,7 +188,10 @@ impl<S: Stream, H: Handler> Connection<S, H> {
             unread: Vec::new(),
             ending: false,
             _permit: permit,
-        }
+        };
+        // One that was taken over is negotiated, and perhaps inside a message.
+        connection.note(true);
+        connection
     }
 
     /// Serves the mail server until it quits, hangs up, or breaks the protocol; or until

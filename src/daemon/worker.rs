@@ -438,6 +438,11 @@ mod tests {
 
     impl Site {
         fn new(connections_max: usize) -> Self {
+            Self::with(connections_max, Vec::new())
+        }
+
+        /// One that goes on with these connections.
+        fn with(connections_max: usize, taken: Vec<Left>) -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             let listener = StdUnixListener::bind(folder.path().join("m")).expect("a socket");
             listener.set_nonblocking(true).expect("a socket");
@@ -453,7 +458,7 @@ mod tests {
                 stop: stopped,
                 drain: Duration::from_secs(20),
             };
-            let worker = tokio::spawn(run(vec![Listener::Unix(listener)], Vec::new(), shared));
+            let worker = tokio::spawn(run(vec![Listener::Unix(listener)], taken, shared));
             Self {
                 worker,
                 stop,
@@ -632,5 +637,20 @@ mod tests {
         let mut histories: Vec<_> = left.iter().map(|left| left.history.len()).collect();
         histories.sort_unstable();
         assert_eq!(histories, [12, 12 + MAIL.len()]);
+    }
+
+    /// An SMTP client may be silent for hours after a restart as before.
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_was_taken_over_has_the_time_of_any_other() {
+        let site = Site::new(10);
+        let mut idle = site.negotiated().await;
+        sleep(Duration::from_secs(1)).await;
+        site.stop.send_replace(Some(Stop::HandOver));
+        let left = site.worker.await.expect("no panic").expect("in order");
+        assert_eq!(left.len(), 1);
+
+        let next = Site::with(10, left);
+        assert!((7209..=7212).contains(&seconds_to_end(&mut idle).await));
+        drop(next);
     }
 }
