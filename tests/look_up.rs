@@ -35,7 +35,10 @@ impl Site {
         std::fs::write(&list, LISTED).expect("a file");
         let plan = Plan::new(folder.path().join("x.blf"), vec![list]);
         compile::build(&plan, &Progress::new()).expect("a filter");
-        let text = format!("{settings}[[list]]\nname = 'x'\nfilter = 'x.blf'\nload = '{load}'\n");
+        let mut text = settings.to_owned();
+        if !text.contains("[[list]]") {
+            text += &format!("[[list]]\nname = 'x'\nfilter = 'x.blf'\nload = '{load}'\n");
+        }
         let config = Config::parse(&text, &folder.path().join("c.toml")).expect("settings");
         let snapshot = Snapshot::build(config).expect("a snapshot");
         Self {
@@ -235,4 +238,21 @@ async fn look_ups_end_when_the_verdict_is_certain() {
     .await;
     assert_eq!(code(&reply), 550);
     assert!(turns < 10, "{turns}");
+}
+
+/// A hit that is certain for one recipient is not for those who come after.
+#[tokio::test]
+async fn nothing_is_certain_before_all_recipients_are_known() {
+    let site = Site::new(
+        "[[list]]\nname = 'ann'\nfilter = 'x.blf'\ncheck = ['mail-from']\nrecipients = ['ann@our.example']\n\
+         [[list]]\nname = 'all'\nfilter = 'x.blf'\ncheck = ['from']\n",
+    );
+    let mut screen = site.screen();
+    assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
+    assert_eq!(later(&mut screen).await, Reply::Continue);
+    let many: Vec<String> = (0..30).map(|n| format!("a{n}@ok.example")).collect();
+    let from = format!("{}, x@bad.test", many.join(", "));
+    screen.header(b"From", from.as_bytes());
+    assert_eq!(screen.end_of_headers(&Macros::default()), Reply::Later);
+    assert_eq!(code(&later(&mut screen).await), 550);
 }

@@ -159,7 +159,7 @@ impl<O: Observer> Screen<O> {
             let turn_is_over = !at_once && self.message.progress.budget.is_a_turn_from(&budget);
             if noted.is_empty() {
                 from = cursor;
-                self.note_if_settled(snapshot, hits);
+                self.note_if_settled(snapshot, hits, last);
                 hits = self.message.hits.len();
                 if turn_is_over {
                     self.message.progress.pending = Some(Pending::Turn { taken: false });
@@ -235,7 +235,7 @@ impl<O: Observer> Screen<O> {
             if !self.examine_next(snapshot, &mut from, last, Reads::Known(&reads, answers)) {
                 break;
             }
-            self.note_if_settled(snapshot, before);
+            self.note_if_settled(snapshot, before, last);
         }
         self.message.progress.budget = budget;
     }
@@ -289,15 +289,15 @@ impl<O: Observer> Screen<O> {
     }
 
     /// Counts the senders that are looked up although the verdict is certain; `hits`: how many
-    /// there were before the last one.
-    fn note_if_settled(&mut self, snapshot: &Snapshot, hits: usize) {
+    /// there were before the last one. Nothing is certain before all recipients are known.
+    fn note_if_settled(&mut self, snapshot: &Snapshot, hits: usize, last: Part) {
         let may_end = !self.shows_all();
         let message = &mut self.message;
         if let Some(after) = &mut message.progress.after {
             *after += 1;
         } else if may_end
             && message.hits.len() > hits
-            && message.progress.cursor.part > Part::Envelope
+            && last > Part::Envelope
             && (snapshot.policy).is_settled(&message.hits, message.reach(), message.softening())
         {
             message.progress.after = Some(0);
