@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
@@ -284,10 +284,17 @@ impl Live {
         freed
     }
 
-    /// What is wrong at the moment, a line each.
+    /// What is wrong at the moment, a line each. Never waits: while a reload runs, only what the
+    /// snapshot knows of itself.
     pub fn complaints(&self) -> Vec<String> {
         let snapshot = self.snapshot();
-        let state = self.reloading();
+        let nothing_known = Reloading::default();
+        let guard = match self.reloading.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let state = guard.as_deref().unwrap_or(&nothing_known);
         let complaints = state.complaints(&snapshot);
         complaints.map(|one| one.replace('\n', "; ")).collect()
     }
