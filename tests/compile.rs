@@ -394,7 +394,9 @@ fn a_filter_is_no_list() {
     let folder = folder(&[("good.txt", "a@b.example\n")]);
     build(&plan(folder.path(), "out.blf", &["good.txt"]));
     let before = fs::read(folder.path().join("out.blf")).unwrap();
-    let twice = plan(folder.path(), "out.blf", &["good.txt", "out.blf"]);
+    // By its content: a file named `.blf` is passed over.
+    fs::write(folder.path().join("filter.txt"), &before).unwrap();
+    let twice = plan(folder.path(), "out.blf", &["good.txt", "filter.txt"]);
     let error = compile::build(&twice, &Progress::new()).unwrap_err();
     assert!(error.to_string().contains("is a filter file"), "{error}");
     // Nor is what was packed twice, or is no text at all.
