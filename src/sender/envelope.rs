@@ -11,13 +11,13 @@
 
 use crate::address::{Canonical, ParseError, Rules};
 
+use super::path::Paths;
 use super::plain;
-use super::scan::Scanner;
 use super::store::Out;
 use super::word::has_address;
 
 /// Adds the address of the argument; nothing for `<>` and for a bare word.
-pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
+pub(super) fn scan(paths: &mut Paths, argument: &[u8], out: &mut Out<'_>) {
     let argument = argument.trim_ascii();
     if let [b'<', inner @ .., b'>'] = argument
         && plain::is_address(inner)
@@ -31,11 +31,11 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
     }
     let (path, glued) = split(argument);
     // Postfix takes `<>a@b` for a@b ...
-    let found = scanner.path(path, out) || scanner.content(glued, out);
+    let found = paths.path(path, out) || paths.content(glued, out);
     // Postfix drops blanks, Sendmail has a dot in their place (its option BlankSub).
     for blank in [None, Some(b'.')] {
         if let Some(address) = stripped(argument, blank) {
-            scanner.whole(&address, out.begin(), out);
+            paths.whole(&address, out.begin(), out);
         }
     }
     if found {
@@ -57,10 +57,10 @@ pub(super) fn scan(scanner: &mut Scanner, argument: &[u8], out: &mut Out<'_>) {
 /// lower case and in quotes where it must, Sendmail more as it came.
 ///
 /// Nothing is added that says the same as what was found in the argument: nearly every time it does.
-pub(super) fn understood(scanner: &mut Scanner, address: &[u8], out: &mut Out<'_>) {
+pub(super) fn understood(paths: &mut Paths, address: &[u8], out: &mut Out<'_>) {
     // An `@` at the end stands in an unclosed comment. Blanks stay: the last may be escaped.
     if !address.ends_with(b"@") {
-        scanner.whole(address, out.begin(), out);
+        paths.whole(address, out.begin(), out);
     }
 }
 

@@ -23,7 +23,7 @@ use mail_parser::{Addr, HeaderValue};
 use memchr::memmem;
 
 use super::Strength;
-use super::scan::Scanner;
+use super::path::Paths;
 use super::store::Out;
 
 /// Values up to this length are given to mail-parser. Among 8,685 real sender fields
@@ -60,7 +60,7 @@ impl Parser {
     /// says whether the scan found any that is not weak.
     pub(super) fn union(
         &mut self,
-        scanner: &mut Scanner,
+        paths: &mut Paths,
         value: &[u8],
         strong: bool,
         out: &mut Out<'_>,
@@ -90,11 +90,11 @@ impl Parser {
             match standing(value, address.as_bytes()) {
                 Some(Standing::Angle) => {
                     out.set_strength(Strength::Strong);
-                    scanner.content(address.as_bytes(), out);
+                    paths.content(address.as_bytes(), out);
                 }
                 Some(Standing::Loose) if !strong => {
                     out.set_strength(Strength::Weak);
-                    scanner.content(address.as_bytes(), out);
+                    paths.content(address.as_bytes(), out);
                 }
                 Some(Standing::Loose) | None => {}
             }

@@ -52,6 +52,7 @@
 mod encoded;
 mod envelope;
 mod header;
+mod path;
 mod plain;
 mod scan;
 mod store;
@@ -217,14 +218,14 @@ impl Senders {
     /// The null sender `<>` adds nothing.
     pub fn add_mail_from(&mut self, argument: &[u8]) {
         let mut out = Out::new(&mut self.store, Identity::MailFrom);
-        envelope::scan(&mut self.scanner, argument, &mut out);
+        envelope::scan(&mut self.scanner.paths, argument, &mut out);
     }
 
     /// Adds the sender of the envelope as the mail server understood it (`{mail_addr}`): a second reading
     /// beside that of the argument, which it does not replace.
     pub fn add_mail_addr(&mut self, address: &[u8]) {
         let mut out = Out::new(&mut self.store, Identity::MailFrom);
-        envelope::understood(&mut self.scanner, address, &mut out);
+        envelope::understood(&mut self.scanner.paths, address, &mut out);
     }
 
     /// Adds the senders in one header value; call it for every occurrence of the
@@ -240,7 +241,7 @@ impl Senders {
         }
         let strong = self.scanner.value(value, &mut out);
         self.parser
-            .union(&mut self.scanner, value, strong, &mut out);
+            .union(&mut self.scanner.paths, value, strong, &mut out);
     }
 
     /// The senders in the order found.

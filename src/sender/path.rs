@@ -1,0 +1,203 @@
+//! What stands between angle brackets, or should be one address: its words, and the whole of it.
+
+use crate::address::{Canonical, Rules};
+
+use super::encoded::{self, Encoded, may_encode};
+use super::plain;
+use super::store::{Mark, Out};
+use super::token::{Kind, Tokens};
+use super::word::{Word, has_address};
+
+/// Reads paths; keeps its memory between them.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    pub(super) word: Word,
+    text: Vec<u8>,
+    decoded: Vec<u8>,
+    whole: Canonical,
+    other: Canonical,
+}
+
+impl Paths {
+    /// Pushes the addresses of the words between angle brackets; says whether there
+    /// were any.
+    pub(super) fn content(&mut self, inside: &[u8], out: &mut Out<'_>) -> bool {
+        let inside = inside.trim_ascii();
+        if plain::is_address(inside) {
+            out.push(inside);
+            return true;
+        }
+        let before = out.pushed();
+        let routed = inside;
+        let inside = without_route(inside);
+        self.words(inside, out);
+        if out.pushed() == before && routed.len() > inside.len() {
+            // `<@x a@b:y>` is no route.
+            self.words(routed, out);
+        }
+        if out.pushed() == before && may_encode(inside) {
+            // An encoded word that holds the `@` as well.
+            let mut text = std::mem::take(&mut self.text);
+            let start = text.len();
+            encoded::decode_all(inside, |_| false, &mut text);
+            self.words(&text[start..], out);
+            text.truncate(start);
+            self.text = text;
+        }
+        if out.pushed() == before && has_address(inside) {
+            // `<"spam@bad.example">`: it is the address, whatever is around it. A comment
+            // is not: `<root (spam@bad.example)>` is root's.
+            let mut peeled = std::mem::take(&mut self.decoded);
+            peeled.clear();
+            peeled.extend(inside.iter().map(|&byte| match byte {
+                b'"' => b' ',
+                byte => byte,
+            }));
+            self.words(&peeled, out);
+            self.decoded = peeled;
+        }
+        if inside.iter().any(u8::is_ascii_whitespace) {
+            self.squeezed(inside, out);
+        }
+        out.pushed() > before
+    }
+
+    /// Pushes the addresses of a path: those of its words, and the path as one address
+    /// unless they say the same. No grammar knows `[x]@bad.example`, and
+    /// `=?x?q?y?=@bad.example` is an encoded word to some: servers accept both in MAIL
+    /// FROM and lists name them, so whatever [`Canonical`] can read must be found. Says
+    /// whether there were any addresses.
+    pub(super) fn path(&mut self, path: &[u8], out: &mut Out<'_>) -> bool {
+        let path = path.trim_ascii();
+        let (mark, before) = out.mark();
+        let plain = self.content(path, out) && plain::is_address(path);
+        if !plain && is_one(path) && !path.ends_with(b"@") {
+            self.whole(path, mark, out);
+        }
+        out.pushed() > before
+    }
+
+    /// Pushes the text as one address, unless one that was found since the mark says the same.
+    pub(super) fn whole(&mut self, text: &[u8], mark: Mark, out: &mut Out<'_>) {
+        // What a provider takes for one mailbox is still spelled in two ways.
+        let rules = Rules {
+            providers: false,
+            ..Rules::default()
+        };
+        if self.whole.read(text, rules).is_err() {
+            return;
+        }
+        let known = out.since(mark).any(|address| {
+            self.other.read(address, rules).is_ok()
+                && self.other.as_bytes() == self.whole.as_bytes()
+        });
+        if !known {
+            out.push(text);
+        }
+    }
+
+    /// An address broken by blanks or folds, as some programs put it together.
+    fn squeezed(&mut self, inside: &[u8], out: &mut Out<'_>) {
+        let special = |byte| matches!(byte, b'"' | b'(' | b'<' | b',' | b';' | b':' | b'[');
+        let ats = inside.iter().filter(|&&byte| byte == b'@').count();
+        if ats == 1 && !inside.iter().copied().any(special) {
+            let mut squeezed = std::mem::take(&mut self.decoded);
+            squeezed.clear();
+            squeezed.extend(inside.iter().filter(|byte| !byte.is_ascii_whitespace()));
+            self.words(&squeezed, out);
+            self.decoded = squeezed;
+        }
+    }
+
+    /// Pushes every word of `text` that looks like an address. An unclosed comment runs to
+    /// the end, as in [`Canonical`] and every reader that was compared.
+    pub(super) fn words(&mut self, text: &[u8], out: &mut Out<'_>) {
+        let mut tokens = Tokens::new(text);
+        self.word.drop();
+        while let Some((kind, bytes)) = tokens.next() {
+            match kind {
+                Kind::OpenQuote => {}
+                Kind::OpenComment => break,
+                kind => self.part(kind, bytes, &mut tokens, out),
+            }
+        }
+        self.word.finish(out);
+    }
+
+    /// A token that may be part of a word, or else ends it.
+    pub(super) fn part(
+        &mut self,
+        kind: Kind,
+        bytes: &[u8],
+        tokens: &mut Tokens<'_>,
+        out: &mut Out<'_>,
+    ) {
+        match kind {
+            Kind::Space => self.word.space(),
+            Kind::Comment => {
+                self.word.comment();
+                self.literal(tokens, out);
+            }
+            Kind::Atom => self.word.atom(bytes, out),
+            Kind::Quoted => self.word.quoted(bytes, out),
+            Kind::Encoded => {
+                self.decoded.clear();
+                if let Some(encoded) = Encoded::at_start(bytes) {
+                    encoded.decode(&mut self.decoded);
+                }
+                self.word.encoded(&self.decoded, out);
+            }
+            Kind::At => {
+                self.word.at(out);
+                self.literal(tokens, out);
+            }
+            // A bracket that closes nothing: `spam)@bad.example`.
+            Kind::Greater | Kind::Other if self.word.is_local() => self.word.comment(),
+            _ => self.word.finish(out),
+        }
+    }
+
+    /// Behind an `@`, comments passed over, brackets hold the domain.
+    fn literal(&mut self, tokens: &mut Tokens<'_>, out: &mut Out<'_>) {
+        if self.word.wants_domain()
+            && let Some(literal) = tokens.literal()
+        {
+            self.word.literal(literal, out);
+        }
+    }
+}
+
+/// Whether this may be one address: no brackets within, and blanks only beside a single `@`.
+fn is_one(path: &[u8]) -> bool {
+    let (mut ats, mut blanks) = (0, 0);
+    let (mut quoted, mut escaped) = (false, false);
+    for &byte in path {
+        match byte {
+            b'<' | b'>' => return false,
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => quoted = !quoted,
+            b'@' => ats += 1,
+            byte if !quoted && byte.is_ascii_whitespace() => blanks += 1,
+            _ => {}
+        }
+    }
+    ats == 1 || ats > 1 && blanks == 0
+}
+
+/// A path without its source route, `@a,@b:` (RFC 5321 appendix C).
+fn without_route(path: &[u8]) -> &[u8] {
+    if path.first() != Some(&b'@') {
+        return path;
+    }
+    let mut literal = false;
+    for (index, &byte) in path.iter().enumerate() {
+        match byte {
+            b'[' => literal = true,
+            b']' => literal = false,
+            b':' if !literal => return &path[index + 1..],
+            _ => {}
+        }
+    }
+    path
+}
