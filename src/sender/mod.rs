@@ -45,9 +45,10 @@
 //! decode words before they split the field show `c@d` of an encoded name, too; none of the four
 //! does, and mailing lists write such names for honest people.
 //!
-//! All work is linear in the bytes given, and what is kept has bounds ([`MAX_ADDRESSES`],
-//! [`MAX_TEXT_BYTES`], [`MAX_ADDRESS_BYTES`]). The bytes of a [`Sender`] are as written,
-//! without comments and folding; their one form is made by [`crate::address`].
+//! All work is linear in the bytes given. What is read and what is kept has bounds
+//! ([`MAX_SCANNED_BYTES`]; [`MAX_ADDRESSES`], [`MAX_TEXT_BYTES`], [`MAX_ADDRESS_BYTES`]). The bytes
+//! of a [`Sender`] are as written, without comments and folding; their one form is made by
+//! [`crate::address`].
 
 mod encoded;
 mod envelope;
@@ -70,6 +71,11 @@ use store::{Out, Store};
 /// 60,000 bytes, name included, or at a line end beyond nine tenths of that (`cleanup_message.c`,
 /// `cleanup_out.c`); Sendmail refuses all headers beyond 32,768.
 pub const MAYBE_CUT_BYTES: usize = 53_900;
+
+/// Most bytes of one identity's header values that are scanned in one message. Real values have less
+/// than a thousand bytes, and the ordinary forms need no scan. Beyond this
+/// a value is not read at all: in a part of it, a name could look like an address.
+pub const MAX_SCANNED_BYTES: usize = 512 * 1024;
 
 /// The field in which a sender is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -198,6 +204,7 @@ pub struct Senders {
     store: Store,
     scanner: Scanner,
     parser: header::Parser,
+    scanned_bytes: [usize; Identity::ALL.len()],
 }
 
 impl Senders {
@@ -211,6 +218,7 @@ impl Senders {
     pub fn clear(&mut self) {
         self.store.clear();
         self.parser.refill();
+        self.scanned_bytes = Default::default();
     }
 
     /// Adds the sender of the envelope: the argument of MAIL FROM as the client typed
@@ -239,6 +247,12 @@ impl Senders {
             out.push(address);
             return;
         }
+        let scanned = &mut self.scanned_bytes[identity as usize];
+        if value.len() > MAX_SCANNED_BYTES - *scanned {
+            self.store.truncate();
+            return;
+        }
+        *scanned += value.len();
         let strong = self.scanner.value(value, &mut out);
         self.parser
             .union(&mut self.scanner.paths, value, strong, &mut out);
