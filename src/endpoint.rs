@@ -35,7 +35,7 @@ pub enum Endpoint {
 #[non_exhaustive]
 pub enum EndpointError {
     /// No known word before the first colon.
-    #[error("{0:?} is no socket: it must begin with unix:, inet: or inet6:")]
+    #[error("{0:?} is not a socket address: it must begin with unix:, inet: or inet6:")]
     Kind(String),
     /// A path that is not absolute.
     #[error("the path of a unix socket must begin with a slash, not {0:?}")]

@@ -28,7 +28,7 @@ use crate::filter::{self, Answer, Filter, Load, Record};
 pub enum Error {
     /// The filter was made by other address rules, so its keys mean something else.
     #[error(
-        "compiled with address rules {found} (options {options:#04x}), this program has {RULES_VERSION}: compile the list again"
+        "compiled with address rules {found} (options {options:#04x}), but this program has {RULES_VERSION}: build the filter again"
     )]
     Rules {
         /// Version in the file.

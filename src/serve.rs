@@ -70,7 +70,7 @@ impl Service for Blocklists {
         match self.live.reload() {
             Reloaded::Kept(_) => return false,
             Reloaded::Same if cause == Cause::Asked => {
-                info!("asked to reload; nothing has changed");
+                info!("reload requested, nothing has changed");
             }
             Reloaded::Same | Reloaded::Changed => {}
         }
@@ -144,11 +144,11 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         error!(
             reason = fault.to_string().replace('\n', "; "),
             on_error = snapshot.config.on_error.name(),
-            "not serving as configured: on_error decides what this concerns"
+            "not serving as configured; on_error applies to the affected mail"
         );
     }
     if rustix::process::geteuid().is_root() {
-        warn!("running as root, which nothing here needs: run it as a user of its own");
+        warn!("running as root, which is not necessary: use a dedicated user");
     }
     let config = writable_by_others(std::iter::once(config_path.as_path()));
     for warning in config.into_iter().chain(snapshot.warnings()) {

@@ -398,7 +398,10 @@ fn a_filter_is_no_list() {
     fs::write(folder.path().join("filter.txt"), &before).unwrap();
     let twice = plan(folder.path(), "out.blf", &["good.txt", "filter.txt"]);
     let error = compile::build(&twice, &Progress::new()).unwrap_err();
-    assert!(error.to_string().contains("is a filter file"), "{error}");
+    assert!(
+        error.to_string().contains("a filter file, not a list"),
+        "{error}"
+    );
     // Nor is what was packed twice, or is no text at all.
     fs::write(folder.path().join("random.txt"), [1; 100]).unwrap();
     let random = plan(folder.path(), "out.blf", &["random.txt"]);

@@ -112,16 +112,16 @@ max_reject_share = 2.5
         ("1:11:", "listen"),
         ("2:1:", "unknown setting workrs; did you mean workers?"),
         ("3:12:", "did you mean \"accept\"?"),
-        ("4:15:", "every user"),
+        ("4:15:", "every local user"),
         ("7:8:", "a name has"),
         ("9:10:", "did you mean \"reject\"?"),
         ("10:10:", "did you mean \"from\"?"),
-        ("10:26:", "wants a string in quotes, not an integer"),
-        ("11:20:", "{adress} is not known"),
-        ("13:", "lacks the setting filter"),
+        ("10:26:", "expected a string in quotes, found an integer"),
+        ("11:20:", "{adress} is unknown"),
+        ("13:", "missing required setting filter"),
         ("18:2:", "unknown setting whitlist; did you mean whitelist?"),
         ("22:13:", "write 192.0.2.0/24"),
-        ("23:17:", "wants true or false"),
+        ("23:17:", "expected true or false"),
         ("26:16:", "needs authserv_ids"),
         ("29:20:", "must be from 0.0 to 1.0"),
     ];
@@ -189,7 +189,7 @@ fn what_would_never_work_is_a_fault() {
         (
             "listen = ['unix:/a', 'inet:1@h', 'local:/a']\n",
             "1:34:",
-            "unix:/a stands there twice",
+            "unix:/a is listed twice",
         ),
         (
             "[log]\nlevel='info'\nlevel='warn'\n",
@@ -219,7 +219,7 @@ fn files_that_are_no_configuration() {
         "{}",
         told(&path)
     );
-    assert!(told(Path::new("/dev/zero")).contains("more than any configuration"));
+    assert!(told(Path::new("/dev/zero")).contains("not a configuration file"));
     assert!(told(folder.path()).contains("Is a directory"));
     std::fs::write(&path, b"\xef\xbb\xbfworkers = 3\r\n").unwrap();
     assert_eq!(Config::load(&path).unwrap().workers, 3);

@@ -168,7 +168,7 @@ fn every_look_up_is_shown() {
     );
     let text = stdout(&program(&rig, &["explain", "--address", "nobody"]));
     assert!(
-        text.contains("verdict  accept") && text.contains("no sender was found"),
+        text.contains("verdict  accept") && text.contains("no sender found"),
         "{text}"
     );
 }
@@ -499,7 +499,7 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
     );
     let report = stdout(&program(&rig, &["--check"]));
     assert!(
-        report.contains("warning: socket_group: there is no group \"no-such-group\""),
+        report.contains("warning: socket_group: no group \"no-such-group\""),
         "{report}"
     );
     // Everybody's first edit: another action, with the reply left where it is.
@@ -509,7 +509,7 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
     );
     let report = stdout(&program(&rig, &["--check"]));
     let warning =
-        "warning: list spam: action \"tag\" sends no reply; the setting reply is not used";
+        "warning: list spam: action \"tag\" sends no reply; the setting reply has no effect";
     assert!(report.contains(warning), "{report}");
     rig.write("c.toml", CONFIG);
     let printed = stdout(&program(&rig, &["--print-config"]));

@@ -123,7 +123,7 @@ fn recipients_that_stay_reachable() {
     // A header hit has one answer for all: the second comes in a transaction of its own.
     let outcome = rig.deliver(&to(&both, "<a@ok.example>", "From: spam@bad.example"));
     assert_eq!(verdict(&outcome), "tempfail reject");
-    let apart = "452 4.5.3 send to this recipient in a transaction of its own";
+    let apart = "452 4.5.3 send to this recipient in a separate transaction";
     assert_eq!(
         outcome.recipients,
         [Answer::Continue, Answer::Text(apart.into())]

@@ -229,7 +229,7 @@ fn a_whitelist_that_is_not_understood_stays_out() {
     rig.write("white.txt", "good@ok.example REJECT\n");
     is_refused(
         &rig,
-        "refuses somebody; a whitelist names those who may pass",
+        "rejects a sender; a whitelist names senders to accept",
     );
     fs::remove_file(rig.path("white.txt")).unwrap();
     is_refused(&rig, "white.txt");
@@ -573,11 +573,11 @@ fn a_filter_of_other_address_rules_stays_out() {
     writer.finish().unwrap();
     let asked = compile::open(&rig.path("old.blf"), Load::Memory).unwrap_err();
     assert!(
-        asked.to_string().ends_with("compile the list again"),
+        asked.to_string().ends_with("build the filter again"),
         "{asked}"
     );
     fs::rename(rig.path("old.blf"), rig.path("spam.blf")).unwrap();
-    is_refused(&rig, "compile the list again");
+    is_refused(&rig, "build the filter again");
 }
 
 #[test]
@@ -588,7 +588,7 @@ fn a_filter_that_hits_an_address_that_must_not_be_listed_stays_out() {
         &must_miss,
     );
     rig.write("spam.list", "first@bad.example\n@our.example\n");
-    is_refused(&rig, "hits boss@our.example, which is among must_miss");
+    is_refused(&rig, "hits boss@our.example, which must_miss forbids");
     rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
     becomes(&rig, "<second@bad.example>", "reject");
 }

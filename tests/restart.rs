@@ -305,7 +305,7 @@ fn without_a_store_sessions_end_in_their_own_time() {
     while slow.next < 5 && slow.step() {}
     let mut old = manager.daemon.take().expect("it runs");
     old.signal(Signal::TERM);
-    old.logged(&["connections end in their own time"]);
+    old.logged(&["waiting for connections to close"]);
     manager.daemon = Some(manager.start());
     manager.connect().finish();
     slow.finish();

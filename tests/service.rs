@@ -75,16 +75,13 @@ fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {
     let connected: Vec<_> = (0..200)
         .map(|_| UnixStream::connect(&path).expect("the queue of the socket is long"))
         .collect();
-    daemon.logged(&["the limit of connections is reached"]);
+    daemon.logged(&["connection limit reached"]);
     site.list("spam", &["spammer@listed.test", "other@listed.test"]);
     daemon.logged(&["filter in effect", "generation=2"]);
     let log = daemon.log();
     assert!(!log.contains("Too many open files"));
     // Said once, and not for each that comes.
-    assert_eq!(
-        log.matches("the limit of connections is reached").count(),
-        1
-    );
+    assert_eq!(log.matches("connection limit reached").count(), 1);
     drop(connected);
     assert!(daemon.terminate().success());
 }
@@ -106,7 +103,7 @@ fn a_second_signal_ends_it_at_once() {
         answers.extend(byte);
     }
     daemon.signal(Signal::TERM);
-    daemon.logged(&["messages under way are finished"]);
+    daemon.logged(&["finishing messages in progress"]);
     daemon.signal(Signal::TERM);
     assert!(daemon.ended().success());
 }

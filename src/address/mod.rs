@@ -111,16 +111,16 @@ impl Rules {
 #[non_exhaustive]
 pub enum ParseError {
     /// Nothing there: an empty text, or the null sender `<>`.
-    #[error("no address: it is empty, as the null sender <> is")]
+    #[error("no address: it is empty, like the null sender <>")]
     Empty,
     /// A bare word, or nothing behind the `@`.
-    #[error("no domain: an address has an @ and a domain behind it")]
+    #[error("no domain: an address has a domain after the @")]
     NoDomain,
     /// Nothing before the `@`.
-    #[error("no local part: nothing stands before the @")]
+    #[error("no local part: nothing before the @")]
     NoLocalPart,
     /// Longer than the bound.
-    #[error("too long: {got} bytes, at most {most} are read")]
+    #[error("too long: {got} bytes, the limit is {most}")]
     TooLong {
         /// Bytes that were there.
         got: usize,
@@ -128,7 +128,7 @@ pub enum ParseError {
         most: usize,
     },
     /// An entry that names every sender, as `*@*` or `@` do.
-    #[error("this would list every sender there is")]
+    #[error("this would list every sender")]
     Everything,
     /// Words that are no domain.
     #[error(
@@ -137,7 +137,7 @@ pub enum ParseError {
     NotADomain,
     /// A `*` where an entry cannot have one.
     #[error(
-        "a * may only stand for a whole local part, a whole domain or the labels before a domain"
+        "a * is allowed only in place of a whole local part, a whole domain or the labels before a domain"
     )]
     Wildcard,
 }

@@ -45,7 +45,7 @@ impl Arena {
         let memory = memory.map_err(|error| {
             let mebibytes = length >> 20;
             Error::Plan(format!(
-                "cannot have {mebibytes} MiB of memory ({error}); lower --memory"
+                "cannot allocate {mebibytes} MiB of memory ({error}); lower --memory"
             ))
         })?;
         // Without such pages it is slower, and nothing else.

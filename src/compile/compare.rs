@@ -53,7 +53,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
     }
     if filters[0].shape() != filters[1].shape() {
         return Err(Error::Unlike(format!(
-            "{}: has another size or rate than {}, and one of them has no records; build it again with records",
+            "{}: differs in size or rate from {}, and one of them has no records; build it again with records",
             b.display(),
             a.display()
         )));
@@ -124,13 +124,13 @@ impl fmt::Display for Comparison {
         } = *self;
         writeln!(
             f,
-            "first     {} entries, {} in it alone",
+            "first     {} entries, {} only in it",
             grouped(a),
             grouped(a - both)
         )?;
         writeln!(
             f,
-            "second    {} entries, {} in it alone",
+            "second    {} entries, {} only in it",
             grouped(b),
             grouped(b - both)
         )?;
@@ -139,7 +139,7 @@ impl fmt::Display for Comparison {
         if !self.exact {
             write!(
                 f,
-                "\nestimated from the pages, as there are no records: both and either to within {} (19 times in 20)",
+                "\nestimated from the pages, because there are no records: both and either are within {} (95 % confidence)",
                 grouped(self.error)
             )?;
         }

@@ -157,7 +157,7 @@ pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<
                 .any(|other| !wanted.iter().any(|(_, entry)| entry.as_bytes() == other));
             if others {
                 return Err(Error::Plan(format!(
-                    "{}:{line}: names other entries too; edit this line by hand",
+                    "{}:{line}: this line has other entries too; edit it by hand",
                     list.display()
                 )));
             }
@@ -202,7 +202,7 @@ fn parse(plan: &Plan, entries: &[String]) -> Result<Wanted, Error> {
         });
         let wrong = |why: &dyn fmt::Display| {
             Error::Plan(format!(
-                "{}: cannot be an entry: {why}",
+                "{}: not an entry: {why}",
                 escaped(written.as_bytes())
             ))
         };
@@ -210,9 +210,7 @@ fn parse(plan: &Plan, entries: &[String]) -> Result<Wanted, Error> {
             [Ok(item)] => item,
             [Err(why), ..] => return Err(wrong(why)),
             _ => {
-                return Err(wrong(
-                    &"give one entry an argument, such as spam@bad.example",
-                ));
+                return Err(wrong(&"one entry per argument, such as spam@bad.example"));
             }
         };
         let entry = Entry::parse(item, plan.rules).map_err(|error| wrong(&error))?;
@@ -256,7 +254,7 @@ impl Edit {
         let text = match fs::metadata(list) {
             Ok(meta) if meta.len() > MAX_LIST_BYTES => {
                 return Err(refused(
-                    "too large to edit; blocklist-compile update changes its filter",
+                    "too large to edit; use blocklist-compile update to change its filter",
                 ));
             }
             Ok(_) => fs::read(list).map_err(Error::io(list, "read"))?,
@@ -407,7 +405,9 @@ mod tests {
         );
         let shared = remove_from_list(&plan(), &list, &entries(&["a@b.example"])).unwrap_err();
         assert!(
-            shared.to_string().contains(":3: names other entries too"),
+            shared
+                .to_string()
+                .contains(":3: this line has other entries too"),
             "{shared}"
         );
         let both = entries(&["c@d.example", "a@b.example"]);
@@ -424,11 +424,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("own.txt");
         for (written, why) in [
-            ("a@b.example, c@d.example", "one entry an argument"),
+            ("a@b.example, c@d.example", "one entry per argument"),
             ("# comment", "comment"),
             ("/spam/", "regular expression"),
-            ("@gmail.com", "anybody"),
-            ("", "cannot be an entry"),
+            ("@gmail.com", "anyone"),
+            ("", "not an entry"),
             ("friend@x.example OK", "whitelist"),
         ] {
             let given = entries(&["good@x.example", written]);

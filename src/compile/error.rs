@@ -25,7 +25,7 @@ pub enum Error {
     Filter(#[from] filter::Error),
     /// The output exists and is not a filter file that could be replaced with a
     /// clear conscience.
-    #[error("{}: exists and is not a filter file that can be read ({cause}); move it away, or replace it with --overwrite", path.display())]
+    #[error("{}: exists and is not a readable filter file ({cause}); move it away, or use --overwrite to replace it", path.display())]
     NotAFilter {
         /// The output.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum Error {
     #[error("no entry in {0}; use --allow-empty to build it anyway")]
     NothingListed(String),
     /// An input is not a complete list.
-    #[error("{}: {what}; fetch it again", path.display())]
+    #[error("{}: {what}; download it again", path.display())]
     Incomplete {
         /// The input.
         path: PathBuf,

@@ -283,14 +283,14 @@ impl<'a> Feed<'a> {
         if head.starts_with(&MAGIC) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "this is a filter file, not a list; blocklist-compile merge joins filters",
+                "a filter file, not a list; use blocklist-compile merge to join filters",
             ));
         }
         list::check_text(&head)?;
         if head.is_empty() && is_archive(&named.path) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "an empty file, not an archive; fetch it again",
+                "an empty file, not an archive; download it again",
             ));
         }
         let label = named.label();
@@ -503,7 +503,7 @@ impl Read for Counted {
         };
         if count == 0 && !buffer.is_empty() && FileState::of(&self.input)? != self.state {
             return Err(io::Error::other(
-                "it was changed meanwhile, and may have been read in part; try again when it is complete",
+                "it changed while it was read; try again when it is complete",
             ));
         }
         self.bytes.fetch_add(count as u64, Ordering::Relaxed);
@@ -577,7 +577,7 @@ mod tests {
                     Err(error) => break error.to_string(),
                 }
             };
-            assert!(error.contains("changed meanwhile"), "{error}");
+            assert!(error.contains("changed while"), "{error}");
         }
     }
 

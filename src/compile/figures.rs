@@ -31,9 +31,9 @@ pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
         format!("{hits:.2}")
     };
     let end = if records {
-        "0 rejected: records prove every hit"
+        "none rejected: records confirm every hit"
     } else {
-        "each of them rejected: there are no records to prove a hit"
+        "each of them rejected: there are no records to confirm a hit"
     };
     // Two lines: one would be longer than a terminal is wide.
     format!(

@@ -58,32 +58,32 @@ pub enum Danger {
 impl fmt::Display for Danger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Everybody => f.write_str("would list everybody"),
+            Self::Everybody => f.write_str("would list every sender"),
             Self::Duty => f.write_str(
-                "every domain must be reachable by this mailbox, and bounces and complaints come from it",
+                "every domain needs this mailbox; bounces and complaints come from it",
             ),
             Self::CommonLocalPart => {
-                f.write_str("would list this mailbox of almost every domain there is")
+                f.write_str("would list this mailbox at almost every domain")
             }
             Self::Suffix => f.write_str(
-                "a public suffix, with domains of many owners under it; list the domains meant",
+                "a public suffix, with domains of many owners below it; list the domains themselves",
             ),
             Self::UnderSuffix => f.write_str(
-                "would list all domains under a public suffix, which have many owners",
+                "would list all domains below a public suffix, which have many owners",
             ),
             Self::Freemail => f.write_str(
-                "a provider where anybody can have a mailbox; list the addresses meant",
+                "a provider where anyone can get a mailbox; list the addresses themselves",
             ),
             Self::Platform => f.write_str(
                 "a service that many senders share; list the addresses or the customer's domain",
             ),
             Self::AbovePlatform => f.write_str(
-                "would also list a service below it that many senders share; list the domains meant",
+                "would also list a service below it that many senders share; list the domains themselves",
             ),
             Self::Protected(domain) => write!(f, "{domain} is protected by --protect"),
             Self::ProtectedLocalPart(domain) => write!(
                 f,
-                "would list this mailbox of every domain, also of {domain}, which is protected by --protect"
+                "would list this mailbox at every domain, including {domain}, which is protected by --protect"
             ),
         }
     }

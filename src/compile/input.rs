@@ -234,7 +234,7 @@ impl Found {
             if meta.is_dir() {
                 self.pass_over(
                     &file,
-                    "a folder in a folder; name it too if its lists are meant",
+                    "a folder in a folder; give it as an input too if you want its lists",
                 );
             } else if meta.is_file() {
                 self.file(&file, false)?;
@@ -268,7 +268,7 @@ impl Found {
             }
         }
         if self.lists.len() == before {
-            let why = io::Error::other("there is no list in this archive");
+            let why = io::Error::other("no list in this archive");
             return Err(Error::io(path, "read")(why));
         }
         Ok(())
@@ -366,9 +366,9 @@ fn is_hidden(file: &Path) -> bool {
 fn is_no_list(file: &Path) -> Option<&'static str> {
     let name = name_in_lower_case(file);
     if name.ends_with(b".blf") {
-        Some("a filter file; blocklist-compile merge joins filters")
+        Some("a filter file; use blocklist-compile merge to join filters")
     } else if NOT_LISTS.iter().any(|start| name.starts_with(start)) {
-        Some("a description by its name; use --input if it is a list")
+        Some("the name of a description; use --input if it is a list")
     } else {
         None
     }
@@ -393,9 +393,9 @@ fn is_not_meant(file: &Path) -> Option<&'static str> {
         });
     let is_autosave = plain.len() > 2 && plain.starts_with(b"#") && plain.ends_with(b"#");
     if is_numbered || is_autosave || ends_with(&COPIES) || ends_with(&SWAPS) {
-        return Some("a backup or unfinished file by its name; use --input if it is a list");
+        return Some("the name of a backup or unfinished file; use --input if it is a list");
     }
-    is_allowlist(file).then_some("an allowlist by its name; use --input if it is a blocklist")
+    is_allowlist(file).then_some("the name of an allowlist; use --input if it is a blocklist")
 }
 
 /// Whether a file's name says that it lists whom to let pass.
@@ -540,10 +540,10 @@ mod tests {
         assert_eq!(
             passed_over,
             [
-                "Whitelist.txt: an allowlist by its name; use --input if it is a blocklist",
-                "a.txt~: a backup or unfinished file by its name; use --input if it is a list",
-                "below: a folder in a folder; name it too if its lists are meant",
-                "surbl-white_list.inc: an allowlist by its name; use --input if it is a blocklist",
+                "Whitelist.txt: the name of an allowlist; use --input if it is a blocklist",
+                "a.txt~: the name of a backup or unfinished file; use --input if it is a list",
+                "below: a folder in a folder; give it as an input too if you want its lists",
+                "surbl-white_list.inc: the name of an allowlist; use --input if it is a blocklist",
             ]
         );
         assert_eq!(

@@ -64,7 +64,7 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
             .map_err(Error::io(&input.path, "read"))?
             .starts_with(&MAGIC)
         {
-            let why = "this is a filter file, which holds no addresses; name lists or logs";
+            let why = "a filter file, which contains no addresses; use lists or logs";
             return Err(Error::io(&input.path, "read")(io::Error::other(why)));
         }
         while lines

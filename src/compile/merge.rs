@@ -94,7 +94,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
     } else {
         if fpr.is_some_and(|fpr| fpr.to_bits() != first.spec().fpr.to_bits()) {
             return Err(Error::Unlike(
-                "--fpr: without records a filter keeps the rate it was built for".to_owned(),
+                "--fpr: cannot change the rate of a filter without records".to_owned(),
             ));
         }
         same_pages(&plan.inputs, &filters)?;
@@ -113,7 +113,7 @@ pub(crate) fn like(a_path: &Path, a: &Filter, b_path: &Path, b: &Filter) -> Resu
     let (a_path, b_path) = (a_path.display(), b_path.display());
     if a.spec().seed != b.spec().seed {
         return Err(Error::Unlike(format!(
-            "{b_path}: has another hash seed than {a_path}; build it again with --seed-from {a_path}"
+            "{b_path}: has a different hash seed from {a_path}; build it again with --seed-from {a_path}"
         )));
     }
     if a.spec().rules != b.spec().rules {
@@ -130,12 +130,12 @@ fn same_pages(paths: &[PathBuf], filters: &[Filter]) -> Result<(), Error> {
         let path = path.display();
         if filter.spec().records {
             return Err(Error::Unlike(format!(
-                "{path}: has records, others have none; build those again with records, or this one without"
+                "{path}: has records, but others have none; build those again with records, or this one without"
             )));
         }
         if filter.shape() != filters[0].shape() {
             return Err(Error::Unlike(format!(
-                "{path}: has another size or rate than {}, and without records neither can be changed; build them again with records",
+                "{path}: differs in size or rate from {}, and neither can change without records; build them again with records",
                 paths[0].display()
             )));
         }

@@ -210,12 +210,12 @@ impl Plan {
     pub(crate) fn check(&self) -> Result<(), Error> {
         if self.inputs.is_empty() && self.meant.is_empty() {
             return Err(Error::Plan(
-                "no input: name a list, a folder, or - for standard input".to_owned(),
+                "no input: give a list, a folder, or - for standard input".to_owned(),
             ));
         }
         if self.expires.is_some() && !self.records {
             return Err(Error::Plan(
-                "--expires: a filter without records keeps no dates; build it without --no-records"
+                "--expires: a filter without records cannot store dates; build it without --no-records"
                     .to_owned(),
             ));
         }
@@ -230,7 +230,7 @@ impl Plan {
         }
         if !RATES.contains(&self.fpr) {
             return wrong(format!(
-                "--fpr {}: must lie between {:e} and {}",
+                "--fpr {}: must be between {:e} and {}",
                 self.fpr,
                 RATES.start(),
                 RATES.end()
@@ -238,18 +238,20 @@ impl Plan {
         }
         if self.threads == 0 || self.threads > MAX_THREADS {
             return wrong(format!(
-                "--threads {}: must lie between 1 and {MAX_THREADS}",
+                "--threads {}: must be between 1 and {MAX_THREADS}",
                 self.threads
             ));
         }
         if self.memory_bytes < MIN_MEMORY_BYTES {
             return wrong(format!(
-                "--memory {}: at least 32M are needed",
+                "--memory {}: must be at least 32M",
                 self.memory_bytes
             ));
         }
         if self.expires.is_some_and(|day| day <= self.today()) {
-            return wrong("--expires: this day is past, nothing would be listed".to_owned());
+            return wrong(
+                "--expires: this date is in the past, nothing would be listed".to_owned(),
+            );
         }
         Ok(())
     }
@@ -300,7 +302,7 @@ impl Lineage {
 }
 
 fn random_seed() -> Result<u64, Error> {
-    getrandom::u64().map_err(|error| Error::Plan(format!("no random seed can be had: {error}")))
+    getrandom::u64().map_err(|error| Error::Plan(format!("cannot get a random seed: {error}")))
 }
 
 fn default_threads() -> usize {

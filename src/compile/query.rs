@@ -74,7 +74,7 @@ pub(crate) fn rules_of(filter: &Filter, path: &Path) -> Result<Rules, Error> {
     let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
     rules.ok_or_else(|| {
         Error::Unlike(format!(
-            "{}: compiled with address rules {} (options {:#04x}), this program has {RULES_VERSION}: compile the list again",
+            "{}: compiled with address rules {} (options {:#04x}), but this program has {RULES_VERSION}: build the filter again",
             path.display(),
             spec.rules_version,
             spec.rules
@@ -215,7 +215,7 @@ impl fmt::Display for Finding {
         let Some(canonical) = &self.canonical else {
             return write!(
                 f,
-                "{}: no address and no entry, so never listed",
+                "{}: neither an address nor an entry, so never listed",
                 self.address
             );
         };
@@ -237,10 +237,10 @@ impl fmt::Display for Finding {
                 write!(f, ", added {added}")?;
             }
             if let Some(first) = &found.expires {
-                write!(f, ", no longer listed from {first} on")?;
+                write!(f, ", expires {first}")?;
             }
             if !found.proved {
-                f.write_str(", by the pages alone: this filter has no records to prove it")?;
+                f.write_str(", by the pages only: this filter has no records to confirm it")?;
             }
         }
         Ok(())

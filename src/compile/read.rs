@@ -69,7 +69,7 @@ impl Terms {
 
 /// Why an entry that ends is refused.
 const NO_PLACE_FOR_END: &str =
-    "it expires, and a filter without records keeps no dates; build it without --no-records";
+    "it expires, and a filter without records cannot store dates; build it without --no-records";
 
 /// What came of reading.
 pub(crate) struct Read<'m, I> {

@@ -343,7 +343,7 @@ impl Report {
     /// Which inputs gave no entry, and what they gave instead, for one line of a message.
     pub(crate) fn why_nothing(&self, output: &Path) -> String {
         let inputs = match self.inputs.as_slice() {
-            [] => "the folder, which holds no list".to_owned(),
+            [] => "the folder, which contains no list".to_owned(),
             [input] => input.file.clone(),
             [input, others @ ..] => format!("{} and {} more", input.file, others.len()),
         };
@@ -356,11 +356,11 @@ impl Report {
             );
         }
         let nothing = match (self.expired, self.skipped.iter().any(|skip| skip.notable)) {
-            (0, false) => "nothing is listed there",
+            (0, false) => "it lists nothing",
             (0, true) => "all of its rows allow senders or are about something else",
-            _ => "the last day of all entries is past",
+            _ => "all of its entries have expired",
         };
-        format!("{inputs}: {nothing}, and {} has entries", output.display())
+        format!("{inputs}: {nothing}, but {} has entries", output.display())
     }
 
     /// Whether more was rejected than the plan allows, or an input gave nothing under --strict.

@@ -76,7 +76,7 @@ impl fmt::Display for Report {
         if self.expired > 0 {
             writeln!(
                 f,
-                "expired   {} left out, as the last day is past",
+                "expired   {} left out: expiry date has passed",
                 counted(self.expired, "entry", "entries")
             )?;
         }
@@ -88,12 +88,12 @@ impl fmt::Display for Report {
         {
             writeln!(
                 f,
-                "note      {}: the last line has no line end; was the list cut off?",
+                "note      {}: the last line has no line ending; is the list truncated?",
                 input.file
             )?;
         }
         for file in self.no_longer_read.iter().take(SHOWN) {
-            writeln!(f, "note      not among the inputs: {file}")?;
+            writeln!(f, "note      no longer among the inputs: {file}")?;
         }
         if let Some(refused) = &self.refused {
             return write!(
@@ -148,7 +148,7 @@ impl fmt::Display for Report {
             if filter.world_readable {
                 writeln!(
                     f,
-                    "warning   everybody may read {0}, and the hash seed in it; use chmod o= {0}",
+                    "warning   all users can read {0}, including its secret hash seed; use chmod o= {0}",
                     self.output.display()
                 )?;
             }

@@ -68,7 +68,7 @@ fn open(path: &Path) -> Result<Filter, Error> {
         return Ok(old);
     }
     Err(Error::Unlike(format!(
-        "{}: has no records, so nothing can be added or removed; build it again from its lists",
+        "{}: has no records, so entries cannot be added or removed; build it again from its lists",
         path.display()
     )))
 }
@@ -102,7 +102,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let (adding, removing) = (to_add.lists, to_remove.lists);
     if adding.iter().any(Input::is_stdin) && removing.iter().any(Input::is_stdin) {
         return Err(Error::Plan(
-            "standard input can be read once: for --add or for --remove".to_owned(),
+            "standard input can be used only once: for --add or for --remove".to_owned(),
         ));
     }
     let (add_bytes, remove_bytes) = (total_bytes(&adding), total_bytes(&removing));

@@ -225,7 +225,7 @@ impl<'s, 't> Section<'s, 't> {
             self.asked.borrow_mut().push(name);
             self.reader.problem(
                 self.start(),
-                format!("[{}] lacks the setting {name}", self.path),
+                format!("[{}] missing required setting {name}", self.path),
             );
             None
         }

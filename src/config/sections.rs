@@ -25,7 +25,7 @@ impl Config {
         let top = reader.section("", document.get_ref(), 0..0);
         let default_socket = Endpoint::Unix("/run/blocklist-milter/milter.sock".into());
         let seen = RefCell::new(Vec::new());
-        let place = "a place to listen at, such as \"unix:/run/blocklist-milter/milter.sock\"";
+        let place = "an address to listen on, such as \"unix:/run/blocklist-milter/milter.sock\"";
         let listen = top.some("listen", place, vec![default_socket], |written| {
             let endpoint: Endpoint = written
                 .parse()
@@ -34,7 +34,7 @@ impl Config {
             // Port 0 is another one each time.
             let again = !matches!(endpoint, Endpoint::Inet { port: 0, .. });
             if again && seen.contains(&endpoint) {
-                return Err(format!("{endpoint} stands there twice").into());
+                return Err(format!("{endpoint} is listed twice").into());
             }
             seen.push(endpoint.clone());
             Ok(endpoint)
@@ -49,13 +49,7 @@ impl Config {
                 .iter()
                 .any(|other| other.terms.name == list.terms.name)
             {
-                reader.problem(
-                    start,
-                    format!(
-                        "a second list is named {}; names must differ",
-                        list.terms.name
-                    ),
-                );
+                reader.problem(start, format!("duplicate list name {}", list.terms.name));
             }
             if lists.len() == LISTS_MAX {
                 reader.problem(
@@ -124,7 +118,7 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
         choices.extend(Action::NAMES.map(|(name, action)| (name, Some(action))));
         let milder = choice(text(value)?, &choices)?;
         if milder.is_some_and(|milder| milder > action) {
-            return Err(format!("is to be milder than action \"{action}\"").into());
+            return Err(format!("must be milder than action \"{action}\"").into());
         }
         Ok(milder)
     });
@@ -168,7 +162,7 @@ fn read_whitelist(section: Section<'_, '_>, folder: &Path) -> WhitelistSettings 
         let required = boolean(value)?;
         if required && authserv_ids.is_empty() {
             return Err(
-                "needs authserv_ids: whose Authentication-Results are to be believed".into(),
+                "needs authserv_ids, the servers whose Authentication-Results to trust".into(),
             );
         }
         Ok(required)

@@ -25,7 +25,7 @@ pub(super) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
 
 pub(super) fn wrong_type(wanted: &str, found: &DeValue<'_>) -> Fault {
     format!(
-        "wants {wanted}, not {} {}",
+        "expected {wanted}, found {} {}",
         article(found.type_str()),
         found.type_str()
     )
@@ -107,7 +107,7 @@ pub(super) fn list_name(written: &str) -> Result<String, Fault> {
 
 pub(super) fn path(written: &str, folder: &Path) -> Result<PathBuf, Fault> {
     if written.is_empty() || written.contains('\0') {
-        return Err("lacks the path of a file".into());
+        return Err("empty path".into());
     }
     Ok(folder.join(written))
 }
@@ -117,10 +117,10 @@ pub(super) fn mode(written: &str) -> Result<u32, Fault> {
         .ok()
         .filter(|mode| *mode <= 0o777);
     let mode =
-        mode.ok_or_else(|| Fault::from("wants permission bits in octal, such as \"0660\""))?;
+        mode.ok_or_else(|| Fault::from("expected permission bits in octal, such as \"0660\""))?;
     if mode & 0o002 != 0 {
         return Err(
-            "every user of this machine could play mail server; use 0660 and socket_group".into(),
+            "every local user could act as the mail server; use 0660 and socket_group".into(),
         );
     }
     Ok(mode)
@@ -140,7 +140,7 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
     };
     if template.code() / 100 != class {
         return Err(format!(
-            "action \"{action}\" needs a reply with code {class}xx, this is {}",
+            "action \"{action}\" needs a reply with code {class}xx, found {}",
             template.code()
         )
         .into());

@@ -275,7 +275,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
                 progress.taken
             }
             Err(error) => {
-                tracing::info!(%error, "a connection is closed: its other side is no mail server");
+                tracing::info!(%error, "closing a connection: the peer does not speak the milter protocol");
                 self.ending = true;
                 input.len()
             }

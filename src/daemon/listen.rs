@@ -120,7 +120,7 @@ impl Listeners {
         if inherited.inherited {
             tracing::info!(
                 sockets = inherited.open.len(),
-                "the sockets come from systemd, `listen` is not used"
+                "using the sockets from systemd, ignoring `listen`"
             );
             return Ok(inherited);
         }
@@ -320,13 +320,13 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
     }
     match knock(path) {
         Err(Errno::CONNREFUSED) => {
-            tracing::info!(socket = %path.display(), "a socket left over is removed");
+            tracing::info!(socket = %path.display(), "removing a stale socket");
             fs::remove_file(path).map_err(failed)
         }
         Err(Errno::NOENT) => Ok(()),
         Err(Errno::ACCESS) => Err(failed(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            "another user's socket is there, which may be in use or left over: see who listens, or remove it",
+            "a socket of another user exists and may be in use: find the process that listens on it, or remove it",
         ))),
         // With a full queue the answer is "again": somebody is there all the same.
         Ok(()) | Err(Errno::AGAIN) => Err(Error::InUse {

@@ -95,7 +95,7 @@ impl Logging {
             let failed = failed.to_string().replace(char::is_control, " ");
             tracing::error!(
                 thread = thread::current().name().unwrap_or("unnamed"),
-                "a fault of this program: {failed}"
+                "internal error: {failed}"
             );
         }));
         Ok(logging)
@@ -199,7 +199,7 @@ fn write_lines(
 impl Format {
     /// Appends a line that tells of lost ones.
     fn tell_loss(self, lines: u64, out: &mut Vec<u8>) {
-        const LOSS: &str = "lines of the log were lost: they could not be written";
+        const LOSS: &str = "log lines were lost: they could not be written";
         let line = match self {
             Self::Text => format!("{lines} {LOSS}\n"),
             Self::Json => {
@@ -343,7 +343,7 @@ mod tests {
         drop(queue);
         // The end waits for what is in the queue, if there is room to say so.
         let mut text = String::new();
-        while !text.contains("lines of the log were lost") {
+        while !text.contains("log lines were lost") {
             let more = lines.recv().expect("the loss is told");
             text.push_str(&String::from_utf8(more).expect("what was written"));
         }
@@ -397,7 +397,7 @@ mod tests {
         assert_eq!(logging.lost(), 2);
         let expected = concat!(
             "\n{\"n\":2}\n",
-            "<4>{\"level\":\"WARN\",\"message\":\"lines of the log were lost: ",
+            "<4>{\"level\":\"WARN\",\"message\":\"log lines were lost: ",
             "they could not be written\",\"lines\":2}\n",
             "{\"n\":3}\n"
         );

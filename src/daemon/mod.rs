@@ -137,7 +137,7 @@ impl Options {
 #[non_exhaustive]
 pub enum Error {
     /// No socket is configured, and none was handed over.
-    #[error("there is nothing to listen on: set `listen`")]
+    #[error("no address to listen on: set `listen`")]
     NoEndpoint,
     /// A socket cannot be opened.
     #[error("cannot listen on {endpoint}")]
@@ -149,7 +149,7 @@ pub enum Error {
         cause: io::Error,
     },
     /// A socket that systemd handed over is of no use.
-    #[error("socket {number} that systemd handed over cannot be used")]
+    #[error("cannot use socket {number} from systemd")]
     Inherited {
         /// Which, from 0.
         number: usize,
@@ -164,19 +164,19 @@ pub enum Error {
         path: PathBuf,
     },
     /// Something else stands where the socket should be.
-    #[error("{} is there and is not a socket: remove it", path.display())]
+    #[error("{} exists and is not a socket: remove it", path.display())]
     NotASocket {
         /// What stands there.
         path: PathBuf,
     },
     /// The group for the sockets is not known.
-    #[error("there is no group {group:?} in /etc/group: create it, or give its number")]
+    #[error("no group {group:?} in /etc/group: create it, or use its number")]
     NoGroup {
         /// As it was configured.
         group: String,
     },
     /// The group is known, but the socket cannot be given to it.
-    #[error("{} cannot be given to group {group:?}: only to one that the user of this process is in", path.display())]
+    #[error("cannot change the group of {} to {group:?}: the user of this process must be a member", path.display())]
     Group {
         /// The socket.
         path: PathBuf,
@@ -190,7 +190,7 @@ pub enum Error {
     #[error("cannot start")]
     Start(#[source] io::Error),
     /// A thread ended that should not.
-    #[error("a thread that serves mail has failed")]
+    #[error("a worker thread has failed")]
     Worker,
 }
 
@@ -274,9 +274,9 @@ impl Daemon {
     /// Lets nobody new in. Connections may finish, or leave.
     fn drain(&mut self) {
         let (stop, what) = match (handover::is_possible(), self.listeners.inherited) {
-            (true, _) => (Stop::HandOver, "connections are handed over"),
-            (false, true) => (Stop::Stay, "connections end in their own time"),
-            (false, false) => (Stop::Finish, "messages under way are finished"),
+            (true, _) => (Stop::HandOver, "handing over connections"),
+            (false, true) => (Stop::Stay, "waiting for connections to close"),
+            (false, false) => (Stop::Finish, "finishing messages in progress"),
         };
         tracing::info!("ending, {what}");
         self.stop.send_replace(Some(stop));
@@ -284,7 +284,7 @@ impl Daemon {
     }
 
     /// Ends it in order: connections are handed to the next process; where there is nobody
-    /// to keep them meanwhile, messages under way are finished, but for no longer than
+    /// to keep them meanwhile, finishing messages in progress, but for no longer than
     /// [`Options::drain`].
     ///
     /// # Errors
@@ -307,7 +307,7 @@ impl Daemon {
                 Err(error) => tracing::error!(
                     connections = left.len(),
                     %error,
-                    "connections cannot be handed over, they are closed"
+                    "cannot hand over connections, closing them"
                 ),
             }
         }
@@ -321,7 +321,7 @@ fn take_over(left_behind: Option<UnixStream>) -> Vec<Left> {
         return Vec::new();
     };
     let taken = handover::take(&left_behind).unwrap_or_else(|error| {
-        tracing::error!(%error, "the connections of the process before cannot be taken over");
+        tracing::error!(%error, "cannot take over the connections of the previous process");
         Vec::new()
     });
     handover::forget();
@@ -401,7 +401,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         }
     });
     if cut {
-        tracing::warn!("asked to end a second time, messages are cut");
+        tracing::warn!("second signal to stop, closing connections at once");
         return Ok(());
     }
     daemon.stop()
@@ -432,7 +432,7 @@ fn connections_max(options: &Options) -> usize {
         descriptors = limit,
         wanted = options.connections_max,
         connections = possible,
-        "too few descriptors for the connections that are allowed: raise LimitNOFILE"
+        "the file descriptor limit is too low for limits.connections: raise LimitNOFILE"
     );
     possible.max(1)
 }
@@ -444,7 +444,7 @@ fn raise_descriptor_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of descriptors stays");
+        tracing::debug!(%error, "cannot raise the file descriptor limit");
     }
     getrlimit(Resource::Nofile).current
 }

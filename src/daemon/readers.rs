@@ -81,7 +81,7 @@ impl Shared {
             state.note(reader, Some(job.abandoned));
             drop(state);
             if catch_unwind(AssertUnwindSafe(job.run)).is_err() {
-                tracing::error!("a read failed by a fault of this program");
+                tracing::error!("internal error: a read failed");
             }
             state = self.lock();
             state.note(reader, None);

@@ -253,7 +253,7 @@ impl Folders {
         });
         let watcher = watcher
             .inspect_err(|error| {
-                tracing::warn!(%error, "folders cannot be watched, files are polled alone");
+                tracing::warn!(%error, "cannot watch folders, polling files instead");
             })
             .ok();
         Self {
@@ -291,7 +291,7 @@ impl Folders {
             if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive)
                 && !self.watched.contains(folder)
             {
-                tracing::warn!(folder = %folder.display(), %error, "not watched, only polled");
+                tracing::warn!(folder = %folder.display(), %error, "cannot watch this folder, polling instead");
             }
         }
         self.watched = wanted;
@@ -314,7 +314,7 @@ fn is_change(kind: EventKind) -> bool {
 /// Tells systemd, if it is there.
 pub(super) fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "systemd was not told");
+        tracing::debug!(%error, "cannot notify systemd");
     }
 }
 

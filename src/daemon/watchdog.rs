@@ -53,7 +53,7 @@ impl Watchdog {
             match stuck(&mut self.seen, pulses) {
                 None => tell(&[NotifyState::Watchdog]),
                 Some(worker) => {
-                    tracing::error!(worker, "a thread that serves mail hangs");
+                    tracing::error!(worker, "a worker thread hangs");
                 }
             }
         }

@@ -135,7 +135,7 @@ pub(super) async fn run<S: Service>(
                 let waiting = sockets.iter().any(Socket::has_queue);
                 alone = if waiting { alone + 1 } else { 0 };
                 if alone > ALONE_SECONDS && end.is_none() {
-                    tracing::info!("mail servers wait to be accepted, messages under way are finished");
+                    tracing::info!("not accepting new connections, finishing messages in progress");
                     end = Some(Instant::now() + shared.drain);
                 }
                 let finish = stop != Stop::HandOver && end.is_some();
@@ -144,7 +144,7 @@ pub(super) async fn run<S: Service>(
             () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
                 tracing::warn!(
                     connections = worker.tasks.len(),
-                    "the time to finish is over, connections are cut"
+                    "the time to finish is over, closing remaining connections"
                 );
                 worker.tasks.shutdown().await;
                 return Ok(worker.left);
@@ -191,9 +191,9 @@ impl Worker {
                 let permit = Arc::clone(&shared.room.permits).try_acquire_owned();
                 self.spawn(stream, session, permit.ok());
             }
-            (Err(error), _) => tracing::warn!(%error, "a connection cannot be taken over"),
+            (Err(error), _) => tracing::warn!(%error, "cannot take over a connection"),
             (Ok(_), None) => tracing::warn!(
-                "a connection cannot be taken over: its history makes no sense to this version"
+                "cannot take over a connection: this version does not understand its state"
             ),
         }
     }
@@ -214,7 +214,7 @@ impl Worker {
             }
             Err(error) => {
                 if error.is_panic() {
-                    tracing::error!("a connection failed by a fault of this program");
+                    tracing::error!("internal error: a connection failed");
                 }
                 error.id()
             }
@@ -228,7 +228,7 @@ impl Worker {
         self.now.fetch_add(1, Relaxed);
         for (task, life) in self.lives.values() {
             if life.is_over() {
-                tracing::info!("a connection is closed: it took too long");
+                tracing::info!("closing a connection: timeout");
                 task.abort();
             } else if idle.is_some_and(|seconds| life.is_idle_for(seconds)) {
                 task.abort();
@@ -330,7 +330,7 @@ impl Room {
             return permit;
         }
         if self.full.is_due() {
-            tracing::warn!("the limit of connections is reached, mail servers must wait");
+            tracing::warn!("connection limit reached, mail servers must wait");
         }
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         permit.expect("this semaphore is never closed")
@@ -368,7 +368,7 @@ async fn accept(sockets: &[Socket], room: &Room) -> (Stream, OwnedSemaphorePermi
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 if room.failing.is_due() {
-                    tracing::error!(%error, "no connection can be accepted, retrying");
+                    tracing::error!(%error, "cannot accept connections, retrying");
                 }
                 sleep(ACCEPT_PAUSE).await;
             }

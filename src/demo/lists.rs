@@ -34,7 +34,7 @@ pub(super) fn compile_lists(
     if !senders.is_file() {
         writeln!(
             out,
-            "there is no blocklists/example-senders.txt here; the demo uses its own copy of that list"
+            "no blocklists/example-senders.txt in this folder; the demo uses its built-in copy"
         )?;
         senders = folder.join("example-senders.txt");
         fs::write(&senders, SENDERS)?;

@@ -102,7 +102,7 @@ pub fn replay(
     sums.add_all(&mut judges, batch);
     let found = read.and_then(|()| match sums.messages {
         0 => Err(io::Error::other(
-            "no message found; name a maildir, a folder of messages, or an mbox file",
+            "no message found; give a maildir, a folder of messages, or an mbox file",
         )),
         _ => Ok(()),
     });
@@ -335,7 +335,7 @@ impl Display for Report<'_> {
                 f,
                 "\n{}",
                 paint.bold(&format!(
-                    "{} would get another verdict with the other configuration",
+                    "{} would get a different verdict with the other configuration",
                     counted(changed, "message")
                 ))
             )?;

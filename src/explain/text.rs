@@ -78,9 +78,9 @@ impl Display for Report<'_> {
         }
         for recipient in &of.recipients {
             let why = if recipient.deferred {
-                " (other lists affect it than those before it: mixed_recipients)"
+                " (other lists apply to it than to the recipients before it: mixed_recipients)"
             } else if recipient.exempt {
-                " (no list affects this recipient)"
+                " (no list applies to this recipient)"
             } else {
                 ""
             };
@@ -103,13 +103,10 @@ impl Display for Report<'_> {
             sender(f, named, paint)?;
         }
         if of.identities.is_empty() {
-            writeln!(
-                f,
-                "\nno sender was found: nothing is looked up, nothing can be listed"
-            )?;
+            writeln!(f, "\nno sender found, nothing to look up")?;
         }
         if of.truncated {
-            writeln!(f, "\nthe message names more senders than are kept")?;
+            writeln!(f, "\nthe message names more senders than the milter keeps")?;
         }
         if mail.mail_from.is_none() {
             let hint = match mail.headers.envelope_sender() {
@@ -137,17 +134,19 @@ fn reason(of: &Explanation) -> String {
     match of.reason.as_str() {
         "listed" => format!("a sender is on the list {list}"),
         "unlisted" => "no sender is on a list".to_owned(),
-        "whitelisted" => format!("a sender is on the list {list}, and the whitelist clears it"),
+        "whitelisted" => format!("a sender is on the list {list}, but the whitelist clears it"),
         "exempt-recipient" => {
-            format!("a sender is on the list {list}, but it affects none of the recipients")
+            format!(
+                "a sender is on the list {list}, but the list applies to none of the recipients"
+            )
         }
         "mixed-recipients" => {
             format!(
-                "a sender is on the list {list} ({wanted}), but some recipients are exempt, and one answer is for all"
+                "a sender is on the list {list} ({wanted}), but some recipients are exempt, and all recipients get the same answer"
             )
         }
         "mailing-list" => {
-            format!("a sender is on the list {list} ({wanted}), softened for mailing lists")
+            format!("a sender is on the list {list} ({wanted}), softened for a mailing list")
         }
         "weak-address" => {
             format!(
@@ -155,16 +154,19 @@ fn reason(of: &Explanation) -> String {
             )
         }
         "dry-run" => {
-            format!("a sender is on the list {list} ({wanted}), which is on trial (dry_run)")
+            format!("a sender is on the list {list} ({wanted}), which is in dry_run")
         }
         "log-only" => format!("a sender is on the list {list}, which only logs"),
         "max-reject-share" => {
-            format!("a sender is on the list {list} ({wanted}), softened since too much is refused")
+            format!(
+                "a sender is on the list {list} ({wanted}), softened because too much mail is refused"
+            )
         }
         "undecided" if of.list.is_none() => {
-            "it names more senders than are looked at, and any of them may be listed".to_owned()
+            "it names more senders than the milter looks up, and any of them may be listed"
+                .to_owned()
         }
-        "undecided" => format!("the filter of list {list} cannot be read"),
+        "undecided" => format!("cannot read the filter of list {list}"),
         "authenticated" => "the client has logged in".to_owned(),
         "local" => "the mail was submitted on this machine".to_owned(),
         "network" => "the client is in an exempt network".to_owned(),
@@ -235,7 +237,7 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
             let entry = brief(entry);
             writeln!(
                 f,
-                "  whitelist has {entry}, but no trusted DKIM result vouches for the address: not cleared"
+                "  whitelist has {entry}, but no trusted DKIM result confirms the address: not cleared"
             )
         }
         Some(entry) => writeln!(
@@ -251,10 +253,10 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
 fn outcome(lookup: &Lookup, paint: Paint) -> String {
     let mut text = match lookup.outcome.as_str() {
         "miss" => return paint.dim("not listed"),
-        "false-positive" => return "page says perhaps, records say no: not listed".to_owned(),
+        "false-positive" => return "hits a page, but has no record: not listed".to_owned(),
         "unproved" => {
             return format!(
-                "{} by its page; there are no records to prove it",
+                "{} by its page only; the filter has no records",
                 paint.with("1;31", "LISTED")
             );
         }

@@ -122,7 +122,7 @@ impl Aside {
     pub fn sync(&self) -> Result<(), Error> {
         self.file
             .sync_all()
-            .map_err(Error::io(&self.written, "bring it to the disk"))
+            .map_err(Error::io(&self.written, "sync it to disk"))
     }
 
     /// Syncs, replaces the old file, and syncs the folder.
@@ -134,7 +134,7 @@ impl Aside {
     pub fn commit(mut self) -> Result<(), Error> {
         self.sync()?;
         fs::rename(&self.written, &self.target)
-            .map_err(Error::io(&self.target, "replace it by the new file"))?;
+            .map_err(Error::io(&self.target, "replace it with the new file"))?;
         self.committed = true;
         let folder = match self.target.parent() {
             Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -142,7 +142,7 @@ impl Aside {
         };
         File::open(folder)
             .and_then(|folder| folder.sync_all())
-            .map_err(Error::io(folder, "bring the folder to the disk"))
+            .map_err(Error::io(folder, "sync the folder to disk"))
     }
 }
 
@@ -180,7 +180,7 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
                 let folder = written.parent();
                 let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
                 let folder = folder.unwrap_or_else(|| Path::new("."));
-                return Err(Error::io(folder, "make a file in this folder")(error));
+                return Err(Error::io(folder, "create a file in this folder")(error));
             }
         }
         let leftover = OpenOptions::new()

@@ -30,7 +30,7 @@ pub enum Error {
         fault: Fault,
     },
     /// The pages do not fit into memory.
-    #[error("{}: no memory for {bytes} bytes of pages; load = \"disk\" needs none", path.display())]
+    #[error("{}: not enough memory for {bytes} bytes of pages; load = \"disk\" needs none", path.display())]
     Memory {
         /// The file.
         path: PathBuf,
@@ -44,13 +44,13 @@ pub enum Error {
         path: PathBuf,
     },
     /// Another process writes the same output.
-    #[error("{}: another process is writing it; wait for that to end", path.display())]
+    #[error("{}: another process is writing this file; wait until it has finished", path.display())]
     Busy {
         /// The output.
         path: PathBuf,
     },
     /// The output is something else than a file.
-    #[error("{}: is no regular file; name a file", path.display())]
+    #[error("{}: not a regular file", path.display())]
     NotAFile {
         /// The output.
         path: PathBuf,
@@ -88,11 +88,11 @@ impl Error {
 #[non_exhaustive]
 pub enum Fault {
     /// The magic is missing.
-    #[error("this is not a filter file; make one with blocklist-compile build")]
+    #[error("not a filter file; build one with blocklist-compile build")]
     NotAFilter,
     /// A layout this program does not know.
     #[error(
-        "format version {found}, this program reads {FORMAT_VERSION}: compile the list again, or update the program"
+        "format version {found}, but this program reads {FORMAT_VERSION}: build the filter again, or update the program"
     )]
     Version {
         /// The version found.
@@ -108,7 +108,7 @@ pub enum Fault {
     },
     /// The file is shorter or longer than its header says.
     #[error(
-        "the file has {got} bytes, its header says {expected}: it is cut off, or still being copied"
+        "the file has {got} bytes, its header says {expected}: it is truncated, or still being copied"
     )]
     Size {
         /// Bytes the header accounts for.
@@ -117,19 +117,19 @@ pub enum Fault {
         got: u64,
     },
     /// A checksum does not match.
-    #[error("the {part} do not match their checksum: the file is damaged; compile the list again")]
+    #[error("the {part} do not match their checksum: the file is damaged; build it again")]
     Sum {
         /// Which part: "header bytes", "sums", ...
         part: &'static str,
     },
     /// A page does not match its checksum.
-    #[error("page {page} does not match its checksum: the file is damaged; compile the list again")]
+    #[error("page {page} does not match its checksum: the file is damaged; build it again")]
     PageSum {
         /// Number of the page.
         page: u64,
     },
     /// Records cannot be what a writer wrote.
-    #[error("records of page {page}: {what}: the file is damaged; compile the list again")]
+    #[error("records of page {page}: {what}: the file is damaged; build it again")]
     Records {
         /// Number of the page.
         page: u64,
@@ -137,13 +137,13 @@ pub enum Fault {
         what: &'static str,
     },
     /// The directory or the sources cannot be what a writer wrote.
-    #[error("the {part} are malformed: compile the list again")]
+    #[error("the {part} are malformed: build the filter again")]
     Malformed {
         /// "directory" or "sources".
         part: &'static str,
     },
     /// Not as many bits set as declared.
-    #[error("{counted} bits are set, the header says {declared}")]
+    #[error("{counted} bits are set, but the header says {declared}")]
     Fill {
         /// Bits set by the header.
         declared: u64,
@@ -152,7 +152,7 @@ pub enum Fault {
     },
     /// The pages are not as full as so many entries make them.
     #[error(
-        "the pages hold about {estimated:.0} entries, the header says {declared}: compile the list again"
+        "the pages hold about {estimated:.0} entries, but the header says {declared}: build the filter again"
     )]
     Entries {
         /// Entries by the header.
@@ -161,7 +161,7 @@ pub enum Fault {
         estimated: f64,
     },
     /// Not as many records as entries declared.
-    #[error("{counted} records, the header says {declared} entries")]
+    #[error("{counted} records, but the header says {declared} entries")]
     Count {
         /// Entries by the header.
         declared: u64,
@@ -169,7 +169,9 @@ pub enum Fault {
         counted: u64,
     },
     /// The pages would answer wrongly far more often than declared.
-    #[error("the pages would hit {rate:.2e} of all innocent senders, declared are {fpr:.2e}")]
+    #[error(
+        "the pages would hit {rate:.2e} of all innocent senders, but the header declares {fpr:.2e}"
+    )]
     Rate {
         /// Rate of the pages.
         rate: f64,

@@ -117,7 +117,7 @@ pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Se
     content.by_ref().take(8).read_to_end(&mut head)?;
     if is_packed(&head) {
         return Err(invalid(
-            "is compressed again inside the archive; unpack it first",
+            "is compressed again inside the archive; decompress it first",
         ));
     }
     text(Cursor::new(head).chain(content))
@@ -146,7 +146,9 @@ impl<R: Read> Read for Checked<R> {
             }
         };
         if damaged {
-            return Err(invalid("the archive is damaged or cut off; fetch it again"));
+            return Err(invalid(
+                "the archive is damaged or truncated; download it again",
+            ));
         }
         Ok(count)
     }
@@ -155,7 +157,7 @@ impl<R: Read> Read for Checked<R> {
 fn zip_members(file: File) -> io::Result<Vec<Member>> {
     let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|error| {
         invalid(&format!(
-            "the ZIP archive is damaged ({error}); fetch it again"
+            "the ZIP archive is damaged ({error}); download it again"
         ))
     })?;
     if archive.len() > MAX_MEMBERS {
@@ -165,7 +167,7 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
     for number in 0..archive.len() {
         let member = archive.by_index_raw(number).map_err(|error| {
             invalid(&format!(
-                "the ZIP archive is damaged ({error}); fetch it again"
+                "the ZIP archive is damaged ({error}); download it again"
             ))
         })?;
         let name = member.name_raw().to_vec();
@@ -193,7 +195,7 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
         refuse_bomb(packed_bytes, size_bytes)
             .map_err(|error| invalid(&format!("{}: {error}", name.escape_ascii())))?;
         let Some(start) = member.data_start() else {
-            return refused("has no place in the archive");
+            return refused("has a path that leads out of the archive");
         };
         members.push(Member {
             place: Place::Zip {
@@ -212,7 +214,7 @@ fn zip_members(file: File) -> io::Result<Vec<Member>> {
 fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
     let damaged = |error: io::Error| {
         invalid(&format!(
-            "the tar archive is damaged or cut off ({error}); fetch it again"
+            "the tar archive is damaged or truncated ({error}); download it again"
         ))
     };
     let zeros = Cell::new(0);

@@ -78,7 +78,7 @@ pub fn check_text(head: &[u8]) -> io::Result<()> {
     }
     Err(io::Error::new(
         io::ErrorKind::InvalidData,
-        "this is no text, so no list; is it packed twice, encrypted, or another file?",
+        "not a text file; is it compressed twice, encrypted, or another kind of file?",
     ))
 }
 
@@ -208,7 +208,10 @@ mod tests {
         for packed in [gzip(&text), zstd(&text)] {
             for length in [5, 10, packed.len() / 2, packed.len() - 1] {
                 let error = read(packed[..length].to_vec()).unwrap_err().to_string();
-                assert!(error.contains("fetch it again"), "cut at {length}: {error}");
+                assert!(
+                    error.contains("download it again"),
+                    "cut at {length}: {error}"
+                );
             }
             let mut damaged = packed.clone();
             let middle = packed.len() / 2;
@@ -229,7 +232,7 @@ mod tests {
             .collect();
         for bytes in [random, gzip(&long()), vec![0; 100]] {
             let error = check_text(&bytes).unwrap_err().to_string();
-            assert!(error.contains("no text"), "{error}");
+            assert!(error.contains("not a text file"), "{error}");
         }
         // A few stray bytes cost their lines and no more.
         for text in [

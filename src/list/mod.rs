@@ -219,14 +219,14 @@ impl fmt::Display for Skip {
         f.write_str(match self {
             Self::Blank => "blank",
             Self::Comment => "comment",
-            Self::Allow => "allows a sender; the place for that is the whitelist",
-            Self::OtherAction => "the action does not reject",
+            Self::Allow => "allows a sender; put it into the whitelist",
+            Self::OtherAction => "the action is not to reject",
             Self::NotSender => "about clients, recipients or the null sender",
             Self::Continuation => "continues the line before",
-            Self::Mention => "only mentioned: its heading or key does not say it is listed",
-            Self::KnownGood => "from a list of known good names",
+            Self::Mention => "only mentioned: its heading or key does not say that it is listed",
+            Self::KnownGood => "from a list of known good domains",
             Self::Setting => "heading or setting",
-            Self::Directive => "a directive that lists no sender",
+            Self::Directive => "a directive that does not list a sender",
         })
     }
 }
@@ -348,18 +348,17 @@ impl fmt::Display for Reason {
                 "a regular expression cannot be looked up; list the addresses or domains it stands for",
             ),
             Self::Wildcard => f.write_str(
-                "a wild card is possible only as *@domain, *.domain or local@*; \
-                 if the sign is part of the address, put the local part in double quotes",
+                "a wildcard is allowed only as *@domain, *.domain or local@*; if the * is part of the address, put the local part in double quotes",
             ),
             Self::Hash(name) => write!(
                 f,
-                "{name} hash in place of an address; the address cannot be got back from it"
+                "{name} hash instead of an address; the address cannot be recovered from it"
             ),
             Self::TooLong => write!(f, "longer than {MAX_LINE} bytes"),
             Self::Nul => f.write_str("a NUL byte; is this a text file in UTF-8?"),
             Self::Url => f.write_str("a web address; list its domain"),
             Self::IpAddress => f.write_str("an IP address, not a sender's address or domain"),
-            Self::Refusal => f.write_str("refuses somebody; a whitelist names those who may pass"),
+            Self::Refusal => f.write_str("rejects a sender; a whitelist names senders to accept"),
             Self::Words => f.write_str(
                 "words that do not say who is listed; put # before a comment",
             ),
@@ -368,13 +367,13 @@ impl fmt::Display for Reason {
             ),
             Self::YamlObject => f.write_str("an object of YAML; convert the list to JSON"),
             Self::LateHeading => f.write_str(
-                "a heading over entries that are not to be listed; read the list with --format sections",
+                "a heading above entries that must not be listed; use --format sections",
             ),
             Self::Indented => f.write_str(
                 "indented, so it continues the line before; remove the space if it is an entry",
             ),
             Self::NamedList => f.write_str(
-                "addresses that other rules use; if they are to be rejected, list them with blocklist_from",
+                "addresses that other rules use; to reject them, use blocklist_from",
             ),
             Self::Trailing => {
                 f.write_str("words after the entry; put # before a comment")
@@ -386,20 +385,20 @@ impl fmt::Display for Reason {
             Self::DomainSigns => f.write_str(
                 "characters not allowed in a domain; is this a table?",
             ),
-            Self::Several => f.write_str("more than one address; put each on a line"),
+            Self::Several => f.write_str("more than one address; put each on its own line"),
             Self::NotADomain => f.write_str("not a domain"),
-            Self::NoAction => f.write_str("no action beside it, such as REJECT"),
+            Self::NoAction => f.write_str("no action after it, such as REJECT"),
             Self::NoColumn => f.write_str("no entry in this row"),
             Self::ManyFields => f.write_str("too many fields in this row"),
             Self::SecondEntry => f.write_str(
-                "a second entry beside another; name the columns in a heading, or put it on a line of its own",
+                "a second entry in the same row; name the columns in a heading, or put it on its own line",
             ),
             Self::UnclearWord => f.write_str(
                 "a word that may allow the sender; call its column action, or comment if it is not one",
             ),
             Self::InQuotes => f.write_str("inside a quoted field of another row"),
             Self::Date => f.write_str(
-                "cannot tell on which day this expires; write it as 2026-03-31",
+                "unclear expiry date; write it as 2026-03-31",
             ),
             Self::ListExpires(_) => f.write_str(
                 "put this before the first entry, for the whole list, or after an entry on its line",
@@ -409,11 +408,11 @@ impl fmt::Display for Reason {
                 f.write_str("the zone of this name is unknown; put $ORIGIN or the SOA record first")
             }
             Self::LateAllowance => f.write_str(
-                "this object says that its addresses are not listed, after too many of them; put that first",
+                "this object says that its addresses are not listed, but only after too many of them; put that first",
             ),
             Self::BadJson => f.write_str("not JSON here; nothing after it was read"),
             Self::BadJsonLine => f.write_str("this line is not JSON"),
-            Self::CutOffJson => f.write_str("the JSON text is cut off"),
+            Self::CutOffJson => f.write_str("the JSON text is truncated"),
             Self::WebPage => f.write_str("a web page, not a list; was the download refused?"),
         }
     }

@@ -131,7 +131,7 @@ impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.decoder.read(buffer).map_err(|error| {
             let what = match error.kind() {
-                io::ErrorKind::UnexpectedEof => "is cut off, or other data follows it",
+                io::ErrorKind::UnexpectedEof => "is truncated, or other data follows it",
                 io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
                     "is damaged, or other data follows it"
                 }
@@ -139,7 +139,7 @@ impl<R: Read> Read for Unpacked<R> {
                 _ => return error,
             };
             let format = self.format;
-            let message = format!("its {format} data {what} ({error}); fetch it again");
+            let message = format!("its {format} data {what} ({error}); download it again");
             io::Error::new(error.kind(), message)
         })?;
         self.bytes_out += count as u64;
@@ -157,8 +157,7 @@ pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
     Err(io::Error::new(
         io::ErrorKind::InvalidData,
         format!(
-            "unpacks to more than {MAX_RATIO} times its size, as a decompression bomb does; \
-             unpack it first if it is a list"
+            "decompresses to more than {MAX_RATIO} times its size, like a decompression bomb; decompress it first if it is a list"
         ),
     ))
 }
@@ -355,7 +354,10 @@ mod tests {
         for packed in FORMATS.map(|format| format(&text)) {
             for length in [10, packed.len() / 2, packed.len() - 1] {
                 let error = read(packed[..length].to_vec()).unwrap_err().to_string();
-                assert!(error.contains("fetch it again"), "cut at {length}: {error}");
+                assert!(
+                    error.contains("download it again"),
+                    "cut at {length}: {error}"
+                );
             }
             let mut damaged = packed.clone();
             let middle = packed.len() / 2;

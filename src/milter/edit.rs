@@ -62,7 +62,7 @@ pub enum EditError {
     #[error("{0:?} cannot be the name of a header")]
     Name(String),
     /// A value, or a reason, with a line end, or a NUL.
-    #[error("byte {at} of the value must not stand there: {byte:#04x}")]
+    #[error("byte {at} of the value is not allowed there: {byte:#04x}")]
     Value {
         /// Where, from 0.
         at: usize,

@@ -501,7 +501,7 @@ impl<H: Handler> Talk<H> {
                     Err(EditError::NotAgreed)
                 };
                 if let Err(error) = written {
-                    tracing::warn!(?edit, %error, "a change to the message was left out");
+                    tracing::warn!(?edit, %error, "a change to the message was skipped");
                 }
             }
         }

@@ -88,7 +88,7 @@ impl FromStr for Network {
         let network = Self { address, prefix };
         if network.lowest() != address {
             return Err(format!(
-                "{written:?} has bits beyond its prefix; write {}/{prefix}",
+                "{written:?} has bits set after its prefix; write {}/{prefix}",
                 network.lowest()
             ));
         }

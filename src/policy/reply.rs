@@ -147,7 +147,10 @@ impl Template {
                     Some(first) if (code, enhanced.unwrap_or(first.1)) != first => {
                         return refuse(
                             offset(line),
-                            &format!("each line has the same codes: {} {}", first.0, first.1),
+                            &format!(
+                                "all lines must have the same codes: {} {}",
+                                first.0, first.1
+                            ),
                         );
                     }
                     Some(_) => {}
@@ -183,7 +186,7 @@ impl Template {
             return refuse(
                 0,
                 &format!(
-                    "line {} has no text; Postfix takes that for a broken milter",
+                    "line {} has no text; Postfix treats that as a broken milter",
                     number + 1
                 ),
             );
@@ -284,13 +287,13 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
             at += 2;
         } else if let Some(named) = rest.strip_prefix('{') {
             let Some((name, _)) = named.split_once('}') else {
-                return refuse("a { without its }; a brace itself is written {{".to_owned());
+                return refuse("a { without its }; write {{ for a literal brace".to_owned());
             };
             let Some(&(_, field, bytes)) = FIELDS.iter().find(|row| row.0 == name) else {
                 let names: Vec<String> =
                     FIELDS.iter().map(|row| format!("{{{}}}", row.0)).collect();
                 return refuse(format!(
-                    "{{{name}}} is not known; there are {}",
+                    "{{{name}}} is unknown; known are {}",
                     names.join(" ")
                 ));
             };
@@ -301,7 +304,7 @@ fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
             parts.push(Part::Field(field));
             at += name.len() + 2;
         } else if rest.starts_with('}') {
-            return refuse("a } without its {; a brace itself is written }}".to_owned());
+            return refuse("a } without its {; write }} for a literal brace".to_owned());
         } else {
             let end = rest.find(['{', '}']).unwrap_or(rest.len());
             text.push_str(&rest[..end]);
@@ -442,11 +445,11 @@ mod tests {
             ("550 4.7.1 x", 4, "must begin with 5"),
             ("550 5.7.1 caf\u{e9}", 13, "not ASCII"),
             ("550 5.7.1 a\tb", 11, "control"),
-            ("550 5.7.1 {adress}", 10, "{adress} is not known"),
+            ("550 5.7.1 {adress}", 10, "{adress} is unknown"),
             ("550 5.7.1 {address", 10, "without its }"),
             ("550 5.7.1 a}", 11, "without its {"),
-            ("550 5.7.1 a\n450 b", 12, "same code"),
-            ("550 5.7.1 a\n550 5.7.2 b", 12, "same code"),
+            ("550 5.7.1 a\n450 b", 12, "same codes"),
+            ("550 5.7.1 a\n550 5.7.2 b", 12, "same codes"),
         ] {
             let error = Template::parse(template).unwrap_err();
             assert_eq!(error.offset, offset, "{template:?}: {error}");

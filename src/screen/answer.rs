@@ -11,7 +11,7 @@ use crate::policy::{Action, Fields, Reason, Verdict};
 use crate::snapshot::Snapshot;
 
 /// A reply where no list's reply fits: a filter could not be read.
-const UNDECIDED_REPLY: &str = "the sender cannot be checked at the moment, try again later";
+const UNDECIDED_REPLY: &str = "cannot check the sender now, try again later";
 
 impl<O: Observer> Screen<O> {
     /// The answer to a refusing verdict.
@@ -41,7 +41,7 @@ impl<O: Observer> Screen<O> {
         match ReplyText::new(template.code(), template.enhanced(), &lines) {
             Ok(text) => Reply::Text(text),
             Err(fault) => {
-                error!(list = list.name(), reason = %fault, "the reply cannot be sent as configured");
+                error!(list = list.name(), reason = %fault, "cannot send the reply as configured");
                 if action == Action::Tempfail {
                     Reply::Tempfail
                 } else {

@@ -42,7 +42,7 @@ use shown::tag;
 /// The header that tells later programs of a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
 /// What a recipient is told who must come in a transaction of its own (RFC 5321 section 4.5.3.1.10).
-const APART_REPLY: &str = "send to this recipient in a transaction of its own";
+const APART_REPLY: &str = "send to this recipient in a separate transaction";
 /// Bytes kept of a Message-ID, for the log.
 const MESSAGE_ID_MAX_BYTES: usize = 200;
 /// Forged tags that are removed from a message. The mail server looks for each from the top: Postfix

@@ -30,11 +30,11 @@ impl<O: Observer> Screen<O> {
             Some(Change::On(share)) => error!(
                 share = format!("{share:.2}"),
                 limit,
-                "more than max_reject_share of the last five minutes' messages would be refused: refusals become tags until it falls"
+                "more than max_reject_share of the last five minutes' messages would be refused: turning refusals into tags until the share falls"
             ),
             Some(Change::Off(share)) => warn!(
                 share = format!("{share:.2}"),
-                limit, "below max_reject_share again: refusals are in force"
+                limit, "below max_reject_share again: refusing mail again"
             ),
             None => {}
         }

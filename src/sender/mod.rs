@@ -147,7 +147,7 @@ impl fmt::Display for Identity {
 /// A name that is no identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no sender field; use one of mail-from, from, sender, reply-to, return-path, resent-from, resent-sender, resent-reply-to"
+    "`{0}` is not a sender field; use one of mail-from, from, sender, reply-to, return-path, resent-from, resent-sender, resent-reply-to"
 )]
 pub struct UnknownIdentity(pub String);
 

@@ -52,7 +52,7 @@ pub enum Error {
         source: filter::Error,
     },
     /// A filter hits far more than it declares.
-    #[error("list {list}: {}: hits {found:.1e} of random keys, {declared:.1e} are declared; rebuild it", path.display())]
+    #[error("list {list}: {}: hits {found:.1e} of random keys, but declares {declared:.1e}; build it again", path.display())]
     Rate {
         /// Name of the list.
         list: String,
@@ -64,7 +64,7 @@ pub enum Error {
         declared: f64,
     },
     /// An address that must never be listed is.
-    #[error("list {list}: {}: hits {address}, which is among must_miss", path.display())]
+    #[error("list {list}: {}: hits {address}, which must_miss forbids", path.display())]
     MustMiss {
         /// Name of the list.
         list: String,

@@ -138,7 +138,7 @@ impl Live {
             error!(
                 list,
                 reason = failure,
-                "the filter cannot be read; its hits are not known"
+                "cannot read the filter; its hits are unknown"
             );
         }
     }
@@ -171,7 +171,9 @@ impl Live {
             Ok(new) => {
                 state.tried.clear();
                 if state.refused.take().is_some() {
-                    info!("what kept the previous configuration and filters in effect is mended");
+                    info!(
+                        "the problem that kept the previous configuration and filters in effect is solved"
+                    );
                 }
                 if new.is_same(&old) {
                     return Reloaded::Same;
@@ -218,7 +220,7 @@ impl Live {
         Counters::add(&self.counters.reloads);
         if !new.lacking_pages().is_empty() {
             info!(
-                "too little memory for the old pages and the new: look-ups read from the disk meanwhile"
+                "not enough memory for old and new pages: look-ups read from disk until the exchange is done"
             );
             self.take_back();
             self.load_lacking_pages(&new);
@@ -232,7 +234,7 @@ impl Live {
                 return false;
             }
             if let Err(failure) = filter.load_pages() {
-                error!(reason = %failure, "pages cannot be taken into memory, look-ups read from the disk");
+                error!(reason = %failure, "cannot load the pages into memory, look-ups read from disk");
                 return false;
             }
             info!(list = filter.spec().name, "pages are in memory");
@@ -344,7 +346,7 @@ impl Reloading {
         let damaged = damaged.map(|(_, fault)| format!("a filter in effect is damaged: {fault}"));
         let lacking = snapshot.lacking_pages().into_iter().map(|filter| {
             format!(
-                "too little memory for the pages of {}: look-ups read from the disk",
+                "not enough memory for the pages of {}: look-ups read from disk",
                 filter.spec().name
             )
         });
@@ -413,7 +415,7 @@ fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
     if !restart.is_empty() {
         warn!(
             settings = restart.join(", "),
-            "these settings take effect at the next restart only"
+            "these settings take effect only after a restart"
         );
     }
     for warning in new.warnings() {
@@ -474,7 +476,7 @@ mod tests {
         assert!(!new.is_in_memory());
         assert_eq!(new.entries(), 1);
         assert!(
-            live.status().starts_with("too little memory"),
+            live.status().starts_with("not enough memory"),
             "{}",
             live.status()
         );

@@ -268,21 +268,21 @@ impl Snapshot {
                 let spec = filter.spec();
                 let innocents = spec.fpr * 100_000.0;
                 warnings.push(format!(
-                    "list {}: the filter has no records to prove a hit: of 100,000 innocent senders about {innocents:.1} \
+                    "list {}: the filter has no records to confirm a hit: of 100,000 innocent senders about {innocents:.1} \
                      will be treated as listed, always the same ones; build it without --no-records",
                     list.name()
                 ));
             }
             if list.terms.reply.is_some() && !list.terms.action.refuses() {
                 warnings.push(format!(
-                    "list {}: action \"{}\" sends no reply; the setting reply is not used",
+                    "list {}: action \"{}\" sends no reply; the setting reply has no effect",
                     list.name(),
                     list.terms.action
                 ));
             }
             if list.terms.action == Action::Discard {
                 warnings.push(format!(
-                    "list {}: action \"discard\" loses mail without a word to anyone (RFC 5321 section 6.2); \"reject\" tells the sender",
+                    "list {}: action \"discard\" loses mail without notice to anyone (RFC 5321 section 6.2); \"reject\" tells the sender",
                     list.name()
                 ));
             }

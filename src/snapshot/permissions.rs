@@ -39,7 +39,7 @@ fn warning(path: &Path) -> Option<String> {
     };
     let path = path.display();
     Some(format!(
-        "{who} can write {path}, and so decide whose mail is refused: chmod go-w {path}"
+        "{who} can write {path}, and so decide which mail is refused: chmod go-w {path}"
     ))
 }
 

@@ -33,7 +33,7 @@ impl StatusFile {
         let now = (path, text);
         if self.written.as_ref() != Some(&now) {
             if let Err(error) = replace(&now.0, &now.1) {
-                tracing::debug!(file = %now.0.display(), %error, "the status is not written");
+                tracing::debug!(file = %now.0.display(), %error, "cannot write the status");
             }
             self.written = Some(now);
         }

@@ -1,4 +1,4 @@
-//! What `blocklist-compile` can be told: the definitions of its command line.
+//! The command line of `blocklist-compile`: its commands and options.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::compile;
 use crate::list::{Day, Format};
 
-/// Turns text blocklists into filter files for blocklist-milter, and answers from them.
+/// Builds filter files for blocklist-milter from text blocklists, and queries them.
 #[derive(Debug, Parser)]
 #[command(name = "blocklist-compile", version, max_term_width = 100)]
 pub struct Cli {
@@ -22,7 +22,7 @@ pub struct Cli {
 pub enum Command {
     /// Build a filter file from text lists.
     Build(Build),
-    /// Ask whether addresses are listed, and why. Exit code 0: at least one is; 1: none.
+    /// Show whether addresses are listed, and why. Exit code 0: at least one is listed; 1: none is.
     Query(QueryArgs),
     /// Describe a filter file.
     Info {
@@ -34,35 +34,35 @@ pub enum Command {
     },
     /// Add entries to a filter that has records, and remove some, without its text lists.
     ///
-    /// Writes nothing when nothing changes. The next build from text lists replaces what was changed
-    /// here: for changes that stay, use add and remove, or edit the lists.
+    /// Writes nothing when nothing changes. The next build from text lists replaces these changes: for
+    /// permanent changes use add and remove, or edit the lists.
     Update(Update),
     /// Block a sender now: add entries to a text list, and to its filter.
     ///
-    /// The list is edited, so that the entries stay after the next build; other lines keep their bytes.
-    /// With --filter the filter is changed too, and the daemon loads it at once. Without it, the next
-    /// build puts them into effect; where blocklist-compile.path is active, that is at once, too.
+    /// Edits the list, so that the next build keeps the entries; does not change other lines. With
+    /// --filter, changes the filter too, and the daemon loads it at once. Without --filter, the next
+    /// build puts the entries into effect; if blocklist-compile.path is active, this is also at once.
     ///
-    /// To clear a sender whatever the lists say, add it to the whitelist: its file is a text list.
+    /// To clear a sender whatever the lists say, add it to the whitelist, which is also a text list.
     Add(EditArgs),
     /// Clear a sender now: remove entries from a text list, and from its filter.
     ///
-    /// Exit code 1 when an entry is not in the list. What another list names comes back with the next
-    /// build: add it to the whitelist instead.
+    /// Exit code 1: an entry is not in the list. The next build brings back what another list names:
+    /// add it to the whitelist instead.
     Remove(EditArgs),
-    /// Merge filters of one seed (see --seed-from) into one.
+    /// Merge filters with the same seed (see --seed-from) into one.
     Merge(Merge),
-    /// Count what two filters share.
+    /// Count the entries that two filters share.
     Compare {
         /// Print JSON.
         #[arg(long)]
         json: bool,
-        /// A filter file.
+        /// The first filter file.
         a: PathBuf,
-        /// Another.
+        /// The second filter file.
         b: PathBuf,
     },
-    /// Count what each of several filters shares with each: which lists are worth having.
+    /// Count the entries that each pair of filters shares, to see which lists are worth having.
     Overlap {
         /// Print JSON.
         #[arg(long)]
@@ -75,19 +75,19 @@ pub enum Command {
         files: Vec<PathBuf>,
     },
     /// Print known good senders that are listed (as comments, with the reason), and those that
-    /// hit the pages without being listed, ready to append to a whitelist. Exit code 0: there are none;
-    /// 1: there are some.
+    /// hit the pages but are not listed, ready to append to a whitelist. Exit code 0: none found;
+    /// 1: some found.
     FalsePositives {
         /// Print JSON.
         #[arg(long)]
         json: bool,
         /// The filter file.
         file: PathBuf,
-        /// Mail logs, address books, plain lists; - is standard input.
+        /// Mail logs, address books or plain lists; - for standard input.
         #[arg(required = true)]
         known_good: Vec<PathBuf>,
     },
-    /// Read all of a filter file and check every sum and record.
+    /// Read a whole filter file and check every checksum and record.
     Verify {
         /// The filter file.
         file: PathBuf,
@@ -97,64 +97,64 @@ pub enum Command {
 /// Options of `build`.
 #[derive(Debug, Args)]
 pub struct Build {
-    /// The filter file to write; replaced only when the new one is complete and checked.
+    /// The filter file to write; replaced only after the new one is complete and checked.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Name of the list in logs and replies [default: the file's name].
     #[arg(long)]
     pub name: Option<String>,
-    /// Share of innocent senders that the Bloom filter may take for listed; the exact records then
-    /// clear them.
+    /// False-positive rate of the Bloom filter, as a share of innocent senders. The exact records
+    /// then clear them.
     #[arg(long, value_name = "P", default_value_t = compile::DEFAULT_FPR, value_parser = rate)]
     pub fpr: f64,
-    /// Leave out the exact records: well under half the size, but hits cannot be proved, and the
-    /// share of --fpr of innocent senders is refused.
+    /// Leave out the exact records: less than half the size, but hits cannot be confirmed, and the
+    /// share --fpr of innocent senders is refused.
     #[arg(long)]
     pub no_records: bool,
-    /// Take the hash seed of another filter, so that the two can be merged and compared.
+    /// Use the hash seed of another filter, so that the two can be merged and compared.
     #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     pub seed_from: Option<PathBuf>,
-    /// The hash seed, 1 to 16 hexadecimal digits [default: that of the file replaced, else random].
+    /// The hash seed, 1 to 16 hexadecimal digits [default: the seed of the file to replace, or random].
     #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
     pub seed: Option<u64>,
-    /// Write a filter although an input that had 100 entries or more has none now, or every line
-    /// was rejected.
+    /// Write a filter even if an input that had 100 entries or more now has none, or if every line
+    /// is rejected.
     #[arg(long)]
     pub allow_empty: bool,
-    /// Write nothing when an input, or the filter, has shrunk by more than this, such as 20%. Lists
-    /// below 100 entries may shrink to nothing.
+    /// Write nothing if an input, or the filter, has shrunk by more than this, such as 20%. Lists
+    /// of fewer than 100 entries may shrink to nothing.
     #[arg(long, value_name = "PERCENT", value_parser = shrink)]
     pub max_shrink: Option<u32>,
-    /// Write nothing when an input that had 100 entries or more has grown by more than this.
+    /// Write nothing if an input that had 100 entries or more has grown by more than this.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub max_growth: Option<u32>,
-    /// Replace an output that is no filter file, or a damaged one.
+    /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,
-    /// Cut +tag from local parts at every domain.
+    /// Remove +tag from local parts at every domain.
     #[arg(long)]
     pub plus: bool,
     /// Also look up the sender inside SRS addresses.
     #[arg(long)]
     pub srs: bool,
-    /// Compare local parts by NFKC: full-width and other look-alike forms are equal.
+    /// Compare local parts in Unicode form NFKC: full-width and similar forms are equal.
     #[arg(long)]
     pub nfkc: bool,
-    /// Leave out the rules of mail providers, such as the dots of Gmail.
+    /// Do not apply the rules of mail providers, such as ignoring dots at Gmail.
     #[arg(long)]
     pub no_providers: bool,
-    /// How the lists are read.
+    /// How to read the lists.
     #[command(flatten)]
     pub reading: Reading,
-    /// How to work.
+    /// Resources and reports.
     #[command(flatten)]
     pub work: Work,
-    /// Also read this list, even if its name is that of an allowlist or a backup; may be repeated.
+    /// Also read this list, even if it has the name of an allowlist or a backup; may be repeated.
     #[arg(long, value_name = "INPUT")]
     pub input: Vec<PathBuf>,
-    /// Lists, folders of lists, or - for standard input; gzip, zstd, bzip2 and xz are
-    /// unpacked, and the files of ZIP and tar archives are lists, too. Files whose names are
-    /// those of allowlists or backups are left out (lists/* may have found them).
+    /// Lists, folders of lists, or - for standard input. gzip, zstd, bzip2 and xz are
+    /// decompressed, and each file in a ZIP or tar archive is a list. Files with the name of an
+    /// allowlist or a backup are skipped, even when given by name (as by lists/*).
     #[arg(required_unless_present = "input", value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
 }
@@ -165,46 +165,46 @@ pub struct Reading {
     /// Format of the inputs.
     #[arg(long, help = formats())]
     pub format: Option<Format>,
-    /// First day on which the entries are no longer listed, unless their list says another: a
+    /// First day on which the entries are no longer listed, unless their list says otherwise: a
     /// date, or a number of days after the build date, such as 30d.
     #[arg(long, value_name = "DATE|DAYS", value_parser = expires)]
     pub expires: Option<Expires>,
-    /// Refuse entries that list this domain, or part of it, as every local part does (spammer@);
-    /// may be repeated.
+    /// Reject entries that list senders of this domain, including local parts at every domain
+    /// (spammer@); may be repeated.
     #[arg(long, value_name = "DOMAIN")]
     pub protect: Vec<String>,
-    /// Take this overly broad entry, such as .example or newsletter@; may be repeated.
+    /// Accept this overly broad entry, such as .example or newsletter@; may be repeated.
     #[arg(long, value_name = "ENTRY")]
     pub allow: Vec<String>,
-    /// Take all overly broad entries: public suffixes, providers of free mailboxes, services that many
-    /// senders share, postmaster@, info@. What is under --protect stays refused.
+    /// Accept all overly broad entries: public suffixes, providers of free mailboxes, services that many
+    /// senders share, postmaster@, info@. --protect still applies.
     #[arg(long)]
     pub allow_world: bool,
-    /// Write nothing when more lines than this are rejected.
+    /// Write nothing if more lines than this are rejected.
     #[arg(long, value_name = "N")]
     pub max_rejects: Option<u64>,
-    /// Write nothing when any line is rejected, or when an input has no entry.
+    /// Write nothing if any line is rejected, or if an input has no entry.
     #[arg(long, conflicts_with = "max_rejects")]
     pub strict: bool,
-    /// Write every rejected, skipped or mended line to this file, as file:line: reason: text. Blank
-    /// lines and comments are left out.
+    /// Write every rejected, skipped or repaired line to this file, as file:line: reason: text,
+    /// except blank lines and comments.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
 }
 
-/// Options of every command that works long.
+/// Options of every command that may run for long.
 #[derive(Debug, Args)]
 pub struct Work {
-    /// Threads that work, as far as memory allows so many [default: one for each processor].
+    /// Number of worker threads; fewer if memory does not suffice [default: one per processor].
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Memory to stay within, as 512M or 2G [default: a quarter of what there is].
+    /// Memory limit, such as 512M or 2G [default: a quarter of the memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<u64>,
-    /// The day of the work, from which dates count [default: today, or SOURCE_DATE_EPOCH].
+    /// Build date; days until entries expire count from it [default: SOURCE_DATE_EPOCH, or today].
     #[arg(long, value_name = "DATE", value_parser = day)]
     pub date: Option<Day>,
-    /// Write the final report to this file as JSON.
+    /// Write the report to this file as JSON.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Print errors only.
@@ -215,21 +215,21 @@ pub struct Work {
 /// Options of `update`.
 #[derive(Debug, Args)]
 pub struct Update {
-    /// The filter file to change; replaced only when the new one is complete and checked.
+    /// The filter file to change; replaced only after the new one is complete and checked.
     pub file: PathBuf,
     /// A list of entries to add, or one entry such as spam@bad.example; may be repeated.
     #[arg(long, value_name = "INPUT")]
     pub add: Vec<PathBuf>,
-    /// A list of entries to remove, or one entry; may be repeated. What is also added is removed.
+    /// A list of entries to remove, or one entry; may be repeated. Wins over --add.
     #[arg(long, value_name = "INPUT")]
     pub remove: Vec<PathBuf>,
-    /// Size the filter for another rate of false positives.
+    /// Rebuild the filter for another false-positive rate.
     #[arg(long, value_name = "P", value_parser = rate)]
     pub fpr: Option<f64>,
-    /// How the lists are read.
+    /// How to read the lists.
     #[command(flatten)]
     pub reading: Reading,
-    /// How to work.
+    /// Resources and reports.
     #[command(flatten)]
     pub work: Work,
 }
@@ -237,7 +237,7 @@ pub struct Update {
 /// Options of `add` and `remove`.
 #[derive(Debug, Args)]
 pub struct EditArgs {
-    /// The filter to change, too.
+    /// Also change this filter.
     #[arg(long, value_name = "FILE")]
     pub filter: Option<PathBuf>,
     /// A comment for the new lines, such as a ticket number.
@@ -248,9 +248,9 @@ pub struct EditArgs {
         hide_default_value = true
     )]
     pub note: String,
-    /// The text list: a plain list, one entry a line.
+    /// The text list: a plain list, one entry per line.
     pub list: PathBuf,
-    /// The entries: an address, @domain, .domain for its subdomains, or a local part such as spam@.
+    /// Entries: an address, @domain, .domain for its subdomains, or a local part such as spam@.
     #[arg(required = true, value_name = "ENTRY")]
     pub entries: Vec<String>,
 }
@@ -264,13 +264,13 @@ pub struct Merge {
     /// Name of the list in logs and replies [default: the file's name].
     #[arg(long)]
     pub name: Option<String>,
-    /// Rate of false positives, as for `build` [default: the lowest of the inputs'].
+    /// False-positive rate, as for `build` [default: the lowest rate of the inputs].
     #[arg(long, value_name = "P", value_parser = rate)]
     pub fpr: Option<f64>,
-    /// Replace an output that is no filter file, or a damaged one.
+    /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,
-    /// How to work.
+    /// Resources and reports.
     #[command(flatten)]
     pub work: Work,
     /// The filters to merge.
@@ -281,19 +281,19 @@ pub struct Merge {
 /// Options of `query`.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
-    /// Print JSON, a line for each address.
+    /// Print JSON, one line per address.
     #[arg(long)]
     pub json: bool,
     /// The filter file.
     pub file: PathBuf,
-    /// Addresses or entries; - reads them from standard input, one a line.
+    /// Addresses or entries; - reads them from standard input, one per line.
     #[arg(required = true, value_name = "ADDRESS")]
     pub addresses: Vec<OsString>,
 }
 
 fn formats() -> String {
     let known = Format::known();
-    format!("Format of the inputs: {known} [default: told from their content]")
+    format!("Format of the inputs: {known} [default: detected from their content]")
 }
 
 fn hexadecimal(text: &str) -> Result<u64, String> {
@@ -346,7 +346,7 @@ fn expires(text: &str) -> Result<Expires, String> {
     match Day::read_expiry(text.as_bytes()) {
         Some(Some(day)) => Ok(Expires::On(day)),
         Some(None) if !text.is_empty() => {
-            Err("entries do not expire when this option is left out".to_owned())
+            Err("leave this option out for entries that do not expire".to_owned())
         }
         _ => Err("must be a date such as 2026-12-31, or days such as 30d".to_owned()),
     }
@@ -364,7 +364,7 @@ fn percent(text: &str) -> Result<u32, String> {
 fn shrink(text: &str) -> Result<u32, String> {
     percent(text).and_then(|percent| match percent {
         0..=100 => Ok(percent),
-        _ => Err("nothing shrinks by more than 100%".to_owned()),
+        _ => Err("must be at most 100%".to_owned()),
     })
 }
 

@@ -123,7 +123,7 @@ fn edit(args: &EditArgs, adds: bool) -> Result<ExitCode, Error> {
         }
         let report = compile::update(&changes, &Progress::new()).map_err(|error| {
             Error::Plan(format!(
-                "{} is edited, but not the filter: {error}",
+                "changed {}, but not the filter: {error}",
                 args.list.display()
             ))
         })?;
@@ -138,7 +138,7 @@ fn edit(args: &EditArgs, adds: bool) -> Result<ExitCode, Error> {
     }
     Ok(if !adds && edited.misses_some() {
         say(format_args!(
-            "blocklist-compile: what another list names comes back with the next build: add it to the whitelist"
+            "blocklist-compile: the next build brings back what another list names: add it to the whitelist"
         ));
         ExitCode::FAILURE
     } else {
@@ -259,7 +259,7 @@ fn finish(report: &Report, file: Option<ReportFile>, quiet: bool) -> Result<Exit
             Some(_) => Error::io(&path, WRITE_REPORT)(io::Error::new(
                 error.kind(),
                 format!(
-                    "{error}; {} is in effect all the same",
+                    "{error}; {} was written nevertheless",
                     report.output.display()
                 ),
             )),
@@ -297,9 +297,9 @@ fn false_positives(file: &Path, known_good: &[PathBuf], json: bool) -> Result<Ex
 fn verify(file: &Path) -> Result<ExitCode, Error> {
     let header = Filter::verify(file)?;
     let records = if header.spec.records {
-        "every page, record and sum"
+        "every page, record and checksum"
     } else {
-        "every page and sum"
+        "every page and checksum"
     };
     print(format_args!(
         "{}: good: {} entries, {records} checked",
@@ -331,13 +331,13 @@ fn may_write(
     };
     let place = real(file).map_err(Error::io(file, doing))?;
     if real(output).is_ok_and(|output| output == place) {
-        return cannot("this is the filter file to write");
+        return cannot("it is the filter file to write");
     }
     let lists = compile::inputs(reads)?;
     if lists.iter().any(|list| {
         !list.is_stdin() && fs::canonicalize(&list.path).is_ok_and(|list| list == place)
     }) {
-        return cannot("this is one of the files to read");
+        return cannot("it is one of the input files");
     }
     if is_filter(file) {
         return cannot(IS_FILTER);
@@ -355,7 +355,7 @@ fn write_text(file: &Path, doing: &'static str, text: &str) -> Result<(), Error>
     written.map_err(Error::io(file, doing))
 }
 
-const IS_FILTER: &str = "this is a filter file, and stands as it was";
+const IS_FILTER: &str = "it is a filter file; left unchanged";
 
 fn is_filter(file: &Path) -> bool {
     let mut start = [0; MAGIC.len()];

@@ -74,7 +74,7 @@ fn all_of_stdin(query: &Query, json: bool, out: &mut impl Write) -> Result<bool,
         let answer = answer.recv().map_err(|_| Error::Io {
             path: "standard input".into(),
             doing: "answer",
-            source: io::Error::other("a worker ended early"),
+            source: io::Error::other("internal error: a worker ended early"),
         })?;
         let (text, any) = answer?;
         listed |= any;
