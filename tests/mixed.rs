@@ -377,15 +377,15 @@ fn dkim_vouches_for_the_domain_that_was_written() {
     }
 }
 
-/// A list that would do nothing keeps no mail waiting when it cannot be read.
+/// A list that would do little keeps no mail waiting when it cannot be read.
 #[test]
 fn an_unreadable_list_that_only_logs_is_not_waited_for() {
     for (rest, expected) in [
         ("action = 'log'", "accept"),
         ("dry_run = true", "accept"),
         ("", "tempfail"),
-        // Nothing is known: it is not tagged as if something were.
-        ("mailing_list = 'tag'", "tempfail"),
+        // A hit would be a tag: what is not known is one that says so.
+        ("mailing_list = 'tag'", "tag"),
     ] {
         let rig = Rig::new(
             &[("spam.list", "@bad.test\n")],
@@ -461,7 +461,18 @@ fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
         ("", &["<bob@our.example>", "<abuse@our.example>"], "tag"),
         ("dry_run = true", &["<bob@our.example>"], "accept"),
         ("action = 'log'", &["<bob@our.example>"], "accept"),
+        // What is not known costs no more than what is.
+        ("action = 'tag'", &["<bob@our.example>"], "tag"),
+        (
+            "action = 'tag'",
+            &["<bob@our.example>", "<abuse@our.example>"],
+            "tag",
+        ),
+        ("check = ['mail-from']", &["<bob@our.example>"], "accept"),
     ] {
+        // One that looks at all headers, on trial.
+        let trial = "[[list]]\nname = 'trial'\nfilter = 'spam.blf'\ndry_run = true\n";
+        let rest = &format!("{rest}\n{trial}");
         let tagging = format!("mixed_recipients = 'tag'\n{}", list("spam", rest));
         let rig = Rig::new(&files, &tagging);
         let outcome = rig.deliver(&hidden(recipients));

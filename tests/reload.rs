@@ -406,6 +406,38 @@ fn on_error_decides_what_a_missing_filter_would_say() {
     assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
 }
 
+/// Not to know is never worse than to know: where a hit is a tag, nobody waits.
+#[test]
+fn a_missing_filter_holds_up_no_mail_that_a_hit_would_only_tag() {
+    for (rest, header, expected) in [
+        ("", "From: x@bad.test", "tempfail"),
+        ("", "From: \"x@bad.test\"", "tempfail"),
+        ("action = 'quarantine'\n", "From: x@bad.test", "tempfail"),
+        ("action = 'tag'\n", "From: x@bad.test", "tag"),
+        ("action = 'log'\n", "From: x@bad.test", "accept"),
+        ("weak = 'tag'\n", "From: \"x@bad.test\"", "tag"),
+        ("weak = 'tag'\n", "From: x@bad.test", "tempfail"),
+        ("weak = 'ignore'\n", "From: \"x@bad.test\"", "accept"),
+        ("mailing_list = 'tag'\n", "From: x@bad.test", "tag"),
+        ("mailing_list = 'log'\n", "From: x@bad.test", "accept"),
+        ("mailing_list = 'tag'\n", "Sender: x@bad.test", "tempfail"),
+        (
+            "recipients = ['@else.example']\n",
+            "From: x@bad.test",
+            "accept",
+        ),
+    ] {
+        let settings = format!("check = ['from', 'sender']\n{rest}filter =");
+        let config = CONFIG.replace("filter =", &settings);
+        let rig = Rig::started(&[("white.txt", "")], &config);
+        let headers = ["List-Id: <l.example>", header];
+        let headers = &headers[usize::from(!rest.starts_with("mailing"))..];
+        let letter = Letter::new("<a@ok.example>", &["<bob@our.example>"], headers);
+        let outcome = rig.deliver(&letter);
+        assert_eq!(verdict(&outcome), expected, "{rest} {header}");
+    }
+}
+
 /// A whitelist that cannot be read may clear anybody: whoever is listed waits, nobody else does.
 #[test]
 fn a_start_without_the_whitelist_refuses_nobody_for_good() {

@@ -118,56 +118,52 @@ impl Policy {
     /// nothing softens, and none of its lists could ask for more than that one does.
     pub fn is_settled(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> bool {
         reach.iter().all(|&lists| {
-            let strongest = self.strongest(lists);
+            let strongest = self.strongest(lists, |_| true);
             let verdict = self.decide_for(hits, lists, softening);
             strongest.is_none() || verdict.reason == Reason::Listed && verdict.action >= strongest
         })
     }
 
-    /// The strongest action that a hit in one of these lists can lead to.
-    fn strongest(&self, lists: u64) -> Option<Action> {
+    /// The strongest action that a hit in one of these lists can lead to, of those that are asked for.
+    fn strongest(&self, lists: u64, counts: impl Fn(&Terms) -> bool) -> Option<Action> {
         let affecting = |index: usize| lists & (1 << index) != 0;
-        let lists = self.lists.iter().enumerate();
         let action = |list: &List| match list.terms.dry_run {
             true => Action::Log,
             false => list.terms.action,
         };
+        let lists = self.lists.iter().enumerate();
         lists
-            .filter(|&(index, _)| affecting(index))
+            .filter(|&(index, list)| affecting(index) && counts(&list.terms))
             .map(|(_, list)| action(list))
             .max()
     }
 
-    /// The verdict on a message that names more senders than are kept, given the one on those that are:
-    /// nobody knows whether the others are listed.
-    pub fn decide_truncated(&self, verdict: Verdict, reach: &[u64]) -> Verdict {
+    /// The verdict on a message that names more senders than are looked up, given the one on those that
+    /// are: nobody knows whether the others are listed. `envelope`: the sender of the envelope is one of
+    /// the others.
+    pub fn decide_truncated(&self, verdict: Verdict, reach: &[u64], envelope: bool) -> Verdict {
         let undecided = self.undecided.unwrap_or(Action::Tempfail);
-        let acting = |lists: u64| {
-            self.lists.iter().enumerate().any(|(index, list)| {
-                lists & (1 << index) != 0 && !list.terms.dry_run && list.terms.action > Action::Log
-            })
-        };
-        let refused = verdict.action.is_some_and(Action::refuses);
-        if refused || !undecided.refuses() || !reach.iter().any(|&lists| acting(lists)) {
+        if verdict.action.is_some_and(Action::refuses) || !undecided.refuses() {
             return verdict;
         }
-        let truncated = Verdict {
-            action: Some(undecided),
+        let counts =
+            |terms: &Terms| envelope || terms.check.iter().any(|&one| one != Identity::MailFrom);
+        let strongest = || reach.iter().map(|&lists| self.strongest(lists, counts));
+        let truncated = |action| Verdict {
+            action: Some(action),
             hit: None,
             reason: Reason::Undecided,
             unsoftened: None,
         };
-        if reach.iter().all(|&lists| acting(lists)) {
-            return truncated;
+        if strongest().all(|action| action > Some(Action::Tag)) {
+            return truncated(undecided);
         }
         // Some recipient is not to be kept waiting. What was seen to be listed is told first.
-        if verdict.action >= Some(Action::Tag) {
+        let may_be_tagged = strongest().any(|action| action >= Some(Action::Tag));
+        if verdict.action >= Some(Action::Tag) || !may_be_tagged {
             return verdict;
         }
-        Verdict {
-            action: Some(Action::Tag),
-            ..truncated
-        }
+        truncated(Action::Tag)
     }
 
     /// The verdict for a recipient that these lists affect.
@@ -191,8 +187,12 @@ impl Policy {
             let Some(list) = self.lists.get(hit.list) else {
                 continue;
             };
-            let unsoftened = self.action(hit, &list.terms);
-            let (action, reason) = judge(hit, &list.terms, unsoftened, lists, softening);
+            let undecided = self.undecided.unwrap_or(Action::Tempfail);
+            let (action, reason) = judge(hit, &list.terms, undecided, lists, softening);
+            let unsoftened = match hit.is_undecided() && list.terms.action > Action::Tag {
+                true => undecided,
+                false => list.terms.action,
+            };
             // Even without an action the first reason is worth telling: why a listed sender came through.
             if action > verdict.action || verdict.hit.is_none() {
                 verdict = Verdict {
@@ -205,14 +205,6 @@ impl Policy {
         }
         verdict
     }
-
-    fn action(&self, hit: &Hit, terms: &Terms) -> Action {
-        if hit.is_undecided() && terms.action != Action::Log {
-            self.undecided.unwrap_or(Action::Tempfail)
-        } else {
-            terms.action
-        }
-    }
 }
 
 /// The list of a hit in a set of lists.
@@ -220,11 +212,11 @@ fn bit(hit: &Hit) -> u64 {
     1 << (hit.list % LISTS_MAX)
 }
 
-/// What one hit asks for, and why it is that.
+/// What one hit asks for, and why it is that; `undecided`: what is done when that is not known.
 fn judge(
     hit: &Hit,
     terms: &Terms,
-    action: Action,
+    undecided: Action,
     lists: u64,
     softening: Softening,
 ) -> (Option<Action>, Reason) {
@@ -234,41 +226,41 @@ fn judge(
     if lists & bit(hit) == 0 {
         return (None, Reason::ExemptRecipient);
     }
-    let undecided = hit.is_undecided();
-    let mut judged = if undecided {
-        (action, Reason::Undecided)
-    } else {
-        (action, Reason::Listed)
-    };
+    let mut judged = (terms.action, Reason::Listed);
     let mut soften = |to: Action, reason: Reason| {
         if judged.0 > to {
             judged = (to, reason);
         }
     };
-    // A message of which nothing is known is not tagged as if something were.
-    if !undecided {
-        if let Some(milder) = terms.mailing_list
-            && softening.mailing_list
-            && !matches!(hit.identity, Identity::MailFrom | Identity::Sender)
-        {
-            soften(milder, Reason::MailingList);
-        }
-        let softened = match hit.strength {
-            Strength::Strong => false,
-            Strength::Weak => terms.weak == Weak::Tag,
-            Strength::Doubtful => true,
-        };
-        if softened {
-            soften(Action::Tag, Reason::Weak);
-        }
-        if softening.brake && action.refuses() {
-            soften(Action::Tag, Reason::RejectShare);
-        }
+    if let Some(milder) = terms.mailing_list
+        && softening.mailing_list
+        && !matches!(hit.identity, Identity::MailFrom | Identity::Sender)
+    {
+        soften(milder, Reason::MailingList);
+    }
+    let softened = match hit.strength {
+        Strength::Strong => false,
+        Strength::Weak => terms.weak == Weak::Tag,
+        Strength::Doubtful => true,
+    };
+    if softened {
+        soften(Action::Tag, Reason::Weak);
+    }
+    if softening.brake && terms.action.refuses() {
+        soften(Action::Tag, Reason::RejectShare);
     }
     if terms.dry_run {
         soften(Action::Log, Reason::DryRun);
     }
-    (Some(judged.0), judged.1)
+    let (action, reason) = judged;
+    if !hit.is_undecided() || reason == Reason::DryRun {
+        (Some(action), reason)
+    } else if action > Action::Tag {
+        (Some(undecided), Reason::Undecided)
+    } else {
+        // Not to know is never worse than to know.
+        (Some(action.min(undecided)), Reason::Undecided)
+    }
 }
 
 /// What of a verdict may be done although other recipients do not share it. Undecided is not clean: the

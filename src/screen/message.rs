@@ -63,6 +63,8 @@ pub(super) struct Message {
     pub(super) brake: bool,
     pub(super) senders: Senders,
     pub(super) progress: Progress,
+    /// Not all readings of the envelope sender are looked up.
+    pub(super) is_envelope_truncated: bool,
     /// What is decided as soon as the senders are looked up.
     pub(super) step: Option<Step>,
     pub(super) hits: Vec<Hit>,

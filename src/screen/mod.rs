@@ -150,6 +150,7 @@ impl<O: Observer> Screen<O> {
 
     /// The verdict on one recipient, all senders of the envelope looked up.
     fn decide_recipient(&mut self, snapshot: &Snapshot, argument: &[u8], lists: u64) -> Reply {
+        self.message.is_envelope_truncated |= self.message.progress.unfinished;
         let softening = Softening {
             mailing_list: false,
             brake: self.message.brake,
@@ -179,7 +180,7 @@ impl<O: Observer> Screen<O> {
         let mut verdict = policy.decide(&message.hits, reach, message.softening());
         if message.is_truncated() {
             Counters::add(&self.live.counters.truncated);
-            verdict = policy.decide_truncated(verdict, reach);
+            verdict = policy.decide_truncated(verdict, reach, message.is_envelope_truncated);
         }
         if message.overtaken && verdict.action > Some(Action::Tag) {
             // Perhaps not for all recipients: let it come again.
@@ -289,6 +290,7 @@ impl<O: Observer> Handler for Screen<O> {
                 message.senders.add_mail_addr(understood);
             }
         }
+        message.is_envelope_truncated = message.senders.truncated();
         message.today = today();
         let exempt = &snapshot.config.exempt;
         let in_network = || {

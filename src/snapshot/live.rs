@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
@@ -48,8 +48,10 @@ impl Counters {
 pub struct Live {
     shelf: Shelf,
     config_path: Option<PathBuf>,
-    /// One reload at a time.
-    reloading: Mutex<Reloading>,
+    /// One reload at a time; filters that were read for a reload that was refused.
+    reloading: Mutex<Tried>,
+    /// Never held while a file is read: who asks how it is does not wait for that.
+    trouble: Mutex<Trouble>,
     /// Counts since the start.
     pub counters: Counters,
     /// The share of refused messages.
@@ -60,12 +62,10 @@ pub struct Live {
     has_room_for: fn(u64) -> bool,
 }
 
-/// What is remembered from one reload to the next.
+/// What is wrong, beside the faults of the snapshot.
 #[derive(Default)]
-struct Reloading {
-    /// Filters that were read for a reload that was refused.
-    tried: Tried,
-    /// Why the last one was refused.
+struct Trouble {
+    /// Why the last reload was refused.
     refused: Option<String>,
     /// What is wrong with filters that a start took without reading their records.
     damaged: Vec<(Arc<Filter>, String)>,
@@ -93,6 +93,7 @@ impl Live {
             shelf: Shelf::new(snapshot),
             config_path,
             reloading: Mutex::default(),
+            trouble: Mutex::default(),
             counters: Counters::default(),
             brake: RejectShare::default(),
             started: Instant::now(),
@@ -147,19 +148,19 @@ impl Live {
     ///
     /// Blocks on files for as long as it takes to read them; not for an async task.
     pub fn reload(&self) -> Reloaded {
-        let mut state = self.reloading();
+        let mut tried = lock(&self.reloading);
         let old = self.snapshot();
         let began = Instant::now();
         let new = match &self.config_path {
             Some(path) => match Config::load_what_is_good(path) {
-                (config, None) => Snapshot::rebuild(config, &old, &mut state.tried),
+                (config, None) => Snapshot::rebuild(config, &old, &mut tried),
                 // Without a configuration before, there is none to keep.
                 (config, Some(fault)) if old.is_without_config() => {
                     Ok(Snapshot::without_config(config, fault))
                 }
                 (_, Some(fault)) => Err(fault.into()),
             },
-            None => Snapshot::rebuild(old.config.clone(), &old, &mut state.tried),
+            None => Snapshot::rebuild(old.config.clone(), &old, &mut tried),
         };
         let new = new.and_then(|new| {
             if !new.is_same(&old) {
@@ -169,8 +170,8 @@ impl Live {
         });
         match new {
             Ok(new) => {
-                state.tried.clear();
-                if state.refused.take().is_some() {
+                tried.clear();
+                if lock(&self.trouble).refused.take().is_some() {
                     info!(
                         "the problem that kept the previous configuration and filters in effect is solved"
                     );
@@ -183,8 +184,9 @@ impl Live {
             }
             Err(doubt) => {
                 let doubt = doubt.to_string();
-                state.tried.tidy();
+                tried.tidy();
                 Counters::add(&self.counters.reloads_refused);
+                let mut state = lock(&self.trouble);
                 if state.refused.as_ref() != Some(&doubt) {
                     tell_refusal(&doubt);
                     state.refused = Some(doubt.clone());
@@ -262,41 +264,35 @@ impl Live {
     /// Not for an async task, like [`reload`](Self::reload).
     pub fn upkeep(&self, now: Instant) -> bool {
         let freed = self.shelf.tidy();
-        let mut state = self.reloading();
         let snapshot = self.snapshot();
-        if !std::mem::replace(&mut state.start_is_checked, true) {
+        let is_checked = std::mem::replace(&mut lock(&self.trouble).start_is_checked, true);
+        if !is_checked {
             for file in snapshot.files() {
                 // One thread: the others serve mail.
                 if let Err(fault) = file.filter.check(1) {
                     error!(reason = %fault, "a filter in effect is damaged");
                     let damage = (Arc::clone(&file.filter), fault.to_string());
-                    state.damaged.push(damage);
+                    lock(&self.trouble).damaged.push(damage);
                 }
             }
         }
+        self.load_lacking_pages(&snapshot);
+        let mut state = lock(&self.trouble);
         state.damaged.retain(|(filter, _)| {
             snapshot
                 .files()
                 .any(|file| Arc::ptr_eq(&file.filter, filter))
         });
-        self.load_lacking_pages(&snapshot);
         if is_due(&mut state.reminded, now) {
             state.remind(&snapshot);
         }
         freed
     }
 
-    /// What is wrong at the moment, a line each. Never waits: while a reload runs, only what the
-    /// snapshot knows of itself.
+    /// What is wrong at the moment, a line each. Never waits for a reload or a check.
     pub fn complaints(&self) -> Vec<String> {
         let snapshot = self.snapshot();
-        let nothing_known = Reloading::default();
-        let guard = match self.reloading.try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        };
-        let state = guard.as_deref().unwrap_or(&nothing_known);
+        let state = lock(&self.trouble);
         let complaints = state.complaints(&snapshot);
         complaints.map(|one| one.replace('\n', "; ")).collect()
     }
@@ -317,12 +313,6 @@ impl Live {
         )
     }
 
-    fn reloading(&self) -> MutexGuard<'_, Reloading> {
-        self.reloading
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The folders and files whose changes call for a [`reload`](Self::reload).
     pub fn files(&self) -> Vec<PathBuf> {
         let snapshot = self.snapshot();
@@ -334,7 +324,11 @@ impl Live {
     }
 }
 
-impl Reloading {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Trouble {
     /// What is wrong at the moment.
     fn complaints<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = String> + 'a {
         let refused = self.refused.iter().map(|doubt| {
@@ -409,7 +403,8 @@ fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
         }
     }
     for fault in new.faults() {
-        error!(reason = %fault, "not serving as configured");
+        let reason = fault.to_string().replace('\n', "; ");
+        error!(reason, "not serving as configured");
     }
     let restart = new.config.needs_restart(&old.config);
     if !restart.is_empty() {
@@ -445,6 +440,19 @@ mod tests {
         let due = [0, 1, 59, 60, 61, 119, 120, 300, 301].map(|n| is_due(&mut last, minutes(n)));
         let expected = [false, false, false, true, false, false, true, true, false];
         assert_eq!(due, expected);
+    }
+
+    /// The main thread asks before it tells systemd that mail is served.
+    #[test]
+    fn how_it_is_can_be_told_while_files_are_read() {
+        let config = Config::parse("", Path::new("c.toml")).unwrap();
+        let live = Live::new(Snapshot::build(config).unwrap(), None);
+        let _reads = lock(&live.reloading);
+        assert!(
+            live.status().starts_with("serving 0 lists"),
+            "{}",
+            live.status()
+        );
     }
 
     /// Where memory is too small for the old pages and the new, the new ones are on disk until the old
