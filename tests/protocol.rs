@@ -528,6 +528,39 @@ fn a_session_handed_on_knows_its_macros() {
     }
 }
 
+/// Between two processes a list may have changed: what was accepted is refused by then.
+#[test]
+fn a_recipient_refused_after_a_handover_puts_the_message_off() {
+    for (reply, answer) in [
+        (Reply::Reject, b't'),
+        (Reply::Tempfail, b't'),
+        (Reply::Accept, b'a'),
+    ] {
+        let mut session = Session::new(Scripted::default());
+        feed(&mut session, &offer(6, 0x1ff, 0x001f_ffff));
+        for recipient in ["<a@b.test>\0", "<c@b.test>\0"] {
+            feed(&mut session, &framed(b'M', b"<x@b.test>\0"));
+            feed(&mut session, &framed(b'R', recipient.as_bytes()));
+        }
+        let history = session.history().expect("nothing is missing");
+        for late in [0, 1] {
+            let changed = Scripted {
+                rcpt: HashMap::from([(b"<c@b.test>".to_vec(), reply.clone())]),
+                late,
+                ..Scripted::default()
+            };
+            let mut session = Session::resume(changed, &history).expect("its history");
+            let (sent, end) = feed(&mut session, &framed(b'R', b"<d@b.test>\0"));
+            assert_eq!((sent.last(), end), (Some(&answer), None));
+            let (sent, end) = feed(&mut session, &framed(b'N', b""));
+            assert_eq!((sent.last(), end), (Some(&answer), None));
+            assert_eq!(session.history(), None, "its message is not over");
+            feed(&mut session, &framed(b'A', b""));
+            assert!(session.history().is_some());
+        }
+    }
+}
+
 // ------------------------------------------------------------------ properties
 
 /// A command with a payload that may or may not fit.

@@ -130,6 +130,7 @@ impl<H: Handler> Session<H> {
                 macros: Macros::default(),
                 history: History::default(),
                 waiting: None,
+                replays: false,
             },
             replay: None,
         }
@@ -139,7 +140,7 @@ impl<H: Handler> Session<H> {
     /// [`history`](Self::history); `None` if that makes no sense.
     ///
     /// The handler hears all of it again; what it answers was answered before, and goes
-    /// nowhere.
+    /// nowhere. If it refuses now what was accepted then, the rest of the message is put off.
     pub fn resume(handler: H, history: &[u8]) -> Option<Self> {
         let mut session = Self::new(handler);
         if history.is_empty() {
@@ -152,6 +153,7 @@ impl<H: Handler> Session<H> {
         talk.agreed = agreed;
         talk.macros.keep(talk.wanted.macros);
         talk.phase = Phase::Between;
+        talk.replays = true;
         session.replay = Some(packets.to_vec());
         session.replay_history().then_some(session)
     }
@@ -172,6 +174,7 @@ impl<H: Handler> Session<H> {
         }
         if !self.is_waiting() {
             self.replay = None;
+            self.talk.replays = false;
         }
         self.is_waiting() || !self.is_inside_packet()
     }
@@ -296,6 +299,8 @@ struct Talk<H> {
     history: History,
     /// The command whose answer is not known yet.
     waiting: Option<u8>,
+    /// What comes is a history: the mail server has its answers.
+    replays: bool,
 }
 
 impl<H: Handler> Talk<H> {
@@ -422,6 +427,7 @@ impl<H: Handler> Talk<H> {
             Phase::Decided(verdict) => {
                 self.answer(letter, verdict, out);
                 if letter == b'E' {
+                    self.history.end_message();
                     self.phase = Phase::Between;
                 }
                 return Ok(());
@@ -477,9 +483,15 @@ impl<H: Handler> Talk<H> {
         let ends = match &reply {
             Reply::Continue | Reply::Later => false,
             Reply::Accept | Reply::Discard => true,
-            Reply::Reject | Reply::Tempfail | Reply::Text(_) => letter != b'R',
+            Reply::Reject | Reply::Tempfail | Reply::Text(_) => letter != b'R' || self.replays,
         };
-        if ends {
+        let refuses = !matches!(reply, Reply::Accept | Reply::Discard);
+        if ends && self.replays {
+            // The mail server has heard that this recipient is accepted, and goes on. It hears what has
+            // become of it at its next command; nobody can take over before the end of the message.
+            self.history.begin_headers();
+            self.phase = Phase::Decided(if refuses { Reply::Tempfail } else { reply });
+        } else if ends {
             self.history.end_message();
             self.phase = if letter == b'E' {
                 Phase::Between
