@@ -213,6 +213,12 @@ fn recipients_share_a_transaction_where_they_can() {
             "<a@ok.example>",
             "accept",
         ),
+        // A hit that is cleared parts nobody.
+        (
+            "check = ['mail-from']\naction = 'discard'\n[whitelist]\nentries = ['x@bad.test']",
+            "<x@bad.test>",
+            "accept",
+        ),
     ] {
         let rig = Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", rest));
         let letter = Letter::new(mail_from, &[postmaster, bob], &["From: a@ok.example"]);
@@ -232,18 +238,24 @@ fn recipients_share_a_transaction_where_they_can() {
     let rig = Rig::new(
         &[("spam.list", "@bad.test\n")],
         &format!(
-            "{}[exempt]\nlocal = false\nnetworks = ['192.0.2.7']\n",
+            "{}[exempt]\nlocal = false\nauthenticated = false\nnetworks = ['192.0.2.7']\n",
             list("spam", "")
         ),
     );
-    for (client, port) in [("192.0.2.7", 25), ("127.0.0.1", 0)] {
+    for (client, port, login) in [
+        ("192.0.2.7", 25, ""),
+        ("127.0.0.1", 0, ""),
+        // A mail program with a login would not send at all.
+        ("192.0.2.8", 25, "bob"),
+    ] {
         let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
         peer.client(client.parse().unwrap(), port).unwrap();
-        let letter = Letter::new(
+        let mut letter = Letter::new(
             "<a@ok.example>",
             &[bob, postmaster],
             &["From: a@ok.example"],
         );
+        letter.macros = vec![("{auth_authen}".into(), login.into())];
         assert_eq!(
             verdict(&peer.deliver(&letter).unwrap()),
             "accept",

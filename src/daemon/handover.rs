@@ -34,7 +34,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::MemfdFlags;
 use rustix::io::retry_on_intr;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
 use sd_notify::NotifyState;
@@ -94,7 +94,17 @@ pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Left>> {
     store.set_nonblocking(false)?;
     store.set_read_timeout(Some(PATIENCE))?;
     let mut received = Vec::new();
-    while receive(store, &mut received)? {}
+    loop {
+        match receive(store, &mut received) {
+            Ok(true) => {}
+            Ok(false) => break,
+            // Histories and sockets come in the same order: what came first is whole.
+            Err(error) => {
+                tracing::error!(%error, "some connections of the process before are lost");
+                break;
+            }
+        }
+    }
     let mut received = received.into_iter();
     let Some(histories) = received.next() else {
         return Ok(Vec::new());
@@ -164,7 +174,8 @@ fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::
     Ok(())
 }
 
-/// Receives the descriptors of one message; `false` at the end.
+/// Receives the descriptors of one message; `false` at the end. An error where the kernel had to
+/// leave some out: what follows would be taken for them.
 fn receive(socket: &UnixStream, into: &mut Vec<OwnedFd>) -> io::Result<bool> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -177,6 +188,9 @@ fn receive(socket: &UnixStream, into: &mut Vec<OwnedFd>) -> io::Result<bool> {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
             into.extend(descriptors);
         }
+    }
+    if received.flags.contains(ReturnFlags::CTRUNC) {
+        return Err(io::Error::other("too few descriptors: raise LimitNOFILE"));
     }
     Ok(received.bytes > 0)
 }
@@ -236,6 +250,21 @@ mod tests {
             peer.read_to_string(&mut heard).expect("text");
             assert_eq!(heard, n.to_string());
         }
+    }
+
+    /// A process may have room for fewer descriptors than the one before. What follows those that
+    /// are left out must not be taken for them.
+    #[test]
+    fn descriptors_that_are_left_out_are_noticed() {
+        const SENT: usize = SOCKETS_MAX + 3;
+        let (ours, theirs) = UnixStream::pair().expect("sockets");
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let more = [ours.as_fd(); SENT];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&more)));
+        let bytes = [IoSlice::new(b"+")];
+        rustix::net::sendmsg(&ours, &bytes, &mut ancillary, SendFlags::NOSIGNAL).expect("sent");
+        assert!(receive(&theirs, &mut Vec::new()).is_err());
     }
 
     #[test]

@@ -117,7 +117,9 @@ impl Policy {
                     && !terms.dry_run
                     && terms.action > Action::Tag
                     && (terms.check.iter().any(in_header)
-                        || hits.iter().any(|hit| hit.list == index))
+                        || hits
+                            .iter()
+                            .any(|hit| hit.list == index && hit.cleared.is_none()))
             })
     }
 }

@@ -59,6 +59,8 @@ pub(super) struct Message {
     /// The snapshot was taken back after recipients were accepted: which lists affect them is not known.
     pub(super) overtaken: bool,
     pub(super) today: u16,
+    /// The client has logged in.
+    pub(super) is_authenticated: bool,
     pub(super) exemption: Option<Exemption>,
     pub(super) brake: bool,
     pub(super) senders: Senders,

@@ -128,10 +128,12 @@ impl<O: Observer> Screen<O> {
     }
 
     /// Whether a recipient must come in a transaction of its own. Mail that was submitted on this machine
-    /// without SMTP would come again as it is.
+    /// without SMTP would come again as it is; and a mail program that submits with a login has no queue,
+    /// but shows its user the 452 and sends nothing at all.
     fn must_come_apart(&self, snapshot: &Snapshot, lists: u64) -> bool {
         let message = &self.message;
         !self.origin.is_local
+            && !message.is_authenticated
             && snapshot
                 .policy
                 .is_apart(lists, &message.reach, &message.hits)
@@ -301,11 +303,10 @@ impl<O: Observer> Handler for Screen<O> {
                     .any(|network| network.contains(address))
             })
         };
-        message.exemption = if exempt.authenticated
-            && macros
-                .get("auth_authen")
-                .is_some_and(|login| !login.is_empty())
-        {
+        message.is_authenticated = macros
+            .get("auth_authen")
+            .is_some_and(|login| !login.is_empty());
+        message.exemption = if exempt.authenticated && message.is_authenticated {
             Some(Exemption::Authenticated)
         } else if exempt.local && self.origin.is_local {
             Some(Exemption::Local)
