@@ -467,6 +467,32 @@ fn long_command_lines_do_not_end_the_connection() {
     assert_eq!(calls[1..], ["mail <a@b.test>", "rcpt <a@b.test>"]);
 }
 
+/// The handler hears the recipients again, and may take its time for each: nothing of it is sent.
+#[test]
+fn a_session_handed_on_waits_for_what_was_answered_before() {
+    let handler = Scripted::default();
+    let mut session = Session::new(handler.clone());
+    let recipients = [framed(b'R', b"<c@b.test>\0"), framed(b'R', b"<d@b.test>\0")];
+    feed(&mut session, &offer(6, 0x1ff, 0x001f_ffff));
+    feed(&mut session, &framed(b'M', b"<a@b.test>\0"));
+    feed(&mut session, &recipients.concat());
+    let history = session.history().expect("nothing is missing");
+
+    let late = Scripted { late: 2, ..handler };
+    let mut session = Session::resume(late, &history).expect("its own history");
+    assert!(session.is_waiting());
+    assert_eq!(session.history(), None, "it has not heard all of it");
+    let sent = answer_waited_for(&mut session, &framed(b'L', b"From\0a@b.test\0"));
+    assert!(sent.is_empty());
+    let calls = &session.handler().calls;
+    let told = ["mail <a@b.test>", "rcpt <c@b.test>", "rcpt <d@b.test>"];
+    assert_eq!(calls[calls.len() - 3..], told);
+    assert_eq!(session.history().as_ref(), Some(&history));
+    // A new one is answered.
+    let (sent, _) = feed(&mut session, &framed(b'R', b"<e@b.test>\0"));
+    assert_eq!(sent, framed(b'c', b""));
+}
+
 /// Handed on after each packet, a session still knows client, sender, recipients and macros.
 #[test]
 fn a_session_handed_on_knows_its_macros() {

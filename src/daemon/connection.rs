@@ -16,6 +16,11 @@
 //!                      wait until the handler has it, and read nothing meanwhile
 //! ```
 //!
+//! A real message takes some ten microseconds a step. A connection that takes longer, or is
+//! about to, goes on in the slow lane of its worker: one connection of it has a turn, then all
+//! others that have something to do, then the next one of it. So however many senders make their
+//! messages as costly as they can, nobody else waits for more than one of them.
+//!
 //! Per round trip that is one `recv` and one `send`. Deadlines cost nothing here: a
 //! connection notes in its [`Life`] until when it may live, and the worker's sweep ends
 //! the ones that are over (see `worker`).
@@ -23,25 +28,33 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::yield_now;
 
 use super::handover::Left;
 use crate::milter::{Handler, Session, Status};
 
 /// Read at once. Postfix writes 4 KiB at a time, so this takes all it has sent.
-const READ_BYTES: usize = 32 << 10;
+const READ_BYTES: usize = 8 << 10;
 
-/// Reads in a row before the others of the thread have their turn. A mail server waits
-/// after each of its own, so that only one gone wild comes here.
+/// A turn ends after so many reads. A mail server waits after each of its own, so that only one
+/// gone wild comes here.
 const READS_A_TURN: u32 = 4;
+/// And after this time.
+const TURN: Duration = Duration::from_micros(200);
+/// A packet of which so much is there without its end will take its time. The headers of real
+/// messages are shorter.
+const LONG_PACKET_BYTES: usize = 4 << 10;
 
 /// From accept to the end of the negotiation.
 const NEGOTIATION_SECONDS: u32 = 30;
@@ -195,11 +208,26 @@ impl<S: Stream, H: Handler> Connection<S, H> {
     }
 
     /// Serves the mail server until it quits, hangs up, or breaks the protocol; or until
-    /// another process is to go on.
-    pub(super) async fn serve(mut self) -> Option<Left> {
-        let ended = poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll(cx, buffers)));
+    /// another process is to go on. `slow_lane` has one permit, for all connections of the worker.
+    pub(super) async fn serve(mut self, slow_lane: Arc<Semaphore>) -> Option<Left> {
+        let mut in_lane = None;
+        let ended = loop {
+            let turn = poll_fn(|cx| {
+                let permit = in_lane.take();
+                BUFFERS.with_borrow_mut(|buffers| self.poll_turn(cx, buffers, permit.is_some()))
+            });
+            match turn.await {
+                Ok(ControlFlow::Break(history)) => break Ok(history),
+                Err(error) => break Err(error),
+                Ok(ControlFlow::Continue(())) => {
+                    in_lane = slow_lane.acquire().await.ok();
+                    // Now the sockets are looked at, and all who are ready have a turn before.
+                    yield_now().await;
+                }
+            }
+        };
         // A mail server may vanish at any point; that is not worth more than this.
-        let left = ended.await.and_then(|history| {
+        let left = ended.and_then(|history| {
             let Some(history) = history else {
                 return Ok(None);
             };
@@ -212,57 +240,81 @@ impl<S: Stream, H: Handler> Connection<S, H> {
         })
     }
 
-    /// Ready when the connection has ended; with a history when it is only left.
-    fn poll(
+    /// One turn: until there is nothing to do, or it has become long. Breaks when the connection
+    /// has ended; with a history when it is only left.
+    fn poll_turn(
         &mut self,
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
-    ) -> Poll<io::Result<Option<Vec<u8>>>> {
+        in_lane: bool,
+    ) -> Poll<io::Result<ControlFlow<Option<Vec<u8>>>>> {
         // The waker of a task never changes.
         self.life.waker.get_or_init(|| cx.waker().clone());
+        let began = Instant::now();
         for _ in 0..READS_A_TURN {
-            ready!(self.poll_unsent(cx))?;
-            if self.ending {
-                return Poll::Ready(Ok(None));
+            if !in_lane && self.session.held_bytes() > LONG_PACKET_BYTES {
+                break;
             }
-            if self.life.leaves.load(Relaxed)
-                && self.unread.is_empty()
-                && let Some(history) = self.session.history()
-            {
-                return Poll::Ready(Ok(Some(history)));
+            let step = self.poll_step(cx, buffers)?;
+            if let Poll::Ready(ControlFlow::Break(_)) = step {
+                return step.map(Ok);
             }
-            // Whatever a connection left there that ended in the middle.
-            buffers.output.clear();
-            if self.session.is_waiting() {
-                // Nothing is read meanwhile; a mail server that hangs up is noticed afterwards.
-                ready!(self.session.poll_answer(cx, &mut buffers.output));
-                self.note(true);
-            } else if self.unread.is_empty() {
-                let mut read = ReadBuf::new(&mut buffers.input);
-                ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
-                let input = read.filled();
-                if input.is_empty() {
-                    return Poll::Ready(Ok(None));
-                }
-                let taken = self.receive(input, &mut buffers.output);
-                self.unread
-                    .extend_from_slice(input.get(taken..).unwrap_or_default());
-            } else {
-                let mut input = std::mem::take(&mut self.unread);
-                let taken = self.receive(&input, &mut buffers.output);
-                if taken < input.len() {
-                    input.drain(..taken);
-                    self.unread = input;
-                }
+            if began.elapsed() > TURN {
+                break;
             }
-            if buffers.output.is_empty() {
-                self.stream.read_in_silence();
-            } else {
-                self.write(cx, &buffers.output)?;
+            if step.is_pending() {
+                return Poll::Pending;
             }
         }
-        cx.waker().wake_by_ref();
-        Poll::Pending
+        Poll::Ready(Ok(ControlFlow::Continue(())))
+    }
+
+    /// The next step: an answer that was waited for, or one read and what comes of it.
+    fn poll_step(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffers: &mut Buffers,
+    ) -> Poll<io::Result<ControlFlow<Option<Vec<u8>>>>> {
+        ready!(self.poll_unsent(cx))?;
+        if self.ending {
+            return Poll::Ready(Ok(ControlFlow::Break(None)));
+        }
+        if self.life.leaves.load(Relaxed)
+            && self.unread.is_empty()
+            && let Some(history) = self.session.history()
+        {
+            return Poll::Ready(Ok(ControlFlow::Break(Some(history))));
+        }
+        // Whatever a connection left there that ended in the middle.
+        buffers.output.clear();
+        if self.session.is_waiting() {
+            // Nothing is read meanwhile; a mail server that hangs up is noticed afterwards.
+            ready!(self.session.poll_answer(cx, &mut buffers.output));
+            self.note(true);
+        } else if self.unread.is_empty() {
+            let mut read = ReadBuf::new(&mut buffers.input);
+            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
+            let input = read.filled();
+            if input.is_empty() {
+                return Poll::Ready(Ok(ControlFlow::Break(None)));
+            }
+            let taken = self.receive(input, &mut buffers.output);
+            self.unread
+                .extend_from_slice(input.get(taken..).unwrap_or_default());
+        } else {
+            let mut input = std::mem::take(&mut self.unread);
+            let taken = self.receive(&input, &mut buffers.output);
+            if taken < input.len() {
+                input.drain(..taken);
+                self.unread = input;
+            }
+        }
+        if buffers.output.is_empty() {
+            self.stream.read_in_silence();
+        } else {
+            self.write(cx, &buffers.output)?;
+        }
+        Poll::Ready(Ok(ControlFlow::Continue(())))
     }
 
     /// Gives input to the session; how much it took.
@@ -339,7 +391,7 @@ mod tests {
     use super::*;
     use crate::milter::{Client, Edit, Macros, Reply, Wanted};
     use std::task::Waker;
-    use tokio::sync::Semaphore;
+    use tokio::io::DuplexStream;
 
     /// Takes every message.
     struct Open;
@@ -415,13 +467,64 @@ mod tests {
         let permits = Arc::new(Semaphore::new(1));
         let permit = permits.try_acquire_owned().expect("one is free");
         let life = Arc::new(Life::new(Arc::default()));
-        let serving = Connection::new(stream, Session::new(Open), life, Some(permit)).serve();
+        let lane = Arc::new(Semaphore::new(1));
+        let serving = Connection::new(stream, Session::new(Open), life, Some(permit)).serve(lane);
         let mut serving = std::pin::pin!(serving);
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(serving.as_mut().poll(cx).is_pending());
-        assert_eq!(reads.load(Relaxed), READS_A_TURN);
+        assert!((1..=READS_A_TURN).contains(&reads.load(Relaxed)));
         // It goes on where it was, and ends with the stream.
         while serving.as_mut().poll(cx).is_pending() {}
         assert_eq!(reads.load(Relaxed), 1001);
+    }
+
+    impl Stream for DuplexStream {
+        fn into_socket(self) -> io::Result<OwnedFd> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// What there is to read.
+    fn received(stream: &mut DuplexStream) -> usize {
+        let mut answers = [0; 100];
+        let mut answers = ReadBuf::new(&mut answers);
+        let cx = &mut Context::from_waker(Waker::noop());
+        let _ = Pin::new(stream).poll_read(cx, &mut answers);
+        answers.filled().len()
+    }
+
+    #[test]
+    fn those_that_take_their_time_go_on_one_after_the_other() {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let lane = Arc::new(Semaphore::new(1));
+        let (mut peer, stream) = tokio::io::duplex(64 << 10);
+        let life = Arc::new(Life::new(Arc::default()));
+        let serving = Connection::new(stream, Session::new(Open), life, None);
+        let mut serving = std::pin::pin!(serving.serve(Arc::clone(&lane)));
+        let mut serve = |peer: &mut DuplexStream, bytes: &[u8]| {
+            let written = Pin::new(peer).poll_write(cx, bytes);
+            assert!(matches!(written, Poll::Ready(Ok(n)) if n == bytes.len()));
+            for _ in 0..10 {
+                assert!(serving.as_mut().poll(cx).is_pending());
+            }
+        };
+        serve(
+            &mut peer,
+            b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff",
+        );
+        assert_eq!(received(&mut peer), 17);
+        // A recipient behind a long packet, of which one half is there.
+        let mut mail = [&5001_u32.to_be_bytes()[..], b"M"].concat();
+        mail.resize(4 + 5001, 0);
+        let (head, tail) = mail.split_at(4_500);
+        let tail = [tail, b"\0\0\0\x05R<c>\0"].concat();
+        serve(&mut peer, head);
+        let other = lane.try_acquire().expect("it is free");
+        serve(&mut peer, &tail);
+        assert_eq!(received(&mut peer), 0, "another one has its turn");
+        drop(other);
+        serve(&mut peer, b"");
+        assert_eq!(received(&mut peer), 5);
+        assert_eq!(lane.available_permits(), 1);
     }
 }

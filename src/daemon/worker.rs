@@ -94,6 +94,7 @@ pub(super) async fn run<S: Service>(
         now: Arc::clone(&shared.pulse),
         tasks: JoinSet::new(),
         lives: HashMap::new(),
+        slow_lane: Arc::new(Semaphore::new(1)),
         left: Vec::new(),
     };
     for left in taken {
@@ -159,6 +160,8 @@ struct Worker {
     now: Pulse,
     tasks: JoinSet<Option<Left>>,
     lives: HashMap<Id, (AbortHandle, Arc<Life>)>,
+    /// One permit: connections that take their time go on one after the other.
+    slow_lane: Arc<Semaphore>,
     /// The connections that have left for another process.
     left: Vec<Left>,
 }
@@ -172,13 +175,14 @@ impl Worker {
     ) {
         let life = Arc::new(Life::new(Arc::clone(&self.now)));
         let kept = Arc::clone(&life);
+        let lane = Arc::clone(&self.slow_lane);
         let task = match stream {
             Stream::Unix(stream) => self
                 .tasks
-                .spawn(Connection::new(stream, session, life, permit).serve()),
+                .spawn(Connection::new(stream, session, life, permit).serve(lane)),
             Stream::Tcp(stream) => self
                 .tasks
-                .spawn(Connection::new(stream, session, life, permit).serve()),
+                .spawn(Connection::new(stream, session, life, permit).serve(lane)),
         };
         self.lives.insert(task.id(), (task, kept));
     }
@@ -383,12 +387,19 @@ mod tests {
     use crate::milter::{Client, Edit, Macros, Reply, ReplyText, Wanted};
     use std::os::unix::net::UnixListener as StdUnixListener;
     use std::path::PathBuf;
+    use std::pin::Pin;
     use tempfile::TempDir;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::task::JoinHandle;
+    use tokio::time::Sleep;
 
-    /// Answers each recipient at length, and takes every message.
-    struct Verbose(ReplyText);
+    /// Answers each recipient at length, some of them late, and takes every message.
+    struct Verbose {
+        text: ReplyText,
+        late: Option<Pin<Box<Sleep>>>,
+    }
+
+    const LATE_SECONDS: u64 = 6;
 
     impl Handler for Verbose {
         fn wanted(&self) -> Wanted {
@@ -396,8 +407,18 @@ mod tests {
         }
         fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
         fn mail(&mut self, _: &[u8], _: &Macros) {}
-        fn rcpt(&mut self, _: &[u8], _: &Macros) -> Reply {
-            Reply::Text(self.0.clone())
+        fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
+            if argument == b"<l>" {
+                self.late = Some(Box::pin(sleep(Duration::from_secs(LATE_SECONDS))));
+                return Reply::Later;
+            }
+            Reply::Text(self.text.clone())
+        }
+        fn poll_later(&mut self, cx: &mut Context<'_>) -> Poll<Reply> {
+            let late = self.late.as_mut().expect("it waits");
+            late.as_mut()
+                .poll(cx)
+                .map(|()| Reply::Text(self.text.clone()))
         }
         fn header(&mut self, _: &[u8], _: &[u8]) {}
         fn end_of_headers(&mut self, _: &Macros) -> Reply {
@@ -412,7 +433,10 @@ mod tests {
     impl Service for Verbose {
         type Handler = Self;
         fn handler(&self) -> Self {
-            Self(self.0.clone())
+            Self {
+                text: self.text.clone(),
+                late: None,
+            }
         }
         fn watched(&self) -> Vec<PathBuf> {
             Vec::new()
@@ -425,6 +449,7 @@ mod tests {
     const OFFER: &[u8] = b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
     const MAIL: &[u8] = b"\0\0\0\x05M<a>\0";
     const RCPT: &[u8] = b"\0\0\0\x05R<c>\0";
+    const LATE_RCPT: &[u8] = b"\0\0\0\x05R<l>\0";
     const END_OF_HEADERS: &[u8] = b"\0\0\0\x01N";
 
     /// A worker in the runtime of the test, whose time passes as soon as nothing else is
@@ -452,7 +477,7 @@ mod tests {
             let lines = vec![line.as_str(); 32];
             let text = ReplyText::new(550, "5.7.1", &lines).expect("a good text");
             let shared = Shared {
-                service: Arc::new(Verbose(text)),
+                service: Arc::new(Verbose { text, late: None }),
                 pulse: Pulse::default(),
                 room: Arc::clone(&room),
                 stop: stopped,
@@ -652,5 +677,34 @@ mod tests {
         let next = Site::with(10, left);
         assert!((7209..=7212).contains(&seconds_to_end(&mut idle).await));
         drop(next);
+    }
+
+    /// It is neither idle nor to be left: its answer comes from here.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_late_is_waited_for_at_the_end() {
+        for stop in [Stop::Finish, Stop::HandOver] {
+            let site = Site::new(10);
+            let mut waits = site.negotiated().await;
+            waits.write_all(MAIL).await.expect("written");
+            waits.write_all(LATE_RCPT).await.expect("written");
+            sleep(Duration::from_secs(1)).await;
+            let begun = Instant::now();
+            site.stop.send_replace(Some(stop));
+            let mut prefix = [0; 5];
+            waits.read_exact(&mut prefix).await.expect("an answer");
+            assert_eq!(
+                (prefix[4], begun.elapsed().as_secs()),
+                (b'y', LATE_SECONDS - 1)
+            );
+            let length = prefix.first_chunk().map_or(0, |n| u32::from_be_bytes(*n));
+            let mut text = vec![0; length as usize - 1];
+            waits.read_exact(&mut text).await.expect("all of it");
+            if stop == Stop::Finish {
+                waits.write_all(END_OF_HEADERS).await.expect("still served");
+                waits.read_exact(&mut prefix).await.expect("an answer");
+            }
+            let left = site.worker.await.expect("no panic").expect("in order");
+            assert_eq!(left.len(), usize::from(stop == Stop::HandOver));
+        }
     }
 }

@@ -56,6 +56,11 @@ impl Packets {
         self.excess > 0 || (!self.handed_out && !self.held.is_empty())
     }
 
+    /// Bytes of such a packet that are kept.
+    pub(super) fn held_bytes(&self) -> usize {
+        if self.handed_out { 0 } else { self.held.len() }
+    }
+
     /// The next packet, taken from the front of `input`; `None` if it is not complete
     /// yet, and then all of `input` is taken. `keep` says how much payload of a letter's
     /// packets is wanted.

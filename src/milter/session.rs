@@ -253,6 +253,11 @@ impl<H: Handler> Session<H> {
         self.packets.is_inside()
     }
 
+    /// How much is kept of a packet that is not complete yet.
+    pub fn held_bytes(&self) -> usize {
+        self.packets.held_bytes()
+    }
+
     /// Is a message under way that has no verdict yet?
     pub fn is_inside_message(&self) -> bool {
         matches!(self.talk.phase, Phase::Message { .. })
