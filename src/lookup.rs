@@ -95,6 +95,11 @@ impl Read {
         Ok(self.filter.look_up(self.key)?)
     }
 
+    /// The filter whose file it is.
+    pub fn filter(&self) -> &Arc<Filter> {
+        &self.filter
+    }
+
     fn is_of(&self, filter: &Arc<Filter>, key: u64) -> bool {
         self.key == key && Arc::ptr_eq(&self.filter, filter)
     }
@@ -107,9 +112,9 @@ pub enum Reads<'a> {
     Now,
     /// Not at all: it is added here, once, and the outcome is [`Outcome::Unread`].
     Note(&'a mut Vec<Read>),
-    /// They were noted before, and these are the answers to the first of them. A read
-    /// without an answer is [`Error::NotInTime`].
-    Known(&'a [Read], &'a [Result<Answer, Error>]),
+    /// They were noted before, and these are the answers. A read without an answer is
+    /// [`Error::NotInTime`].
+    Known(&'a [(Read, Result<Answer, Error>)]),
 }
 
 /// A filter whose keys this program can make.
@@ -195,10 +200,12 @@ impl Lookup {
                 }
                 then(Outcome::Unread)
             }
-            Reads::Known(reads, answers) => {
-                let known = reads.iter().position(|read| read.is_of(&self.filter, key));
-                match known.and_then(|number| answers.get(number)) {
-                    Some(answer) => then(Outcome::of(answer, today)),
+            Reads::Known(answers) => {
+                match answers
+                    .iter()
+                    .find(|(read, _)| read.is_of(&self.filter, key))
+                {
+                    Some((_, answer)) => then(Outcome::of(answer, today)),
                     None => then(Outcome::Failed(&Error::NotInTime)),
                 }
             }

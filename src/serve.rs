@@ -31,8 +31,9 @@ pub enum Error {
     Start(#[from] io::Error),
 }
 
-/// Threads that read filters, whatever the number of workers: a disk does not get faster by more.
-const READERS: usize = 4;
+/// Threads that read filters, half of them at most the same one, whatever the number of workers: a disk
+/// does not get faster by more.
+const READERS: usize = 8;
 
 /// What the daemon serves: whatever is in force.
 pub struct Blocklists {

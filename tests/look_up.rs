@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
-use blocklist_milter::daemon::{Readers, Waiting};
+use blocklist_milter::daemon::{Deadline, Readers, Waiting};
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Snapshot};
@@ -64,7 +64,9 @@ impl Site {
         let (begun, has_begun) = mpsc::channel();
         let (go, may_go) = mpsc::channel();
         let item = (begun, Mutex::new(may_go));
-        let waiting = self.readers.submit(Arc::new([item]), hang, Duration::MAX);
+        let waiting =
+            self.readers
+                .submit(0, Arc::new([item]), hang, Deadline::after(Duration::MAX));
         has_begun.recv().expect("the reader is at it");
         Disk { go, waiting }
     }
@@ -137,6 +139,21 @@ async fn while_a_disk_hangs_innocents_are_answered_and_the_listed_deferred() {
     assert_eq!(code(&later(&mut header).await), 451);
     assert_eq!(began.elapsed().as_millis(), 2000);
     drop(disk.go);
+}
+
+/// However many reads a step takes, one after the other: their time is one.
+#[tokio::test(start_paused = true)]
+async fn the_time_for_reads_is_that_of_the_step() {
+    let site = Site::new("");
+    let many: Vec<String> = (0..200).map(|n| format!("x{n}@bad.test")).collect();
+    let value = many.join(", ");
+    let _disk = site.stop_disk();
+    let began = tokio::time::Instant::now();
+    let mut screen = site.screen();
+    assert_eq!(headers(&mut screen, &[("From", &*value)]), Reply::Later);
+    assert_eq!(code(&later(&mut screen).await), 451);
+    let millis = began.elapsed().as_millis();
+    assert!((2000..2100).contains(&millis), "{millis}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,7 +53,7 @@ use sd_notify::NotifyState;
 use tokio::sync::{mpsc, watch as latest};
 
 pub use listen::{Access, group_number, inherits_sockets};
-pub use readers::{Readers, Waiting};
+pub use readers::{Deadline, Readers, Waiting};
 pub use signals::outlive_hangup;
 pub use watch::Cause;
 

@@ -8,9 +8,10 @@
 //!           or when the deadline has passed: what was read until then counts
 //! ```
 //!
-//! A disk that hangs costs no more than this: the readers that wait for it, and the jobs in the
-//! queue. A job whose [`Waiting`] is gone is dropped, unread; and while every reader is stuck
-//! in such a job, nothing new is taken.
+//! A disk that hangs costs no more than this: the readers that wait for it, at most half of all, and
+//! the jobs in the queue. A job whose [`Waiting`] is gone is dropped, unread; and while as many
+//! readers as may are stuck in such jobs, nothing new is taken. What a disk is, says whoever
+//! submits: a number for all that may hang together.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -25,11 +26,24 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Jobs that wait for a reader. Each belongs to a connection that waits for it, so that only a
 /// disk that hangs fills the queue.
 const QUEUE_MAX: usize = 1024;
+
+/// Until when answers are waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// In so much time, a year at most.
+    #[must_use]
+    pub fn after(patience: Duration) -> Self {
+        const YEAR: Duration = Duration::from_secs(365 * 86_400);
+        Self(Instant::now() + patience.min(YEAR))
+    }
+}
 
 /// A few threads that read.
 pub struct Readers {
@@ -46,16 +60,29 @@ struct Shared {
 struct State {
     queue: VecDeque<Job>,
     /// For each reader the job it is in.
-    running: Vec<Option<Arc<AtomicBool>>>,
+    running: Vec<Option<Running>>,
     /// The readers are to end.
     closed: bool,
 }
 
 /// What a reader is to do.
 struct Job {
+    what: Running,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+/// A job that a reader is in.
+struct Running {
+    /// The disk it reads.
+    disk: usize,
     /// Nobody waits for it any more.
     abandoned: Arc<AtomicBool>,
-    run: Box<dyn FnOnce() + Send>,
+}
+
+impl Running {
+    fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Relaxed)
+    }
 }
 
 impl Shared {
@@ -67,7 +94,7 @@ impl Shared {
     fn read(&self, reader: usize) {
         let mut state = self.lock();
         loop {
-            let Some(job) = state.queue.pop_front() else {
+            let Some(job) = state.next() else {
                 if state.closed {
                     return;
                 }
@@ -75,40 +102,59 @@ impl Shared {
                 state = woken.unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            if job.abandoned.load(Relaxed) {
-                continue;
-            }
-            state.note(reader, Some(job.abandoned));
+            state.note(reader, Some(job.what));
             drop(state);
             if catch_unwind(AssertUnwindSafe(job.run)).is_err() {
                 tracing::error!("internal error: a read failed");
             }
             state = self.lock();
             state.note(reader, None);
+            // There may be a job for this disk, and this reader may take another.
+            self.work.notify_one();
         }
     }
 }
 
 impl State {
-    fn note(&mut self, reader: usize, job: Option<Arc<AtomicBool>>) {
+    /// The first job that somebody waits for, of a disk that does not have its share of the readers.
+    fn next(&mut self) -> Option<Job> {
+        self.queue.retain(|job| !job.what.is_abandoned());
+        let has_room =
+            |job: &Job| self.readers_in(|running| running.disk == job.what.disk) < self.share();
+        let next = self.queue.iter().position(has_room)?;
+        self.queue.remove(next)
+    }
+
+    fn note(&mut self, reader: usize, job: Option<Running>) {
         if let Some(running) = self.running.get_mut(reader) {
             *running = job;
         }
     }
 
-    /// Whether every reader is in a job that took too long for whoever waited for it.
-    fn is_stuck(&self) -> bool {
-        self.running
-            .iter()
-            .all(|job| job.as_ref().is_some_and(|job| job.load(Relaxed)))
+    /// How many readers are in such jobs.
+    fn readers_in(&self, such: impl Fn(&Running) -> bool) -> usize {
+        let running = self.running.iter().flatten();
+        running.filter(|running| such(running)).count()
+    }
+
+    /// Readers that may be at the same disk.
+    fn share(&self) -> usize {
+        self.running.len().div_ceil(2)
+    }
+
+    /// Whether no reader for this disk is left: all are in jobs that took too long for whoever waited.
+    fn is_stuck(&self, disk: usize) -> bool {
+        let of_disk = |job: &Running| job.is_abandoned() && job.disk == disk;
+        self.readers_in(of_disk) >= self.share()
+            || self.readers_in(Running::is_abandoned) >= self.running.len()
     }
 
     /// Puts a job in the queue, if it can be expected to be done.
     fn submit(&mut self, job: Job) -> bool {
         if self.queue.len() >= QUEUE_MAX {
-            self.queue.retain(|job| !job.abandoned.load(Relaxed));
+            self.queue.retain(|job| !job.what.is_abandoned());
         }
-        let fits = self.queue.len() < QUEUE_MAX && !self.is_stuck();
+        let fits = self.queue.len() < QUEUE_MAX && !self.is_stuck(job.what.disk);
         if fits {
             self.queue.push_back(job);
         }
@@ -127,7 +173,7 @@ impl Readers {
         let readers = Self {
             shared: Arc::clone(&shared),
         };
-        shared.lock().running.resize(threads, None);
+        shared.lock().running.resize_with(threads, || None);
         for reader in 0..threads {
             let shared = Arc::clone(&shared);
             thread::Builder::new()
@@ -137,9 +183,15 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Has `read` called for each item, in order, and gives the answers when all are there or
-    /// the time is over. To be called, and polled, on a thread of the daemon.
-    pub fn submit<I, A>(&self, items: Arc<[I]>, read: fn(&I) -> A, patience: Duration) -> Waiting<A>
+    /// Has `read` called for each item on this disk, in order, and gives the answers when all are
+    /// there or the time is over. To be called, and polled, on a thread of the daemon.
+    pub fn submit<I, A>(
+        &self,
+        disk: usize,
+        items: Arc<[I]>,
+        read: fn(&I) -> A,
+        deadline: Deadline,
+    ) -> Waiting<A>
     where
         I: Send + Sync + 'static,
         A: Send + 'static,
@@ -162,7 +214,10 @@ impl Readers {
             }
         };
         let job = Job {
-            abandoned: Arc::clone(&abandoned),
+            what: Running {
+                disk,
+                abandoned: Arc::clone(&abandoned),
+            },
             run: Box::new(run),
         };
         // Without it, `done` is dropped, and there is nothing to wait for.
@@ -173,7 +228,7 @@ impl Readers {
             answers,
             abandoned,
             all_read,
-            deadline: Box::pin(sleep(patience)),
+            deadline: Box::pin(sleep_until(deadline.0)),
         }
     }
 }
@@ -237,6 +292,10 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(2);
 
+    fn soon() -> Deadline {
+        Deadline::after(PATIENCE)
+    }
+
     /// Answers as soon as somebody sends something.
     struct Disk {
         begun: mpsc::Sender<()>,
@@ -278,7 +337,7 @@ mod tests {
     async fn answers_come_in_order() {
         let readers = Readers::start(2).expect("threads");
         let items: Arc<[u32]> = (0..100).collect();
-        let waiting = readers.submit(Arc::clone(&items), |item| item * 2, PATIENCE);
+        let waiting = readers.submit(2, Arc::clone(&items), |item| item * 2, soon());
         let expected: Vec<u32> = items.iter().map(|item| item * 2).collect();
         assert_eq!(read(waiting), expected);
     }
@@ -286,39 +345,43 @@ mod tests {
     /// Time passes at once here when nothing else is to be done: the deadlines, above all.
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_hangs_costs_its_own_readers_and_no_more() {
-        let readers = Readers::start(2).expect("threads");
+        let readers = Readers::start(4).expect("threads");
         let (disk, begun, go) = Disk::new();
-        let first = readers.submit(Arc::clone(&disk), Disk::read, PATIENCE);
-        begun.recv().expect("a reader is at it");
-        // The other reader still serves.
+        let hang = |number| readers.submit(number, Arc::clone(&disk), Disk::read, soon());
         let items: Arc<[u32]> = Arc::new([1, 2]);
-        let waiting = readers.submit(Arc::clone(&items), |item| *item, PATIENCE);
-        assert_eq!(read(waiting), [1, 2]);
-
-        let second = readers.submit(Arc::clone(&disk), Disk::read, PATIENCE);
-        begun.recv().expect("the other reader is at it");
-        // Both are busy, but nobody has given up: the queue takes more.
-        let third = readers.submit(Arc::clone(&items), |item| *item, PATIENCE);
+        let submit = |number| readers.submit(number, Arc::clone(&items), |item| *item, soon());
+        let (first, second) = (hang(1), hang(1));
+        begun.recv().expect("a reader is at it");
+        begun.recv().expect("another reader is at it");
+        // These are its share, and nobody has given up: the queue takes more.
+        let third = submit(1);
+        // The other readers serve other disks.
+        assert_eq!(read(submit(2)), [1, 2]);
         assert_eq!(readers.shared.lock().queue.len(), 1);
         let started = tokio::time::Instant::now();
-        assert!(answers(first).await.is_empty());
-        assert!(answers(second).await.is_empty());
-        assert!(answers(third).await.is_empty());
+        for hanging in [first, second, third] {
+            assert!(answers(hanging).await.is_empty());
+        }
         assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
-        // Now both are stuck: nothing is queued, and nobody waits for nothing.
-        let fourth = readers.submit(Arc::clone(&items), |item| *item, PATIENCE);
-        assert_eq!(readers.shared.lock().queue.len(), 1);
-        assert!(answers(fourth).await.is_empty());
+        // Now its share is stuck: nothing of it is queued, and nobody waits for nothing.
+        assert!(answers(submit(1)).await.is_empty());
+        assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
+        assert_eq!(read(submit(2)), [1, 2]);
+
+        // Another disk hangs, too: no reader is left.
+        let (third, fourth) = (hang(2), hang(2));
+        begun.recv().expect("a reader is at it");
+        begun.recv().expect("another reader is at it");
+        drop((third, fourth));
+        assert!(answers(submit(3)).await.is_empty());
         assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
 
-        // The disk comes back: the third job is dropped unread, the next ones are read.
-        go.send(1).expect("a reader waits");
-        go.send(2).expect("a reader waits");
-        loop {
-            let again = readers.submit(Arc::clone(&items), |item| *item, PATIENCE);
-            if read(again) == [1, 2] {
-                break;
-            }
+        // The disks come back.
+        for _ in 0..4 {
+            go.send(1).expect("a reader waits");
+        }
+        for number in [1, 2, 3] {
+            while read(submit(number)) != [1, 2] {}
         }
     }
 
@@ -328,7 +391,7 @@ mod tests {
         let (disks, _begun, go) = Disk::new();
         let (hanging, begun, _go) = Disk::new();
         let items: Arc<[(bool, Arc<[Disk]>)]> = Arc::new([(true, disks), (false, hanging)]);
-        let waiting = readers.submit(items, |(_, disk)| disk[0].read(), PATIENCE);
+        let waiting = readers.submit(1, items, |(_, disk)| disk[0].read(), soon());
         go.send(7).expect("the reader waits");
         begun.recv().expect("the reader has come to the second");
         assert_eq!(answers(waiting).await, [7]);
@@ -339,9 +402,9 @@ mod tests {
     async fn the_queue_is_bounded() {
         let readers = Readers::start(1).expect("threads");
         let (disk, begun, _go) = Disk::new();
-        let _first = readers.submit(Arc::clone(&disk), Disk::read, PATIENCE);
+        let _first = readers.submit(1, Arc::clone(&disk), Disk::read, soon());
         begun.recv().expect("the reader is at it");
-        let submit = || readers.submit(Arc::new([1]), |item: &u32| *item, PATIENCE);
+        let submit = || readers.submit(1, Arc::new([1]), |item: &u32| *item, soon());
         let mut waiting: Vec<_> = (0..QUEUE_MAX).map(|_| submit()).collect();
         assert_eq!(readers.shared.lock().queue.len(), QUEUE_MAX);
         let refused = answers(submit()).await;

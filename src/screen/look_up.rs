@@ -22,7 +22,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use super::{Message, Observer, Screen};
-use crate::daemon::Waiting;
+use crate::daemon::{Deadline, Waiting};
 use crate::filter::Answer;
 use crate::lookup::{Error, Outcome, Read, Reads};
 use crate::policy::{Budget, Circumstances, Reach, Seen, Softening, is_aligned};
@@ -108,6 +108,8 @@ pub(super) struct Progress {
     /// The budget was used up before all senders were looked up.
     pub(super) unfinished: bool,
     pending: Option<Pending>,
+    /// Of all reads of this step, since its first one.
+    deadline: Option<Deadline>,
 }
 
 /// What is waited for.
@@ -120,9 +122,26 @@ enum Pending {
         /// The first sender they are for, and the hits before it.
         from: Cursor,
         hits: usize,
-        reads: Arc<[Read]>,
-        answers: Waiting<Result<Answer, Error>>,
+        batches: Vec<Batch>,
     },
+}
+
+/// Reads of one filter; one that hangs does not keep the answers of the others back.
+#[derive(Debug)]
+struct Batch {
+    reads: Arc<[Read]>,
+    waiting: Waiting<Result<Answer, Error>>,
+    answers: Option<Vec<Result<Answer, Error>>>,
+}
+
+impl Batch {
+    /// Ready as soon as it is read, or given up.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.answers.is_none() {
+            self.answers = Some(ready!(self.waiting.poll(cx)));
+        }
+        Poll::Ready(())
+    }
 }
 
 /// Whether all senders that were asked for are looked up.
@@ -172,13 +191,26 @@ impl<O: Observer> Screen<O> {
         let Some(readers) = self.readers.as_ref().filter(|_| !noted.is_empty()) else {
             return Looked::Up;
         };
-        let reads: Arc<[Read]> = noted.into();
         let patience = Duration::from_millis(snapshot.config.limits.read_ms);
+        let progress = &mut self.message.progress;
+        let deadline = *(progress.deadline).get_or_insert_with(|| Deadline::after(patience));
+        noted.sort_by_key(|read| Arc::as_ptr(read.filter()));
+        let batches = noted.chunk_by(|a, b| Arc::ptr_eq(a.filter(), b.filter()));
+        let batches = batches.map(|reads| {
+            let reads: Arc<[Read]> = reads.into();
+            let disk = reads
+                .first()
+                .map_or(0, |read| Arc::as_ptr(read.filter()).addr());
+            Batch {
+                waiting: readers.submit(disk, Arc::clone(&reads), Read::answer, deadline),
+                reads,
+                answers: None,
+            }
+        });
         self.message.progress.pending = Some(Pending::Reads {
             from,
             hits,
-            reads: Arc::clone(&reads),
-            answers: readers.submit(reads, Read::answer, patience),
+            batches: batches.collect(),
         });
         Looked::Later
     }
@@ -199,9 +231,11 @@ impl<O: Observer> Screen<O> {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                Some(Pending::Reads { answers, .. }) => {
-                    let answers = ready!(answers.poll(cx));
-                    self.look_up_again(snapshot, last, &answers);
+                Some(Pending::Reads { batches, .. }) => {
+                    for batch in batches {
+                        ready!(batch.poll(cx));
+                    }
+                    self.look_up_again(snapshot, last);
                 }
             }
             self.message.progress.pending = None;
@@ -212,27 +246,26 @@ impl<O: Observer> Screen<O> {
     }
 
     /// Looks the senders up again whose reads were waited for.
-    fn look_up_again(
-        &mut self,
-        snapshot: &Snapshot,
-        last: Part,
-        answers: &[Result<Answer, Error>],
-    ) {
+    fn look_up_again(&mut self, snapshot: &Snapshot, last: Part) {
         let Some(Pending::Reads {
             mut from,
             hits,
-            reads,
-            ..
+            batches,
         }) = self.message.progress.pending.take()
         else {
             return;
         };
+        let known = batches.into_iter().flat_map(|batch| {
+            let reads: Vec<_> = batch.reads.iter().cloned().collect();
+            reads.into_iter().zip(batch.answers.unwrap_or_default())
+        });
+        let known: Vec<_> = known.collect();
         self.message.hits.truncate(hits);
         let end = self.message.progress.cursor;
         let budget = std::mem::replace(&mut self.message.progress.budget, Budget::UNLIMITED);
         while from != end {
             let before = self.message.hits.len();
-            if !self.examine_next(snapshot, &mut from, last, Reads::Known(&reads, answers)) {
+            if !self.examine_next(snapshot, &mut from, last, Reads::Known(&known)) {
                 break;
             }
             self.note_if_settled(snapshot, before, last);
@@ -307,6 +340,7 @@ impl<O: Observer> Screen<O> {
     /// Begins to measure the time of a step.
     pub(super) fn begin(&mut self) {
         self.message.began.get_or_insert_with(Instant::now);
+        self.message.progress.deadline = None;
     }
 
     /// Adds the time of a step, also that in which it waited, to that of the message.
