@@ -1,8 +1,7 @@
 //! A milter that rejects mail from listed senders.
 //!
-//! Two paths cross this crate. They meet in exactly two places, [`address`] and
-//! [`filter`], so that what a list names and what a message names are compared to
-//! the byte.
+//! Two paths cross this crate. They meet in [`address`] and [`filter`] only, so that
+//! an address in a list and an address in a message become the same bytes.
 //!
 //! * **A sender, from the socket to the verdict:** [`daemon`] reads bytes, [`milter`]
 //!   makes commands of them, [`screen`] keeps one message, [`sender`] finds the
@@ -11,28 +10,28 @@
 //! * **A line of a blocklist, from the text to a bit:** [`list`] reads lines, [`address`]
 //!   makes entries of them, [`compile`] sorts their keys and writes a [`filter`] file.
 //!
-//! The modules in reading order; each imports only from lines above its own
-//! (`tests/layers.rs` checks it):
+//! The modules in reading order; each imports only from rows above its own
+//! (`tests/layers.rs` reads this table and checks it):
 //!
 //! | modules | about |
 //! |---|---|
 //! | `parallel`, `memory` | the same work on several threads; how much memory may still be taken |
-//! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they know nothing of each other |
-//! | [`lookup`] | whether a sender is listed: one answer for all who ask |
-//! | [`sender`], [`compile`], [`daemon`] | whom a message names; lists to filters; sockets, signals, watched files |
+//! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
+//! | [`lookup`] | whether a filter lists a sender: the one place that answers |
+//! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
 //! | [`policy`] | senders and lists to a verdict |
 //! | [`config`] | the configuration file |
-//! | [`snapshot`] | all that is in force, replaced as one |
+//! | [`snapshot`] | configuration and filters in effect, replaced in one step |
 //! | [`screen`] | one message from MAIL to verdict |
 //! | [`explain`], [`serve`] | the same for a stored message; for the daemon |
-//! | [`demo`] | the whole way at work |
+//! | [`demo`] | the daemon at work, with messages as a mail server sends them |
 //! | [`cli`] | the command lines |
 //!
 //! Where a change goes:
 //!
-//! | to add | write | and show it |
+//! | to add | write | test |
 //! |---|---|---|
-//! | a list format | a file in `list/`; a variant of [`list::Format`] and its name in `list/format.rs`, an arm in `list/mod.rs`, its signs in `list/guess.rs` | a pair in `tests/lists/` |
+//! | a list format | a file in `list/`; a variant of [`list::Format`] and its name in `list/format.rs`, an arm in `list/mod.rs`, its detection in `list/guess.rs` | a pair in `tests/lists/` |
 //! | an action | a variant of [`policy::Action`], in the order of strength, and its name; the compiler then names the places that must know it (`config/values.rs`, `screen/`) | `tests/policy.rs`, `tests/support/scenarios.rs` |
 //! | a provider's rule | a row in `address/providers.rs`, with its source; raise [`address::RULES_VERSION`] | `tests/addresses.txt` |
 //! | a setting | `config/settings.rs`, `config/sections.rs`, `config/print.rs`; `contrib/blocklist-milter.toml` and its manual, which tests compare | `tests/config.rs` |

@@ -5,21 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The lines of the map.
-const LAYERS: [&[&str]; 11] = [
-    &["parallel", "memory"],
-    &["address", "filter", "list", "milter", "endpoint"],
-    &["lookup"],
-    &["sender", "compile", "daemon"],
-    &["policy"],
-    &["config"],
-    &["snapshot"],
-    &["screen"],
-    &["explain", "serve"],
-    &["demo"],
-    &["cli"],
-];
-
 /// Crates and the only places that may name them.
 const CRATES: [(&str, &[&str]); 8] = [
     ("tokio", &["daemon/"]),
@@ -32,11 +17,45 @@ const CRATES: [(&str, &[&str]); 8] = [
     ("toml", &["config/"]),
 ];
 
-fn layer(module: &str) -> usize {
-    LAYERS
+/// The rows of the map: the modules of each.
+fn layers() -> Vec<Vec<String>> {
+    let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
+    let rows = map
+        .lines()
+        .skip_while(|line| !line.starts_with("//! | modules |"))
+        .skip(2)
+        .map_while(|line| line.strip_prefix("//! | "))
+        .map(|row| row.split(" | ").next().unwrap());
+    let modules = |cell: &str| {
+        cell.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect()
+    };
+    rows.map(modules).collect()
+}
+
+fn layer(layers: &[Vec<String>], module: &str) -> usize {
+    layers
         .iter()
-        .position(|modules| modules.contains(&module))
+        .position(|modules| modules.iter().any(|name| name == module))
         .unwrap_or_else(|| panic!("`{module}` is not in the map"))
+}
+
+#[test]
+fn the_map_has_every_module_once() {
+    let mut mapped: Vec<String> = layers().concat();
+    mapped.sort();
+    let files = sources();
+    let mut modules: Vec<&str> = files
+        .iter()
+        .map(|(file, _)| file.split(['/', '.']).next().unwrap())
+        .filter(|module| !["lib", "main", "bin"].contains(module))
+        .collect();
+    modules.sort_unstable();
+    modules.dedup();
+    assert_eq!(mapped, modules);
 }
 
 /// Every source file, as its path below `src/`, and its code without comments.
@@ -80,6 +99,8 @@ fn words_after<'a>(code: &'a str, before: &'a str) -> impl Iterator<Item = &'a s
 
 #[test]
 fn modules_import_only_from_below() {
+    let layers = layers();
+    let layer = |module: &str| layer(&layers, module);
     let mut imports = 0;
     for (file, code) in sources() {
         let module = file.split(['/', '.']).next().unwrap();
@@ -94,7 +115,7 @@ fn modules_import_only_from_below() {
             imports += 1;
             assert!(
                 import == module || layer(import) < layer(module),
-                "src/{file} imports `{import}`, which stands beside or above `{module}`"
+                "src/{file} imports `{import}`, which is in the same or a higher layer than `{module}`"
             );
         }
     }
@@ -120,6 +141,6 @@ fn crates_stay_in_their_layer() {
                 "src/{file} names `{name}`, which belongs to {places:?}"
             );
         }
-        assert!(count > 0, "nobody names `{name}`");
+        assert!(count > 0, "no file names `{name}`");
     }
 }
