@@ -27,7 +27,7 @@ const FORMATS: [&str; 17] = [
     "rbldnsd",
     "dnsmasq",
     "adblock",
-    "patterns",
+    "sections",
 ];
 
 /// A row without its lifetime.
@@ -43,8 +43,9 @@ fn rows(list: &[u8], format: Format, split: usize) -> Vec<Seen> {
                 item.text.to_vec(),
                 format!("{:?}{:?}", item.added, item.expires),
             ),
-            Row::Skipped(skip) => (line, Vec::new(), skip.to_string()),
+            Row::Skipped { skip, .. } => (line, Vec::new(), skip.to_string()),
             Row::Rejected { reason, text } => (line, text.to_vec(), reason.to_string()),
+            Row::Mended { mend, text } => (line, text.to_vec(), mend.to_string()),
         });
     };
     let split = split.min(list.len());
