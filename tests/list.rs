@@ -158,6 +158,7 @@ fn quotes_that_nothing_closes_are_not_searched_again_and_again() {
 
 const FORMATS: &[Format] = &[
     Format::Plain,
+    Format::Sections,
     Format::Hosts,
     Format::Csv { column: 0 },
     Format::Csv { column: 2 },

@@ -310,7 +310,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             Row::Rejected { reason, text } => {
                 if matches!(
                     reason,
-                    Reason::BadJson | Reason::CutOffJson | Reason::WebPage
+                    Reason::BadJson | Reason::CutOffJson | Reason::WebPage | Reason::MailMessage
                 ) || reason.spoils_list()
                 {
                     self.incomplete = Some((line, reason));

@@ -276,7 +276,7 @@ impl Columns {
             return Ok(action);
         }
         if self.has_heading {
-            let is_allowed = |word: &[u8]| Action::of(word) == Some(Action::Allow);
+            let is_allowed = |word: &[u8]| Action::in_column(word) == Some(Action::Allow);
             return match of(&self.unknown).into_iter().any(is_allowed) {
                 true => Err(Reason::UnclearWord),
                 false => Ok(Action::Block),
@@ -380,6 +380,9 @@ fn row(fields: Fields<'_>, columns: &Columns, out: &mut Out<'_>) {
         Ok(Some(skip)) => return out.skip(skip),
         Err(reason) => return out.reject(reason, fields.text),
     }
+    if !columns.has_heading && fields.get(0).is_some_and(is_statement) {
+        return out.reject(Reason::Statement, fields.text);
+    }
     let day = |column: Option<usize>| column.and_then(|column| fields.get(column));
     let expires = match day(columns.expires) {
         None => None,
@@ -437,6 +440,23 @@ fn row(fields: Fields<'_>, columns: &Columns, out: &mut Out<'_>) {
             out.reject(Reason::SecondEntry, other);
         }
     }
+}
+
+/// Whether the first field of a row begins a statement of SQL, or values of one.
+fn is_statement(field: &[u8]) -> bool {
+    field.first() == Some(&b'(')
+        || [
+            &b"insert into "[..],
+            b"replace into ",
+            b"values ",
+            b"values(",
+        ]
+        .iter()
+        .any(|start| {
+            field
+                .get(..start.len())
+                .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
+        })
 }
 
 /// Whether a field only repeats a part of an address: the domain, or a local part that looks

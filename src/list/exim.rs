@@ -69,7 +69,9 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
         return plain::entries(text, out);
     }
     let data = data.strip_prefix(b":").unwrap_or(data);
-    if Words(data).next().and_then(Action::of) == Some(Action::Allow) {
+    let allows = Words(data).next().and_then(Action::of) == Some(Action::Allow)
+        || Action::in_column(data.trim_ascii()) == Some(Action::Allow);
+    if allows {
         out.skip(Skip::Allow);
     } else {
         out.entry(&key);

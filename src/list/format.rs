@@ -46,6 +46,8 @@ pub enum Format {
     Patterns,
     /// A web page in place of a list: nothing in it is an entry.
     Html,
+    /// A mail in place of a list: it names senders and recipients alike.
+    Mail,
     /// A whitelist: plain, and made of the lines that a blocklist skips.
     Whitelist,
     /// A list of what to remove, whatever its lines say about it.
@@ -75,6 +77,7 @@ const NAMES: &[(Format, &str)] = &[
     (Format::Adblock, "adblock"),
     (Format::Patterns, "patterns"),
     (Format::Html, "html"),
+    (Format::Mail, "mail"),
     (Format::Whitelist, "whitelist"),
     (Format::Removals { trees: false }, "removals"),
 ];
@@ -83,6 +86,7 @@ const NAMES: &[(Format, &str)] = &[
 const NOT_OFFERED: &[Format] = &[
     Format::Patterns,
     Format::Html,
+    Format::Mail,
     Format::Whitelist,
     Format::Removals { trees: false },
 ];

@@ -12,7 +12,7 @@ use super::headings::Heading;
 use super::hosts::is_nowhere;
 use super::label::Meaning;
 use super::out::before_comment;
-use super::sections::heading;
+use super::sections::{heading, is_allowance_of_record, is_object, key_and_value, open_comment};
 use super::vet::is_ip;
 use super::words::Words;
 use super::{Format, lines, plain};
@@ -39,18 +39,30 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     if is_web_page(head) {
         return Format::Html;
     }
+    if is_mail(head) {
+        return Format::Mail;
+    }
     if let Some(json) = json(head, name.extension) {
         return json;
     }
     let mut votes: Vec<(Format, usize)> = Vec::new();
     let mut said = 0;
     let mut heads_others = false;
+    let mut in_object = false;
     let mut all_indented = true;
     for line in lines(head) {
         let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
         let text = line.trim_ascii();
         let heading = heading(text);
-        heads_others |= heading.is_some_and(|heading| heading.meaning != Meaning::Listed);
+        heads_others |= heading.is_some_and(|heading| heading.meaning != Meaning::Listed)
+            || open_comment(text).is_some()
+            || is_allowance_of_record(text)
+            || in_object && starts_with_space && key_and_value(text).is_some();
+        in_object = is_object(text);
+        // `allowed = [`: the lines after it are those of an array.
+        if heading.is_some() && text.ends_with(b"[") {
+            return Format::Sections;
+        }
         if said >= LINES {
             continue;
         }
@@ -161,6 +173,30 @@ fn is_web_page(head: &[u8]) -> bool {
             .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
     })
 }
+
+/// A mail as it was sent, or a folder of them. Lines that only mails have stand among the first.
+fn is_mail(head: &[u8]) -> bool {
+    let is_folder = head.starts_with(b"From ") && {
+        let first = lines(head).next().unwrap_or_default();
+        first.iter().filter(|&&b| b == b':').count() >= 2
+    };
+    let traces = [
+        "received:",
+        "message-id:",
+        "mime-version:",
+        "dkim-signature:",
+    ];
+    is_folder
+        || lines(head).take(MAIL_LINES).any(|line| {
+            traces.iter().any(|trace| {
+                line.get(..trace.len())
+                    .is_some_and(|start| start.eq_ignore_ascii_case(trace.as_bytes()))
+            })
+        })
+}
+
+/// Lines among which a mail has one of its traces.
+const MAIL_LINES: usize = 40;
 
 /// JSON is told by its first sign.
 fn json(head: &[u8], extension: &str) -> Option<Format> {

@@ -91,6 +91,20 @@ const ENTRY: &[&str] = &[
     "sender domain",
     "hostname",
     "host",
+    "indicator",
+    "ban email",
+    "e-mail-adresse",
+    "absender",
+    "absenderadresse",
+    "adresse",
+    "adresse e-mail",
+    "courriel",
+    "correo",
+    "correo electr\u{f3}nico",
+    "remitente",
+    "indirizzo",
+    "mittente",
+    "afzender",
 ];
 
 const ACTION: &[&str] = &[
@@ -104,12 +118,25 @@ const ACTION: &[&str] = &[
     "block/allow",
     "rule action",
     "permission",
+    "aktion",
+    "accion",
+    "acci\u{f3}n",
+    "azione",
+    "actie",
 ];
 
 const STATUS: &[&str] = &[
     "status",
     "state",
     "list type",
+    "list name",
+    "address list",
+    "address list name",
+    "liste",
+    "lista",
+    "statut",
+    "estado",
+    "stato",
     "list",
     "listed",
     "type",
@@ -188,6 +215,7 @@ const EXPIRES: &[&str] = &[
     "until",
     "valid to",
     "end date",
+    "ban end",
 ];
 
 #[cfg(test)]

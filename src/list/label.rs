@@ -130,6 +130,7 @@ pub(super) fn words_of(name: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Lets pass, besides the words for actions.
 const ALLOWED: &[&str] = &[
     "allows",
+    "approved",
     "except",
     "exception",
     "exceptions",

@@ -25,7 +25,7 @@
 //! | rpz | `CNAME .`, `*.`, `rpz-drop.` | `rpz-passthru.`, other records |
 //! | rbldnsd, dnsmasq, adblock | domains, with all below them where the format says so | `!`, `@@`, real addresses |
 //! | patterns | nothing: regular expressions cannot be looked up | OK, DUNNO |
-//! | html | nothing: the page of an error, downloaded in place of a list | |
+//! | html, mail | nothing: the page of an error or a mail, in place of a list | |
 //!
 //! Everything is linear in the input and bounded: a line (for CSV a record, for
 //! JSON an object) of more than [`MAX_LINE`] bytes is rejected without being kept.
@@ -283,7 +283,7 @@ pub enum Reason {
     Section,
     /// An object of YAML.
     YamlObject,
-    /// A heading over entries that are not listed, too late to read the list by headings.
+    /// A heading over entries that are not listed, or the start of a comment around some, too late to read the list by headings.
     LateHeading,
     /// An entry on an indented line, which continues the line before.
     Indented,
@@ -312,6 +312,12 @@ pub enum Reason {
     ManyFields,
     /// A further entry in a row that is about one.
     SecondEntry,
+    /// A statement of SQL.
+    Statement,
+    /// A mail, and what is said in it of senders and recipients.
+    MailMessage,
+    /// A line that says of the lines before it that they are not listed.
+    LateLine,
     /// A word that may allow the sender, or be the sender's own.
     UnclearWord,
     /// A row inside the quotes of another.
@@ -337,7 +343,10 @@ impl Reason {
     /// the list can be used.
     #[must_use]
     pub fn spoils_list(self) -> bool {
-        matches!(self, Self::LateHeading | Self::LateAllowance)
+        matches!(
+            self,
+            Self::LateHeading | Self::LateAllowance | Self::LateLine
+        )
     }
 }
 
@@ -367,7 +376,7 @@ impl fmt::Display for Reason {
             ),
             Self::YamlObject => f.write_str("an object of YAML; convert the list to JSON"),
             Self::LateHeading => f.write_str(
-                "a heading above entries that must not be listed; use --format sections",
+                "a heading above, or comment around, entries that must not be listed; use --format sections",
             ),
             Self::Indented => f.write_str(
                 "indented, so it continues the line before; remove the space if it is an entry",
@@ -393,8 +402,13 @@ impl fmt::Display for Reason {
             Self::SecondEntry => f.write_str(
                 "a second entry in the same row; name the columns in a heading, or put it on its own line",
             ),
+            Self::Statement => f.write_str("a statement of SQL; export the list as CSV"),
+            Self::MailMessage => f.write_str("a mail, not a list; list its sender"),
+            Self::LateLine => f.write_str(
+                "says that an entry on a line before it is not listed; export the list as CSV or JSON",
+            ),
             Self::UnclearWord => f.write_str(
-                "a word that may allow the sender; call its column action, or comment if it is not one",
+                "a word that may allow the sender; in a table, call its column action, or comment if it is not one",
             ),
             Self::InQuotes => f.write_str("inside a quoted field of another row"),
             Self::Date => f.write_str(
@@ -472,6 +486,10 @@ impl Way {
             Format::Html => Self::AtLines(|line, out| match line.trim_ascii() {
                 b"" => out.skip(Skip::Blank),
                 line => out.reject(Reason::WebPage, line),
+            }),
+            Format::Mail => Self::AtLines(|line, out| match line.trim_ascii() {
+                b"" => out.skip(Skip::Blank),
+                line => out.reject(Reason::MailMessage, line),
             }),
         }
     }

@@ -15,11 +15,11 @@
 //! The order of the questions is the order of safety: a line that allows a sender
 //! lists nobody, whatever else stands on it.
 
-use super::action::Action;
+use super::action::{Action, is_phrase_of_allowance};
 use super::csv::{is_part_of, looks_like_entry};
 use super::label::{Before, Meaning, before};
 use super::out::Out;
-use super::sections::{Heading, heading};
+use super::sections::{Heading, heading, is_allowance_of_record, open_comment};
 use super::vet::{Wildcards, signs};
 use super::words::{Nesting, Words};
 use super::{Day, Item, Reason, Row, Skip};
@@ -41,7 +41,7 @@ where
         // One word, and no separator, comment or quote: a domain, or `OK`.
         let mut out = Out::new(number, line, sink);
         match Action::of(line) {
-            Some(Action::Allow) => out.skip(Skip::Allow),
+            Some(Action::Allow) => entries(line, &mut out),
             _ => out.entry(line),
         }
     } else {
@@ -78,6 +78,12 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     {
         return out.reject(Reason::LateHeading, line);
     }
+    if open_comment(line).is_some() {
+        return out.reject(Reason::LateHeading, line);
+    }
+    if is_allowance_of_record(line) {
+        return out.reject(Reason::LateLine, line);
+    }
     match line {
         [b'#' | b';', comment @ ..] => {
             return match expiry_in(comment) {
@@ -105,6 +111,9 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     let mut pieces = Pieces::new(line);
     if pieces.any(allows) {
         return out.skip(Skip::Allow);
+    }
+    if pieces.comment.is_some_and(allows_in_comment) {
+        return out.reject(Reason::UnclearWord, line);
     }
     let expires = match pieces.comment.and_then(expiry_in) {
         Some(Ok(expires)) => expires,
@@ -181,6 +190,9 @@ fn allows(piece: &[u8]) -> bool {
         // Words before an angle bracket are somebody's name.
         return false;
     }
+    if is_phrase_of_allowance(piece) {
+        return true;
+    }
     let mut words = Words(piece);
     match (words.next(), words.next()) {
         (Some(first), None) => allow(first),
@@ -189,6 +201,18 @@ fn allows(piece: &[u8]) -> bool {
         }
         (None, _) => false,
     }
+}
+
+/// Whether a comment has nothing in it but an allowance: `# whitelisted`.
+fn allows_in_comment(comment: &[u8]) -> bool {
+    let comment = comment.trim_ascii();
+    Action::of(comment) == Some(Action::Allow) || is_phrase_of_allowance(comment)
+}
+
+/// What stands in brackets at the end of a piece: `friend@good.example (allowed)`.
+fn bracketed(piece: &[u8]) -> Option<&[u8]> {
+    let inner = piece.strip_suffix(b")")?;
+    inner.get(memchr::memrchr(b'(', inner)? + 1..)
 }
 
 /// Reads what stands between two commas, or alone on its line.
@@ -202,6 +226,9 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
         expires,
         ..Item::new(without_query(text))
     };
+    if bracketed(piece).is_some_and(allows_in_comment) {
+        return out.reject(Reason::UnclearWord, piece);
+    }
     if piece.contains(&b'<') || piece.contains(&b'(') {
         return out.item(item_of(piece), Wildcards::Star);
     }

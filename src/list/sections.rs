@@ -12,7 +12,9 @@
 //! known make a heading; anything else is a remark. YAML beyond this (objects in lists) is
 //! rejected line by line.
 
+use super::action::Action;
 use super::csv::looks_like_entry;
+use super::headings::Heading as Column;
 use super::label::{Meaning, name_is_of_senders, words_of};
 use super::out::Out;
 use super::{Reason, Skip, plain};
@@ -38,6 +40,8 @@ pub(super) struct Heading {
 pub(super) struct Sections {
     /// The headings above.
     open: Vec<Open>,
+    /// The sign that ends the comment of several lines that is open.
+    comment: Option<&'static [u8]>,
 }
 
 /// A heading above.
@@ -55,6 +59,21 @@ impl Sections {
         let line = line.strip_prefix(plain::BOM).unwrap_or(line);
         let text = line.trim_ascii();
         let indent = line.len() - line.trim_ascii_start().len();
+        if let Some(end) = self.comment.or_else(|| open_comment(text)) {
+            let is_closed = memchr::memmem::find(text, end).is_some();
+            self.comment = if is_closed { None } else { Some(end) };
+            // One that nothing closes must not hide the entries after it.
+            return out.skip(if holds_entry(text) {
+                Skip::Mention
+            } else {
+                Skip::Comment
+            });
+        }
+        if matches!(text, b"]" | b"],") {
+            // The end of `allowed = [`.
+            self.open.pop_if(|open| open.is_nested);
+            return out.skip(Skip::Setting);
+        }
         if let Some(heading) = heading(text) {
             self.begin(heading, indent);
             return out.skip(Skip::Setting);
@@ -84,7 +103,14 @@ impl Sections {
         };
         match meaning {
             Meaning::Skipped(skip) => out.skip(skip),
+            // Indented, it is about an object of YAML, which is rejected.
+            _ if indent == 0 && is_allowance_of_record(text) => {
+                out.reject(Reason::LateLine, text);
+            }
             _ if is_object(text) => out.reject(Reason::YamlObject, text),
+            Meaning::Listed if pair.is_some() && Action::in_column(value).is_some() => {
+                out.skip(Skip::Setting);
+            }
             Meaning::Listed => plain::entries(without_brackets(value), out),
             Meaning::Unknown if holds_entry(value) => out.reject(Reason::Section, text),
             Meaning::Unknown => out.skip(Skip::Setting),
@@ -128,6 +154,29 @@ fn inside(parent: Meaning, own: Meaning, is_outermost: bool) -> Meaning {
     }
 }
 
+/// The end of the comment that a line opens and does not close.
+pub(super) fn open_comment(text: &[u8]) -> Option<&'static [u8]> {
+    let end = match text {
+        [b'/', b'*', ..] => &b"*/"[..],
+        [b'<', b'!', b'-', b'-', ..] => b"-->",
+        _ => return None,
+    };
+    memchr::memmem::find(text, end).is_none().then_some(end)
+}
+
+/// Whether a line takes the entry of a line before it off the list: `Action : Allow`, as
+/// PowerShell and LDIF write records.
+pub(super) fn is_allowance_of_record(text: &[u8]) -> bool {
+    // Most lines are entries.
+    if text.len() > 80 || text.contains(&b'@') {
+        return false;
+    }
+    key_and_value(text).is_some_and(|(key, value)| {
+        matches!(Column::of(key), Some(Column::Action | Column::Status))
+            && Action::in_column(value) == Some(Action::Allow)
+    })
+}
+
 /// Whether a trimmed line is a heading, and what it says.
 pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let (is_comment, inner) = match text {
@@ -147,7 +196,8 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let before = inner.get(..start)?;
     let after = inner.get(end..)?.trim_ascii();
     let is_ini = before.first() == Some(&b'[') && after.first() == Some(&b']');
-    let is_key = after == b":" && before.iter().all(|b| matches!(b, b'-' | b' '));
+    let is_key = matches!(after, b":" | b": [" | b":[" | b"= [" | b"=[")
+        && before.iter().all(|b| matches!(b, b'-' | b' '));
     let is_framed = before.len() >= 2 && !after.is_empty() || after.len() >= 3;
     let is_name = name
         .iter()
@@ -164,7 +214,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
         is_ini
             || is_key
             || is_framed && meaning != Meaning::Unknown
-            || words > 1
+            || (words > 1 || is_verdict(name))
                 && meaning != Meaning::Unknown
                 && Meaning::all_known(name)
                 && after.is_empty()
@@ -177,8 +227,17 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     })
 }
 
+/// Whether one word alone is a heading: `ALLOWED`, `Whitelist`. `OK` alone says nothing.
+fn is_verdict(word: &[u8]) -> bool {
+    !word.eq_ignore_ascii_case(b"ok")
+        && matches!(Action::of(word), Some(Action::Allow | Action::Block))
+        || [&b"exceptions"[..], b"friends", b"approved"]
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(word))
+}
+
 /// `key: value` of YAML and `key = value` of INI files.
-fn key_and_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn key_and_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = text.iter().position(|b| matches!(b, b':' | b'='))?;
     let (key, value) = (text.get(..at)?.trim_ascii(), text.get(at + 1..)?);
     let is_key = key
@@ -191,7 +250,7 @@ fn key_and_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// `- email: a@b`: one object of a list of objects.
-fn is_object(text: &[u8]) -> bool {
+pub(super) fn is_object(text: &[u8]) -> bool {
     text.strip_prefix(b"- ")
         .is_some_and(|text| key_and_value(text.trim_ascii()).is_some())
 }

@@ -63,6 +63,11 @@ pub(super) struct Broken;
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     is_object: bool,
+    /// An array in an array: a row of a table.
+    is_row: bool,
+    /// An object of objects that have numbers for names, as in STIX 2.0, which count anew in the
+    /// next.
+    is_numbered: bool,
     /// What its strings are.
     holds: Holds,
     /// Its key says that it holds entries.
@@ -155,6 +160,8 @@ impl Document {
         let mut subject = None;
         let mut text = self.text.len();
         let mut is_known_good = false;
+        let mut number = None;
+        let is_row = !is_object && self.frames.last().is_some_and(|frame| !frame.is_object);
         if let Some(parent) = self.frames.last_mut() {
             (holds, is_list) = (parent.holds, parent.is_list);
             if parent.is_object {
@@ -166,6 +173,10 @@ impl Document {
                     (Some(skip), _) | (None, Holds::Skipped(skip)) => (Holds::Skipped(skip), false),
                     _ => Holds::of(name, is_object, parent),
                 };
+                if is_object && !name.is_empty() && name.iter().all(u8::is_ascii_digit) {
+                    parent.is_numbered = true;
+                    number = Some(name.to_vec());
+                }
                 if looks_like_entry(name) {
                     subject = Some(name.to_vec());
                 }
@@ -183,6 +194,8 @@ impl Document {
         }
         self.frames.push(Frame {
             is_object,
+            is_row,
+            is_numbered: false,
             holds,
             is_list,
             text,
@@ -195,6 +208,9 @@ impl Document {
             is_released: false,
             is_unclear: false,
         });
+        if let Some(number) = number {
+            self.field(Key::Id, &number, out.line());
+        }
         match subject {
             // `{"bad.example": {"added": ...}}`: the object is about its key.
             Some(subject) if is_object => self.field(SUBJECT, &subject, out.line()),
@@ -216,6 +232,11 @@ impl Document {
             out.reject(Reason::TooLong, text);
         } else if frame.is_object {
             self.object(&frame, out);
+        } else if let (true, Some(skip)) = (frame.is_row, frame.own) {
+            if frame.is_released {
+                out.reject(Reason::LateAllowance, b"");
+            }
+            self.held.skip(frame.held, skip, out);
         }
         self.fields.truncate(frame.fields);
         self.text.truncate(frame.text);
@@ -223,8 +244,11 @@ impl Document {
             parent.has_items |= frame.has_items;
             parent.is_released |= frame.is_released;
         }
-        if !self.frames.iter().any(|frame| frame.is_object) {
+        if !self.is_held() {
             self.held.release(0, out);
+        }
+        if frame.is_numbered {
+            self.addresses.release(out);
         }
         if self.frames.is_empty() {
             self.addresses.release(out);
@@ -246,11 +270,28 @@ impl Document {
     pub(super) fn value(&mut self, token: &[u8], is_string: bool, out: &mut Out<'_>) {
         match self.frames.last().copied() {
             Some(frame) if frame.is_object => self.member(&frame, token, is_string, out),
+            Some(frame) if frame.is_row && self.decides(token, is_string, out) => {}
             _ if !is_string => {}
             _ if token.len() > MAX_LINE => out.reject(Reason::TooLong, token),
             Some(frame) => self.string(frame.holds, Item::new(token), out),
             None => out.entry(token),
         }
+    }
+
+    /// Whether a value of a row says what happens to the others: `["friend@good.example",
+    /// "allow"]`.
+    fn decides(&mut self, token: &[u8], is_string: bool, out: &mut Out<'_>) -> bool {
+        let action = if is_string {
+            Action::in_column(token)
+        } else {
+            // A positive number may be anything.
+            Action::of_score(token).filter(|action| *action == Action::Allow)
+        };
+        if let (Some(action), Some(frame)) = (action, self.frames.last_mut()) {
+            frame.own = frame.own.or_else(|| action.skip());
+            out.skip(Skip::Setting);
+        }
+        action.is_some()
     }
 
     /// A string that may be an entry.
@@ -271,7 +312,7 @@ impl Document {
 
     /// Lists an item, at once where no open object can say otherwise.
     fn item(&mut self, item: Item<'_>, out: &mut Out<'_>) {
-        if !self.frames.iter().any(|frame| frame.is_object) {
+        if !self.is_held() {
             return out.item(item, super::super::vet::Wildcards::Star);
         }
         if self.held.is_full() {
@@ -282,6 +323,12 @@ impl Document {
             }
         }
         self.held.add(item, out.line());
+    }
+
+    /// Whether something open may yet say that its items are not listed.
+    fn is_held(&self) -> bool {
+        let mut frames = self.frames.iter();
+        frames.any(|frame| frame.is_object || frame.is_row)
     }
 
     /// The value of a key.
@@ -493,12 +540,38 @@ fn verdict_of(key: Key, value: &[u8]) -> Option<(Skip, bool)> {
 /// Why an address of this type is nobody's who sent something: the types of MISP attributes.
 fn kind_of_address(kind: &[u8]) -> Option<Skip> {
     let holds = |part: &[u8]| memchr::memmem::find(kind, part).is_some();
+    if kind.starts_with(b"email-") && !SENDER_KINDS.contains(&kind) {
+        return Some(Skip::NotSender);
+    }
+    if MENTION_KINDS.contains(&kind) {
+        return Some(Skip::Mention);
+    }
     let is_other = holds(b"dst")
         || holds(b"target-")
         || holds(b"recipient")
         || holds(b"victim")
         || holds(b"whois-")
-        || holds(b"display-name")
-        || kind == b"email-to";
+        || holds(b"display-name");
     is_other.then_some(Skip::NotSender)
 }
+
+/// Types of addresses that send. Those of subjects, headers and attachments begin alike.
+const SENDER_KINDS: &[&[u8]] = &[
+    b"email-addr",
+    b"email-address",
+    b"email-domain",
+    b"email-from",
+    b"email-reply-to",
+    b"email-sender",
+    b"email-src",
+];
+
+/// Types of texts that may be about anybody.
+const MENTION_KINDS: &[&[u8]] = &[
+    b"comment",
+    b"dns-soa-email",
+    b"jabber-id",
+    b"link",
+    b"other",
+    b"text",
+];
