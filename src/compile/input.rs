@@ -296,20 +296,25 @@ pub(crate) fn name_of(path: &Path) -> String {
 /// Beginnings of the names of files that are no lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
 /// In the names of lists of whom to let pass, in lower case, written as one word or as two.
-const ALLOWLISTS: [&[u8]; 5] = [
+const ALLOWLISTS: [&[u8]; 7] = [
     b"allowlist",
     b"goodlist",
+    b"knowngood",
     b"safelist",
+    b"safesender",
     b"welcomelist",
     b"whitelist",
 ];
 /// Words in such names.
-const ALLOWED: [&[u8]; 10] = [
+const ALLOWED: [&[u8]; 13] = [
     b"allow",
     b"allowed",
     b"allowlisted",
+    b"approved",
     b"exceptions",
     b"exempt",
+    b"friends",
+    b"ham",
     b"permitted",
     b"trusted",
     b"welcome",
@@ -377,7 +382,7 @@ fn is_no_list(file: &Path) -> Option<&'static str> {
 /// Why a list is not meant by its name.
 fn is_not_meant(file: &Path) -> Option<&'static str> {
     let name = name_in_lower_case(file);
-    let packed = [b".gz".as_slice(), b".zst"].into_iter();
+    let packed = [b".gz".as_slice(), b".zst", b".bz2", b".xz"].into_iter();
     let plain = packed
         .filter_map(|ending| name.strip_suffix(ending))
         .next()
@@ -497,6 +502,10 @@ mod tests {
             "White-List.csv",
             "my whitelist.txt",
             "exceptions",
+            "list.txt.bak.xz",
+            "safe_senders.txt",
+            "approved.txt",
+            "ham.txt",
         ] {
             assert!(is_not_meant(Path::new(name)).is_some(), "{name}");
         }
