@@ -79,6 +79,7 @@ use crate::filter::{Aside, Spec, Writer, sizing};
 pub use compare::{Comparison, compare};
 pub use edit::{Done, Edited, add_to_list, remove_from_list};
 pub use error::Error;
+pub(crate) use figures::counted;
 pub use info::{Info, SourceInfo, info};
 use input::{Found, find_all};
 pub use input::{Input, inputs};

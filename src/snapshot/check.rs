@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::{Error, Snapshot, Tried, status, writable_by_others};
+use crate::compile::counted;
 use crate::config::Config;
 use crate::daemon::group_number;
 
@@ -46,18 +47,18 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
         let identities: Vec<&str> = terms.check.iter().map(|identity| identity.name()).collect();
         let _ = writeln!(
             report,
-            "list {name}: {}{}, {} entries, generation {}, checks {}",
+            "list {name}: {}{}, {}, generation {}, checks {}",
             terms.action,
             if terms.dry_run { " (dry run)" } else { "" },
-            filter.entries(),
+            counted(filter.entries(), "entry", "entries"),
             filter.spec().generation,
             identities.join(", ")
         );
     }
     let _ = writeln!(
         report,
-        "whitelist: {} entries",
-        snapshot.policy.whitelist.len()
+        "whitelist: {}",
+        counted(snapshot.policy.whitelist.len() as u64, "entry", "entries")
     );
     let group = &snapshot.config.socket_group;
     if !group.is_empty()

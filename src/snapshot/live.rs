@@ -9,6 +9,7 @@ use tracing::{error, info, warn};
 
 use super::lease::Shelf;
 use super::{Error, Lease, Loaded, Snapshot, Tried};
+use crate::compile::counted;
 use crate::config::Config;
 use crate::filter::Filter;
 use crate::memory;
@@ -306,9 +307,9 @@ impl Live {
         let lists = snapshot.policy.lists();
         let entries: u64 = snapshot.files().map(|file| file.filter.entries()).sum();
         format!(
-            "serving {} {}, {entries} entries, {} on the whitelist",
-            lists.len(),
-            if lists.len() == 1 { "list" } else { "lists" },
+            "serving {}, {}, {} on the whitelist",
+            counted(lists.len() as u64, "list", "lists"),
+            counted(entries, "entry", "entries"),
             snapshot.policy.whitelist.len()
         )
     }

@@ -302,9 +302,9 @@ fn verify(file: &Path) -> Result<ExitCode, Error> {
         "every page and checksum"
     };
     print(format_args!(
-        "{}: good: {} entries, {records} checked",
+        "{}: good: {}, {records} checked",
         file.display(),
-        header.entries
+        compile::counted(header.entries, "entry", "entries")
     ))?;
     Ok(ExitCode::SUCCESS)
 }
