@@ -409,7 +409,7 @@ fn a_filter_is_no_list() {
     assert!(
         error
             .to_string()
-            .contains("random.txt: cannot read: this is no text"),
+            .contains("random.txt: cannot read: not a text file"),
         "{error}"
     );
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
