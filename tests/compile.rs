@@ -171,10 +171,16 @@ proptest! {
             let mut plan = plan(folder.path(), "out.blf", &[name]);
             (plan.allow_world, plan.allow_empty) = (true, true);
             plan.format = Some("plain".parse().unwrap());
-            build(&plan);
-            records(&plan.output)
+            match compile::build(&plan, &Progress::new()) {
+                Ok(_) => Some(records(&plan.output)),
+                // A line that opens a comment, or is a heading by chance: no list to compare.
+                Err(compile::Error::Incomplete { .. }) => None,
+                Err(error) => panic!("{error}"),
+            }
         };
-        assert_eq!(build("short.txt"), build("long.txt"));
+        let (short, long) = (build("short.txt"), build("long.txt"));
+        proptest::prop_assume!(short.is_some() && long.is_some());
+        assert_eq!(short, long);
     }
 
     /// Doubles join to the same record whoever comes first.
