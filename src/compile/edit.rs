@@ -2,7 +2,7 @@
 //!
 //! A person wants one sender blocked or cleared now, and wants it to stay so after the next build.
 //! So the text list is edited, which every build reads; the filter follows by the build that notices
-//! the edit, or at once by [`update`](super::update).
+//! the edit, or at once by [`update`](super::update()).
 //!
 //! All other lines keep their bytes. The list is replaced as a filter is: written beside the old one,
 //! synced, renamed. An entry is found however it is written, by its canonical form.

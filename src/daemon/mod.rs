@@ -17,7 +17,7 @@
 //!
 //! A restart should cost no SMTP session its filter, and Postfix and Sendmail never give
 //! one back that has lost it. So new sessions wait in a socket that systemd holds, and
-//! those under way are handed to the next process ([`handover`]). Ways that were not taken:
+//! those under way are handed to the next process (`handover`). Ways that were not taken:
 //!
 //! - The old process serves its sessions to their end beside the new one. A client may stay
 //!   for hours; both hold the filters in memory; systemd starts nothing before the main
@@ -26,7 +26,7 @@
 //! - The old process starts the new one and hands over by itself. That is another command
 //!   than `systemctl restart`, and a program that starts programs cannot be locked in.
 //!
-//! Without systemd's descriptor store the process ends on its own ([`Stop`]).
+//! Without systemd's descriptor store the process ends on its own (`Stop`).
 
 mod connection;
 mod handover;

@@ -240,7 +240,7 @@ impl Policy {
     /// `seen` is told of every look-up. A sender that no list names costs no allocation.
     ///
     /// # Errors
-    /// [`Exhausted`]: not everything was looked up.
+    /// `Exhausted`: not everything was looked up.
     pub fn examine(
         &self,
         sender: &Sender<'_>,

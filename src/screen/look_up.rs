@@ -14,7 +14,7 @@
 //! ```
 //!
 //! It ends early: when nothing that is still to be looked up could change what is done with
-//! the message, and when the message's [`Budget`](crate::policy::Budget) is used up. What is left over then
+//! the message, and when the message's [`Budget`] is used up. What is left over then
 //! makes the message undecided, unless what was looked up refuses it.
 
 use std::sync::Arc;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! RCPT and EOH are answered later if a look-up has to read a file, or if there is so much to look
-//! up that other connections come first ([`look_up`]).
+//! up that other connections come first (`look_up`).
 //!
 //! So a message that nobody objects to costs two answers, and its body never travels. All rules
 //! are in [`policy`](crate::policy); here is when they are asked, what the answer is on the wire,
