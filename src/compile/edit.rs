@@ -193,7 +193,7 @@ fn parse(plan: &Plan, entries: &[String]) -> Result<Wanted, Error> {
     for written in entries {
         let written = written.trim();
         let mut items = Vec::new();
-        read_line(written.as_bytes(), |row| match row {
+        read_line(written.as_bytes(), Format::Plain, |row| match row {
             Row::Item(item) => items.push(Ok(item.text.to_vec())),
             Row::Rejected { reason, .. } => items.push(Err(reason.to_string())),
             Row::Skipped { skip, .. } => items.push(Err(skip.to_string())),
@@ -232,9 +232,9 @@ fn refuse_broad(plan: &Plan, wanted: &Wanted) -> Result<(), Error> {
 }
 
 /// The rows of one line.
-fn read_line(line: &[u8], mut row: impl FnMut(Row<'_>)) {
+fn read_line(line: &[u8], format: Format, mut row: impl FnMut(Row<'_>)) {
     // Reading from memory does not fail.
-    let _ = Reader::new(Format::Plain).read_all(line, &mut |_, found: Row<'_>| row(found));
+    let _ = Reader::new(format).read_all(line, &mut |_, found: Row<'_>| row(found));
 }
 
 /// A list that is being edited: claimed and read.
@@ -262,17 +262,20 @@ impl Edit {
         };
         list::check_text(&text).map_err(|_| refused("not a text file"))?;
         let name = list.file_name().unwrap_or_default().to_string_lossy();
-        let format = list::guess(&text, &name);
-        // `# Whitelist` at the top of a whitelist heads all of it.
-        let is_plain = format == Format::Plain || format == Format::Sections && is_allowlist(list);
-        if !is_plain {
+        // A whitelist is read as the daemon reads it: `friend@good.example OK` is an entry there.
+        let format = if is_allowlist(list) {
+            Format::Whitelist
+        } else {
+            list::guess(&text, &name)
+        };
+        if !matches!(format, Format::Plain | Format::Whitelist) {
             return Err(refused(&format!(
                 "a list of format {format}; only plain lists can be edited"
             )));
         }
         let mut entries = Vec::new();
         for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
-            read_line(line, |row| {
+            read_line(line, format, |row| {
                 if let Row::Item(item) = row
                     && let Ok(entry) = Entry::parse(item.text, rules)
                 {
@@ -441,6 +444,18 @@ mod tests {
         // A whitelist may name a whole provider.
         let whitelist = folder.path().join("whitelist.txt");
         add_to_list(&plan(), &whitelist, &entries(&["@gmail.com"]), "").unwrap();
+        // An entry of a whitelist is found however the whitelist writes it.
+        fs::write(
+            &whitelist,
+            "# Whitelist\nallow: a@b.example\nc@d.example OK\n",
+        )
+        .unwrap();
+        let known = entries(&["a@b.example", "c@d.example"]);
+        let again = add_to_list(&plan(), &whitelist, &known, "").unwrap();
+        assert!(!again.changed(), "{again}");
+        let removed = remove_from_list(&plan(), &whitelist, &known).unwrap();
+        assert!(!removed.misses_some(), "{removed}");
+        assert_eq!(fs::read(&whitelist).unwrap(), b"# Whitelist\n");
         let table = folder.path().join("access.csv");
         fs::write(&table, "email,action\na@b.example,reject\n").unwrap();
         let error = add_to_list(&plan(), &table, &entries(&["c@d.example"]), "").unwrap_err();
