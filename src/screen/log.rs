@@ -5,6 +5,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use tracing::field::display;
 use tracing::{debug, info};
 
+use super::field::{DECISION, Field};
 use super::shown::source_of;
 use super::{Message, Observer, Screen};
 use crate::address::{escaped, shortened};
@@ -49,8 +50,15 @@ impl<O: Observer> Screen<O> {
             macro_rules! line {
                 ($level:ident) => {
                     $level!(
-                        queue_id, client, message_id, recipient, action, reason, truncated, us,
-                        "message"
+                        { Field::QueueId.name() } = queue_id,
+                        { Field::Client.name() } = client,
+                        { Field::MessageId.name() } = message_id,
+                        { Field::Recipient.name() } = recipient,
+                        { Field::Action.name() } = action,
+                        { Field::Reason.name() } = reason,
+                        { Field::Truncated.name() } = truncated,
+                        { Field::Us.name() } = us,
+                        "{DECISION}"
                     )
                 };
             }
@@ -80,26 +88,26 @@ impl<O: Observer> Screen<O> {
         macro_rules! line {
             ($level:ident) => {
                 $level!(
-                    queue_id,
-                    client,
-                    message_id,
-                    recipient,
-                    identity = display(hit.identity.name()),
-                    address = text(&hit.address),
-                    entry = text(&hit.entry),
-                    list = display(list),
-                    source,
-                    action,
-                    reason,
-                    unsoftened = softened.map(display),
-                    proved,
-                    failure,
-                    whitelist,
-                    also,
-                    truncated,
-                    case = display(&message.case),
-                    us,
-                    "message"
+                    { Field::QueueId.name() } = queue_id,
+                    { Field::Client.name() } = client,
+                    { Field::MessageId.name() } = message_id,
+                    { Field::Recipient.name() } = recipient,
+                    { Field::Identity.name() } = display(hit.identity.name()),
+                    { Field::Address.name() } = text(&hit.address),
+                    { Field::Entry.name() } = text(&hit.entry),
+                    { Field::List.name() } = display(list),
+                    { Field::Source.name() } = source,
+                    { Field::Action.name() } = action,
+                    { Field::Reason.name() } = reason,
+                    { Field::Unsoftened.name() } = softened.map(display),
+                    { Field::Proved.name() } = proved,
+                    { Field::Failure.name() } = failure,
+                    { Field::Whitelist.name() } = whitelist,
+                    { Field::Also.name() } = also,
+                    { Field::Truncated.name() } = truncated,
+                    { Field::Case.name() } = display(&message.case),
+                    { Field::Us.name() } = us,
+                    "{DECISION}"
                 )
             };
         }

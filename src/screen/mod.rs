@@ -18,6 +18,7 @@
 //! to be written at EOM is prepared with the verdict.
 
 mod answer;
+mod field;
 mod log;
 mod look_up;
 mod message;
@@ -33,6 +34,7 @@ use crate::milter::{Client, Edit, Handler, Macros, Reply, ReplyText, Stage, Want
 use crate::policy::{Action, Desk, Exemption, Reason, Recipient, Softening, Verdict, dkim_domains};
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Counters, Live, Snapshot};
+pub use field::{DECISION, Field};
 use look_up::{Looked, Part, Progress};
 pub use message::today;
 use message::{Decided, Message, Origin, Step};
