@@ -1,6 +1,7 @@
 //! How much memory this process may still take.
 //!
-//! Whoever takes more than a control group allows is killed, so it is asked before gigabytes are taken.
+//! A process that takes more than its control group allows is killed, so the limits are read before gigabytes are
+//! taken: by a reload, and for the default memory limit of a compile.
 //!
 //! | what | where |
 //! |---|---|
@@ -22,7 +23,7 @@ pub(crate) fn has_room_for(bytes: u64) -> bool {
 }
 
 /// What can still be taken; `None`: no limit is known.
-fn room_bytes() -> Option<u64> {
+pub(crate) fn room_bytes() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let groups = room_in_groups(Path::new("/sys/fs/cgroup"), &groups);
     [ram(), groups, room_of_process()]

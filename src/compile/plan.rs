@@ -3,16 +3,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::Error;
 use super::guard::Guard;
 use super::input::{name_of, text};
 use super::item::{Item as _, STAGES, Wide};
 use super::limits::Before;
 use super::rejects::RejectsFile;
-use super::{Error, memory};
 use crate::address::{Entry, Kind, Rules};
 use crate::filter::sizing::RATES;
 use crate::filter::{Filter, Load};
 use crate::list::{Day, Format};
+use crate::memory;
 use crate::parallel::processors;
 
 /// The false-positive rate of the pages when nobody says otherwise.
@@ -122,7 +123,7 @@ impl Plan {
             max_shrink: None,
             max_growth: None,
             threads: default_threads(),
-            memory_bytes: memory::default_bytes().max(MIN_MEMORY_BYTES),
+            memory_bytes: memory_share(memory::room_bytes()),
         }
     }
 
@@ -309,6 +310,11 @@ fn default_threads() -> usize {
     processors().min(MAX_THREADS)
 }
 
+/// The limit unless one is given: a quarter of the memory that can still be taken.
+fn memory_share(room_bytes: Option<u64>) -> u64 {
+    room_bytes.map_or(MIN_MEMORY_BYTES, |room| (room / 4).max(MIN_MEMORY_BYTES))
+}
+
 /// Seconds since 1970, now. Whether an entry is still listed is asked of this clock alone.
 pub fn now() -> u64 {
     std::time::UNIX_EPOCH
@@ -356,6 +362,13 @@ mod tests {
             assert_eq!(plan.workers(), workers, "{threads} in {memory_mib} MiB");
             assert!(plan.stage_bytes(0) as u64 >= plan.memory_bytes / 4);
         }
+    }
+
+    #[test]
+    fn a_quarter_of_the_free_memory_is_taken_and_never_too_little() {
+        assert_eq!(memory_share(Some(4 << 30)), 1 << 30);
+        assert_eq!(memory_share(Some(0)), MIN_MEMORY_BYTES);
+        assert_eq!(memory_share(None), MIN_MEMORY_BYTES);
     }
 
     #[test]

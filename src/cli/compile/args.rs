@@ -198,7 +198,7 @@ pub struct Work {
     /// Number of worker threads; fewer if memory does not suffice [default: one per processor].
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Memory limit, such as 512M or 2G [default: a quarter of the memory].
+    /// Memory limit, such as 512M or 2G [default: a quarter of the available memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<u64>,
     /// Build date; days until entries expire count from it [default: SOURCE_DATE_EPOCH, or today].
