@@ -35,7 +35,7 @@
 //! | an action | a variant of [`policy::Action`], in the order of strength, and its name; the compiler then names the places that must know it (`config/values.rs`, `screen/`) | `tests/policy.rs`, `tests/support/scenarios.rs` |
 //! | a provider's rule | a row in `address/providers.rs`, with its source; raise [`address::RULES_VERSION`] | `tests/addresses.txt` |
 //! | a setting | `config/settings.rs`, `config/sections.rs`, `config/print.rs`; `contrib/blocklist-milter.toml` and its manual, which tests compare | `tests/config.rs` |
-//! | an option of a command | `cli/`; the manual by `UPDATE_MANUALS=1 cargo test --test manuals` | `tests/commands/` |
+//! | a command, an option | `args.rs` of the program in `cli/`, a function beside it; the manual by `UPDATE_MANUALS=1 cargo test --test manuals` | `tests/commands/` |
 #![forbid(unsafe_code)]
 
 pub mod address;

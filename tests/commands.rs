@@ -1,12 +1,15 @@
-//! What `blocklist-compile` says and does, as a person sees it: each file in
+//! What both programs print and do, as a person sees it: each file in
 //! `tests/commands/` is a small session in a folder of its own.
 //!
 //! ```text
+//! program = "blocklist-compile"
 //! [files]                     files that are there at the start
 //! [[step]]
 //! run = "query x.blf a@b"     words of the command, divided by spaces
+//! env = { NAME = "value" }    environment variables
 //! stdin = "..."               what it reads
 //! exit = 0                    its exit code
+//! unread = true               instead: nobody reads its output, so it ends by SIGPIPE, silently
 //! stdout = """..."""          all it prints (white space at both ends does not count)
 //! contains = ["..."]          parts of what it prints; stderr, stderr_contains: the same
 //! present = [], absent = []   files that are there afterwards, or not
@@ -16,8 +19,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use serde::Deserialize;
 
@@ -25,8 +29,18 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 struct Session {
     #[serde(default)]
+    program: Program,
+    #[serde(default)]
     files: BTreeMap<String, String>,
     step: Vec<Step>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Program {
+    #[default]
+    BlocklistCompile,
+    BlocklistMilter,
 }
 
 #[derive(Deserialize)]
@@ -34,8 +48,13 @@ struct Session {
 struct Step {
     run: String,
     #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(default)]
     stdin: String,
+    #[serde(default)]
     exit: i32,
+    #[serde(default)]
+    unread: bool,
     stdout: Option<String>,
     stderr: Option<String>,
     #[serde(default)]
@@ -69,8 +88,13 @@ fn play(name: &str, session: &Session) {
     }
     for step in &session.step {
         let at = format!("{name}: {}", step.run);
-        let (exit, stdout, stderr) = run(folder.path(), step);
-        assert_eq!(exit, Some(step.exit), "{at}\n{stdout}{stderr}");
+        let (status, stdout, stderr) = run(session.program, folder.path(), step);
+        if step.unread {
+            assert_eq!(status.signal(), Some(SIGPIPE), "{at}\n{stderr}");
+            assert_eq!(stderr, "", "{at}");
+            continue;
+        }
+        assert_eq!(status.code(), Some(step.exit), "{at}\n{stdout}{stderr}");
         for (got, whole, parts) in [
             (&stdout, &step.stdout, &step.contains),
             (&stderr, &step.stderr, &step.stderr_contains),
@@ -90,19 +114,29 @@ fn play(name: &str, session: &Session) {
     }
 }
 
-fn run(folder: &Path, step: &Step) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"));
+const SIGPIPE: i32 = 13;
+
+fn run(program: Program, folder: &Path, step: &Step) -> (ExitStatus, String, String) {
+    let mut command = Command::new(match program {
+        Program::BlocklistCompile => env!("CARGO_BIN_EXE_blocklist-compile"),
+        Program::BlocklistMilter => env!("CARGO_BIN_EXE_blocklist-milter"),
+    });
     command
         .args(step.run.split_whitespace())
-        .current_dir(folder);
-    command
+        .envs(&step.env)
+        .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    if step.unread {
+        let (reader, unread) = std::io::pipe().unwrap();
+        drop(reader);
+        command.stdout(unread);
+    }
     let mut child = command.spawn().unwrap();
     // A command that does not read its input has closed it perhaps.
     let _ = child.stdin.take().unwrap().write_all(step.stdin.as_bytes());
     let done = child.wait_with_output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (done.status.code(), text(&done.stdout), text(&done.stderr))
+    (done.status, text(&done.stdout), text(&done.stderr))
 }

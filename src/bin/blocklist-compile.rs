@@ -1,4 +1,5 @@
 //! The admin command: text blocklists to filter files, and answers from them.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 

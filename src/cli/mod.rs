@@ -1,43 +1,66 @@
-//! The command lines of both programs, apart from what they do, so that man pages are
-//! made from the same definitions.
+//! The command lines of both programs: arguments, output, errors, exit codes.
+//!
+//! `args.rs` of each program defines its commands; man pages and completions are made from the same
+//! definitions. Each command is a function that prints to [`Output`] and returns its exit code. To add
+//! one: a variant of `Command` in `args.rs`, a function, and an arm in `run`.
+//!
+//! Both programs print an error as `program: what: cause` and exit with [`FAILED`]. If the reader of
+//! their output closes it (`| head`), they clean up and end by SIGPIPE, without a message.
 
 pub mod compile;
 pub mod milter;
+mod output;
 mod progress;
 
-use std::io::{self, Write};
+use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
-/// Exit code of what failed.
+pub use output::Output;
+use output::say;
+
+/// Exit code of a command that failed.
 pub const FAILED: u8 = 2;
 
-/// The command line of this process.
-///
-/// # Errors
-/// The exit code, when there is nothing to run: the help was asked for, or a mistake was
-/// answered with one line.
-pub fn parse<P: Parser>() -> Result<P, ExitCode> {
-    P::try_parse().map_err(|error| {
-        if !error.use_stderr()
-            || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
-        {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { FAILED } else { 0 });
-        }
-        let text = error.to_string();
-        let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
-        let about: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
-        let tip = lines.find(|line| line.starts_with("tip: "));
-        let _ = writeln!(
-            io::stderr(),
-            "{}: {} ({})",
-            P::command().get_name(),
-            about.join(" "),
-            tip.unwrap_or("see --help")
-        );
+/// What a command returns.
+type Done = Result<ExitCode, Box<dyn Error>>;
+
+/// The main function of a program with the arguments `P`.
+fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
+    let arguments = match P::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return wrong_usage::<P>(&error),
+    };
+    let mut output = Output::new();
+    let done = run(arguments, &mut output).and_then(|code| {
+        std::io::Write::flush(&mut output)?;
+        Ok(code)
+    });
+    done.unwrap_or_else(|error| {
+        output.end_if_closed();
+        output::complain(P::command().get_name(), &*error);
         ExitCode::from(FAILED)
     })
+}
+
+/// Prints help that was asked for, or what is wrong with the arguments, in one line.
+fn wrong_usage<P: Parser>(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // Help that nobody reads (`--help | head -1`) is not an error.
+        let _ = error.print();
+        return ExitCode::from(if error.use_stderr() { FAILED } else { 0 });
+    }
+    let text = error.to_string();
+    let mut lines = text.trim_start_matches("error: ").lines().map(str::trim);
+    let about: Vec<&str> = lines.by_ref().take_while(|line| !line.is_empty()).collect();
+    let tip = lines.find(|line| line.starts_with("tip: "));
+    say(format_args!(
+        "{}: {} ({})",
+        P::command().get_name(),
+        about.join(" "),
+        tip.unwrap_or("see --help")
+    ));
+    ExitCode::from(FAILED)
 }

@@ -73,8 +73,7 @@ impl Drop for Folder {
 ///
 /// # Errors
 /// It could not be set up.
-pub fn run(out: &mut dyn io::Write) -> Result<bool, Error> {
-    let paint = Paint::of_stdout();
+pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     let folder = Folder::create()?;
     let lists = compile_lists(&folder.0, out, paint)?;
     let config = write_config(&folder.0, &lists)?;

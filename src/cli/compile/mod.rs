@@ -3,23 +3,18 @@
 //! One function a command turns what it was told ([`args`]) into calls of
 //! [`compile`], and prints what comes back; `query` reads long lists of
 //! addresses. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict` or
-//! `--max-rejects` (for `query`: not listed; `false-positives`: found some; `remove`: not found), 2 failed. Whoever stops reading what is
-//! printed (`| head`) ends the program as he ends any other: by SIGPIPE.
+//! `--max-rejects` (for `query`: not listed; `false-positives`: found some; `remove`: not found), 2 failed.
 
 pub mod args;
 mod query;
 
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde::Serialize;
-use signal_hook::consts::SIGPIPE;
-use signal_hook::low_level::emulate_default_handler;
-
-use super::FAILED;
+use super::Done;
+use super::output::{Output, say};
 use super::progress::Watcher;
 use crate::compile::{self, Changes, Error, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
@@ -31,33 +26,28 @@ use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};
 /// Runs the command line; errors are printed as `blocklist-compile: what: cause`.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli: Cli = match super::parse() {
-        Ok(cli) => cli,
-        Err(code) => return code,
-    };
-    let done = match cli.command {
-        Command::Build(args) => build(&args),
-        Command::Query(args) => query::query(&args),
-        Command::Info { json, file } => compile::info(&file).and_then(|info| show(&info, json)),
-        Command::Update(args) => update(&args),
-        Command::Add(args) => edit(&args, true),
-        Command::Remove(args) => edit(&args, false),
-        Command::Merge(args) => merge(&args),
-        Command::Compare { json, a, b } => {
-            compile::compare(&a, &b).and_then(|found| show(&found, json))
-        }
-        Command::Overlap { json, svg, files } => overlap(&files, svg.as_deref(), json),
+    super::main(run)
+}
+
+fn run(cli: Cli, out: &mut Output) -> Done {
+    match cli.command {
+        Command::Build(args) => return Ok(build(&args)?),
+        Command::Query(args) => return query::query(&args, out),
+        Command::Info { json, file } => out.show(&compile::info(&file)?, json)?,
+        Command::Update(args) => return Ok(update(&args)?),
+        Command::Add(args) => return edit(&args, true, out),
+        Command::Remove(args) => return edit(&args, false, out),
+        Command::Merge(args) => return Ok(merge(&args)?),
+        Command::Compare { json, a, b } => out.show(&compile::compare(&a, &b)?, json)?,
+        Command::Overlap { json, svg, files } => overlap(&files, svg.as_deref(), json, out)?,
         Command::FalsePositives {
             json,
             file,
             known_good,
-        } => false_positives(&file, &known_good, json),
-        Command::Verify { file } => verify(&file),
-    };
-    done.unwrap_or_else(|error| {
-        say(format_args!("blocklist-compile: {error}"));
-        ExitCode::from(FAILED)
-    })
+        } => return false_positives(&file, &known_good, json, out),
+        Command::Verify { file } => verify(&file, out)?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn build(args: &Build) -> Result<ExitCode, Error> {
@@ -83,7 +73,7 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
     args.reading.put_into(&mut plan);
     plan.meant.clone_from(&args.input);
     let reads = [args.inputs.as_slice(), &args.input].concat();
-    run(&plan, &args.work, &reads, compile::build)
+    work(&plan, &args.work, &reads, compile::build)
 }
 
 fn update(args: &Update) -> Result<ExitCode, Error> {
@@ -92,7 +82,7 @@ fn update(args: &Update) -> Result<ExitCode, Error> {
     // Without the entries among them, which are no files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
     reads.retain(|path| path.exists());
-    run(&plan, &args.work, &reads, |plan, progress| {
+    work(&plan, &args.work, &reads, |plan, progress| {
         let mut changes = Changes::new(plan.clone());
         changes.remove.clone_from(&args.remove);
         changes.fpr = args.fpr;
@@ -101,7 +91,7 @@ fn update(args: &Update) -> Result<ExitCode, Error> {
 }
 
 /// Edits a text list, and changes its filter alike.
-fn edit(args: &EditArgs, adds: bool) -> Result<ExitCode, Error> {
+fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     let mut plan = Plan::new(args.filter.as_ref().unwrap_or(&args.list), Vec::new());
     if let Some(filter) = &args.filter {
         // Before the list is edited: what cannot be changed is said now.
@@ -112,7 +102,7 @@ fn edit(args: &EditArgs, adds: bool) -> Result<ExitCode, Error> {
     } else {
         compile::remove_from_list(&plan, &args.list, &args.entries)?
     };
-    print(format_args!("{edited}"))?;
+    out.line(format_args!("{edited}"))?;
     if args.filter.is_some() {
         let mut changes = Changes::new(plan);
         let entries = args.entries.clone();
@@ -133,7 +123,7 @@ fn edit(args: &EditArgs, adds: bool) -> Result<ExitCode, Error> {
         }
         if let Some(changed) = report.changed {
             let filter = report.output.display();
-            print(format_args!("{filter}: {changed}"))?;
+            out.line(format_args!("{filter}: {changed}"))?;
         }
     }
     Ok(if !adds && edited.misses_some() {
@@ -152,7 +142,7 @@ fn merge(args: &Merge) -> Result<ExitCode, Error> {
         plan.name = compile::list_name(name);
     }
     plan.overwrite = args.overwrite;
-    run(&plan, &args.work, &args.files, |plan, progress| {
+    work(&plan, &args.work, &args.files, |plan, progress| {
         compile::merge(plan, args.fpr, progress)
     })
 }
@@ -188,7 +178,7 @@ impl Work {
 }
 
 /// Runs what works long, under the eyes of a person. `reads` are the files it reads.
-fn run(
+fn work(
     plan: &Plan,
     work: &Work,
     reads: &[PathBuf],
@@ -276,17 +266,22 @@ fn finish(report: &Report, file: Option<ReportFile>, quiet: bool) -> Result<Exit
     })
 }
 
-fn overlap(files: &[PathBuf], svg: Option<&Path>, json: bool) -> Result<ExitCode, Error> {
+fn overlap(
+    files: &[PathBuf],
+    svg: Option<&Path>,
+    json: bool,
+    out: &mut Output,
+) -> Result<(), Box<dyn std::error::Error>> {
     let overlap = compile::overlap(files)?;
     if let Some(file) = svg {
         write_text(file, "write the picture", &overlap.svg())?;
     }
-    show(&overlap, json)
+    Ok(out.show(&overlap, json)?)
 }
 
-fn false_positives(file: &Path, known_good: &[PathBuf], json: bool) -> Result<ExitCode, Error> {
+fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Output) -> Done {
     let found = compile::false_positives(file, known_good, compile::day_of(compile::now()))?;
-    show(&found, json)?;
+    out.show(&found, json)?;
     Ok(if found.is_clean() {
         ExitCode::SUCCESS
     } else {
@@ -294,19 +289,19 @@ fn false_positives(file: &Path, known_good: &[PathBuf], json: bool) -> Result<Ex
     })
 }
 
-fn verify(file: &Path) -> Result<ExitCode, Error> {
+fn verify(file: &Path, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
     let header = Filter::verify(file)?;
     let records = if header.spec.records {
         "every page, record and checksum"
     } else {
         "every page and checksum"
     };
-    print(format_args!(
+    out.line(format_args!(
         "{}: good: {}, {records} checked",
         file.display(),
         compile::counted(header.entries, "entry", "entries")
     ))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// What is done to a report, as it follows "cannot".
@@ -363,40 +358,4 @@ fn is_filter(file: &Path) -> bool {
     file.is_file()
         && File::open(file)
             .is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == MAGIC)
-}
-
-/// Prints what a command found, for a person or as JSON.
-fn show(found: &(impl Serialize + fmt::Display), json: bool) -> Result<ExitCode, Error> {
-    if json {
-        let json = serde_json::to_string(found).map_err(|error| stdout_failed(error.into()))?;
-        print(format_args!("{json}"))?;
-    } else {
-        print(format_args!("{found}"))?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn print(line: fmt::Arguments<'_>) -> Result<(), Error> {
-    // In one piece: whoever reads the first line alone shall not end the program.
-    io::stdout()
-        .lock()
-        .write_all(format!("{line}\n").as_bytes())
-        .map_err(stdout_failed)
-}
-
-/// Prints to stderr. That nobody reads it any more (`2>&1 | head`) undoes nothing.
-fn say(what: fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr(), "{what}");
-}
-
-fn stdout_failed(source: io::Error) -> Error {
-    if source.kind() == io::ErrorKind::BrokenPipe {
-        // The runtime ignores the signal, so that writing fails instead. Does not return.
-        let _ = emulate_default_handler(SIGPIPE);
-    }
-    Error::Io {
-        path: "standard output".into(),
-        doing: "write",
-        source,
-    }
 }

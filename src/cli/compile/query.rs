@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::args::QueryArgs;
-use super::stdout_failed;
+use super::{Done, Output};
 use crate::compile::{self, Error, Finding, Query};
 use crate::filter::Load;
 use crate::parallel::processors;
@@ -32,22 +32,21 @@ type Answers = Result<(Vec<u8>, bool), Error>;
 /// A block, and where its answers are awaited.
 type Question = (Vec<u8>, SyncSender<Answers>);
 
-pub(super) fn query(args: &QueryArgs) -> Result<ExitCode, Error> {
+pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     let many = args.addresses.iter().any(|address| address == "-");
     let load = if many { Load::Memory } else { Load::Disk };
     let mut query = Query::open(&args.file, load, compile::day_of(compile::now()))?;
-    let mut out = io::stdout().lock();
     let mut listed = false;
     for address in &args.addresses {
         if address == "-" {
-            listed |= all_of_stdin(&query, args.json, &mut out)?;
+            listed |= all_of_stdin(&query, args.json, out)?;
             continue;
         }
         let mut text = Vec::new();
         let finding = query.ask(address.as_encoded_bytes())?;
         listed |= finding.listed;
-        put(&finding, args.json, &mut text).map_err(stdout_failed)?;
-        out.write_all(&text).map_err(stdout_failed)?;
+        put(&finding, args.json, &mut text);
+        out.write_all(&text)?;
     }
     Ok(if listed {
         ExitCode::SUCCESS
@@ -57,7 +56,11 @@ pub(super) fn query(args: &QueryArgs) -> Result<ExitCode, Error> {
 }
 
 /// Answers every line of standard input, in order.
-fn all_of_stdin(query: &Query, json: bool, out: &mut impl Write) -> Result<bool, Error> {
+fn all_of_stdin(
+    query: &Query,
+    json: bool,
+    out: &mut impl Write,
+) -> Result<bool, Box<dyn std::error::Error>> {
     let workers = processors();
     let (questions, asked) = sync_channel::<Question>(workers);
     // The threads are not waited for: when nothing can be printed any more, the one that
@@ -78,9 +81,8 @@ fn all_of_stdin(query: &Query, json: bool, out: &mut impl Write) -> Result<bool,
         })?;
         let (text, any) = answer?;
         listed |= any;
-        out.write_all(&text)
-            .and_then(|()| out.flush())
-            .map_err(stdout_failed)?;
+        out.write_all(&text)?;
+        out.flush()?;
     }
     Ok(listed)
 }
@@ -149,20 +151,20 @@ fn answer(query: &mut Query, block: &[u8], json: bool) -> Answers {
             query.ask(text)?
         };
         listed |= finding.listed;
-        put(&finding, json, &mut out).map_err(stdout_failed)?;
+        put(&finding, json, &mut out);
     }
     Ok((out, listed))
 }
 
 /// Appends what is known of one address, as lines.
-fn put(finding: &Finding, json: bool, out: &mut Vec<u8>) -> io::Result<()> {
-    if json {
-        serde_json::to_writer(&mut *out, finding)?;
-        out.push(b'\n');
-        Ok(())
+fn put(finding: &Finding, json: bool, out: &mut Vec<u8>) {
+    // Neither fails: memory takes every write, and each key of the object is a string.
+    let _ = if json {
+        serde_json::to_writer(&mut *out, finding).map_err(io::Error::from)
     } else {
-        writeln!(out, "{finding}")
-    }
+        write!(out, "{finding}")
+    };
+    out.push(b'\n');
 }
 
 /// Whole lines, as many as each read brings.

@@ -1,4 +1,4 @@
-//! The command line of `blocklist-milter`.
+//! The command line of `blocklist-milter`: its commands and options.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 /// Default path of the configuration.
 pub const DEFAULT_CONFIG: &str = "/etc/blocklist-milter/blocklist-milter.toml";
 
-/// Refuses mail from listed senders, as a milter of Postfix or Sendmail.
+/// Rejects mail from listed senders, as a milter of Postfix or Sendmail.
 ///
 /// Without a command, serves mail until SIGTERM. Reloads configuration, filters and whitelists when they
 /// change, and on SIGHUP.
@@ -16,22 +16,51 @@ pub const DEFAULT_CONFIG: &str = "/etc/blocklist-milter/blocklist-milter.toml";
 #[command(name = "blocklist-milter", version, max_term_width = 100)]
 pub struct Milter {
     /// Configuration file.
-    #[arg(long, global = true, value_name = "FILE", default_value = DEFAULT_CONFIG)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "BLOCKLIST_MILTER_CONFIG",
+        hide_env_values = true,
+        default_value = DEFAULT_CONFIG
+    )]
     pub config: PathBuf,
-    /// Check configuration, filters and whitelists, show every error, and exit.
-    #[arg(long)]
+    /// The same as the command check.
+    #[arg(long, conflicts_with = "print_config")]
     pub check: bool,
-    /// Print the configuration with the defaults of all other settings, and exit.
+    /// The same as the command print-config.
     #[arg(long)]
     pub print_config: bool,
     /// A command to run instead of serving mail.
     #[command(subcommand)]
-    pub command: Option<Command>,
+    command: Option<Command>,
 }
 
-/// What can be done instead of serving.
+impl Milter {
+    /// The command, named or asked for by its old flag; none: serve mail.
+    ///
+    /// # Errors
+    /// Both a command and a flag that stands for one.
+    pub fn into_command(self) -> Result<Option<Command>, String> {
+        let (flag, meant) = match (self.check, self.print_config) {
+            (true, _) => ("--check", Command::Check),
+            (false, true) => ("--print-config", Command::PrintConfig),
+            (false, false) => return Ok(self.command),
+        };
+        match self.command {
+            None => Ok(Some(meant)),
+            Some(_) => Err(format!("{flag} cannot be used with a command (see --help)")),
+        }
+    }
+}
+
+/// What can be done instead of serving mail.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Check configuration, filters and whitelists, and show every error.
+    Check,
+    /// Print the configuration with the defaults of all other settings.
+    PrintConfig,
     /// Show what would happen to a message, and why.
     ///
     /// Runs the daemon's own code on a stored message. The exit code is 0 for every verdict.

@@ -1,0 +1,98 @@
+//! The daemon, `blocklist-milter`, and its commands.
+//!
+//! Exit codes: 0 done, 1 a verdict of the demo was not the expected one, 2 failed.
+
+pub mod args;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::{Done, Output};
+use crate::config::Config;
+use crate::explain::{self, Explainer, Mail};
+use crate::{demo, serve, snapshot};
+
+pub use args::Milter;
+use args::{Command, Explain, Replay};
+
+/// Runs the command line; errors are printed as `blocklist-milter: what: cause`.
+#[must_use]
+pub fn main() -> ExitCode {
+    super::main(run)
+}
+
+fn run(arguments: Milter, out: &mut Output) -> Done {
+    let config = arguments.config.clone();
+    run_command(&config, arguments.into_command()?, out).map_err(|error| {
+        if matches!(config.try_exists(), Ok(false)) {
+            format!("{error}; create it from contrib/blocklist-milter.toml, or name another file with --config").into()
+        } else {
+            error
+        }
+    })
+}
+
+fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Done {
+    match command {
+        None => serve::run(config)?,
+        Some(Command::Check) => write!(out, "{}", snapshot::check(config)?)?,
+        Some(Command::PrintConfig) => write!(out, "{}", Config::load(config)?)?,
+        Some(Command::Explain(args)) => explain(config, &args, out)?,
+        Some(Command::Replay(args)) => replay(config, &args, out)?,
+        Some(Command::Demo) => {
+            let paint = out.paint();
+            if !demo::run(out, paint)? {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(
+    config: &Path,
+    args: &Explain,
+    out: &mut Output,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let mut mail = match (&args.address, &args.message) {
+        (Some(address), _) => Mail::from_address(address),
+        (None, Some(path)) => Mail::open(path)?,
+        (None, None) => Mail::default(),
+    };
+    if let Some(sender) = &args.mail_from {
+        mail.mail_from = Some(sender.clone().into_bytes());
+    }
+    mail.recipients = args.rcpt.iter().map(|to| to.clone().into_bytes()).collect();
+    mail.client = args.client;
+    mail.authenticated = args.authenticated;
+    let explanation = Explainer::open(config)?.explain(&mail);
+    if args.json {
+        out.json(&explanation)?;
+    } else {
+        let report = explain::Report {
+            mail: &mail,
+            explanation: &explanation,
+            paint: out.paint(),
+        };
+        write!(out, "{report}")?;
+    }
+    Ok(())
+}
+
+fn replay(
+    config: &Path,
+    args: &Replay,
+    out: &mut Output,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let explainer = Explainer::open(config)?;
+    let other = args.against.as_deref().map(Explainer::open).transpose()?;
+    let replay = explain::replay(&args.mailbox, &explainer, other.as_ref())?;
+    if args.json {
+        out.json(&replay)?;
+    } else {
+        let paint = out.paint();
+        write!(out, "{}", replay.report(paint))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Standard output and standard error of a command.
+
+use std::error::Error;
+use std::fmt::{self, Display};
+use std::io::{self, Write};
+
+use serde::Serialize;
+use signal_hook::consts::SIGPIPE;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::explain::Paint;
+
+/// What a command prints. Not locked between two writes, as other threads may log to it.
+#[derive(Debug)]
+pub struct Output {
+    stdout: io::Stdout,
+    is_closed: bool,
+}
+
+impl Output {
+    pub(super) fn new() -> Self {
+        Self {
+            stdout: io::stdout(),
+            is_closed: false,
+        }
+    }
+
+    /// Colours that fit where the output goes.
+    pub fn paint(&self) -> Paint {
+        Paint::of_stdout()
+    }
+
+    /// Prints what a command found, for a person or as one line of JSON.
+    pub fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> io::Result<()> {
+        if json {
+            self.json(found)
+        } else {
+            self.line(format_args!("{found}"))
+        }
+    }
+
+    /// Prints one line of JSON.
+    pub fn json(&mut self, found: &impl Serialize) -> io::Result<()> {
+        let json = serde_json::to_string(found)?;
+        self.line(format_args!("{json}"))
+    }
+
+    /// Prints a line, or several, in one piece: reading the first line alone must not end the program.
+    pub fn line(&mut self, line: fmt::Arguments<'_>) -> io::Result<()> {
+        self.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Ends the program by SIGPIPE, as other programs end, if nobody reads its output any more.
+    pub(super) fn end_if_closed(&self) {
+        if self.is_closed {
+            // The runtime ignores the signal, so that writing fails instead. Does not return.
+            let _ = emulate_default_handler(SIGPIPE);
+        }
+    }
+
+    fn checked<T>(&mut self, written: io::Result<T>) -> io::Result<T> {
+        written.map_err(|error| {
+            self.is_closed |= error.kind() == io::ErrorKind::BrokenPipe;
+            let kind = error.kind();
+            match kind {
+                // Tried again by `write_all`.
+                io::ErrorKind::Interrupted => error,
+                _ => io::Error::new(kind, format!("standard output: {error}")),
+            }
+        })
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.stdout.write(bytes);
+        self.checked(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.stdout.flush();
+        self.checked(flushed)
+    }
+}
+
+/// Prints to standard error. A closed one (`2>&1 | head`) changes nothing.
+pub(super) fn say(what: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{what}");
+}
+
+/// Prints an error as `program: what: cause`, each of several on its own line.
+pub(super) fn complain(program: &str, error: &dyn Error) {
+    for line in with_causes(error).lines() {
+        say(format_args!("{program}: {line}"));
+    }
+}
+
+/// The error and its causes, each once: many errors name their cause themselves.
+fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        let detail = deeper.to_string();
+        if !text.contains(&detail) {
+            text = format!("{text}: {detail}");
+        }
+        cause = deeper.source();
+    }
+    text
+}
