@@ -67,7 +67,7 @@ fn what_is_printed_is_a_configuration_and_means_the_same() {
         [exempt]
         networks = ["192.0.2.0/24", "2001:db8::/32"]
         [safety]
-        max_reject_share = 0.5
+        max_reject_share = "50%"
     "#;
     let once = parse(full).unwrap().to_string();
     assert!(once.contains("filter = \"/etc/lists/one.blf\""), "{once}");
@@ -105,7 +105,8 @@ authenticated = \"yes\"
 require_dkim = true
 
 [safety]
-max_reject_share = 2.5
+max_reject_share = \"120%\"
+max_shrink = 0.5
 ";
     let problems = parse(faulty).unwrap_err();
     let expected = [
@@ -123,7 +124,11 @@ max_reject_share = 2.5
         ("22:13:", "write 192.0.2.0/24"),
         ("23:17:", "expected true or false"),
         ("26:16:", "needs authserv_ids"),
-        ("29:20:", "must be from 0.0 to 1.0"),
+        ("29:20:", "must be at most 100%"),
+        (
+            "30:14:",
+            "expected a percentage such as \"50%\", found a float",
+        ),
     ];
     let shown = problems.join("\n");
     for (place, message) in expected {

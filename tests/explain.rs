@@ -321,7 +321,7 @@ fn an_exempt_client_can_be_played() {
 #[test]
 fn a_large_mailbox_is_replayed_in_its_order() {
     let rig = rig();
-    let config = format!("{CONFIG}[safety]\nmax_reject_share = 0.1\n");
+    let config = format!("{CONFIG}[safety]\nmax_reject_share = \"10%\"\n");
     rig.write("c.toml", &config);
     rig.write(
         "other.toml",

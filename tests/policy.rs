@@ -641,7 +641,7 @@ fn nothing_of_a_message_reaches_the_next() {
 
 #[test]
 fn the_brake_makes_tags_of_refusals() {
-    let rig = rejecting("[safety]\nmax_reject_share = 0.5\n");
+    let rig = rejecting("[safety]\nmax_reject_share = \"50%\"\n");
     let mut peer = rig.peer();
     let spam = from("<spam@bad.example>", &[]);
     let refused = (0..120)

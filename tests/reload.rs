@@ -344,17 +344,23 @@ fn a_list_that_shrinks_or_grows_too_much_stays_out() {
         &rig,
         "2 entries, 400 are in effect: fewer than max_shrink allows",
     );
-    rig.write("spam.list", &lines(4_001));
+    rig.write("spam.list", &lines(4_401));
     is_refused(
         &rig,
-        "4001 entries, 400 are in effect: more than max_growth allows",
+        "4401 entries, 400 are in effect: more than max_growth allows",
     );
-    rig.write("c.toml", &format!("{CONFIG}[safety]\nmax_growth = 11\n"));
-    becomes(&rig, "<x4000@bad.example>", "reject");
+    rig.write(
+        "c.toml",
+        &format!("{CONFIG}[safety]\nmax_growth = \"1001%\"\n"),
+    );
+    becomes(&rig, "<x4400@bad.example>", "reject");
     rig.write("spam.list", &lines(2));
-    is_refused(&rig, "2 entries, 4001 are in effect");
-    rig.write("c.toml", &format!("{CONFIG}[safety]\nmax_shrink = 1.0\n"));
-    becomes(&rig, "<x4000@bad.example>", "accept");
+    is_refused(&rig, "2 entries, 4401 are in effect");
+    rig.write(
+        "c.toml",
+        &format!("{CONFIG}[safety]\nmax_shrink = \"100%\"\n"),
+    );
+    becomes(&rig, "<x4400@bad.example>", "accept");
 }
 
 /// A start goes without what is missing; its senders wait, and what is good decides at once.

@@ -2,11 +2,12 @@
 //!
 //! `read.rs` walks the text and notes every fault with line and column; `sections.rs` says which
 //! settings there are and what each is when left out, `values.rs` what a value may be, `settings.rs`
-//! what is known in the end; `print.rs` shows the effective ones. `contrib/blocklist-milter.toml` explains them to an admin; a test holds the two together.
+//! what is known in the end, `percent.rs` a percentage; `print.rs` shows the effective ones. `contrib/blocklist-milter.toml` explains them to an admin; a test holds the two together.
 //!
 //! Relative paths are taken from the folder of the configuration file, so that it can be moved
 //! together with what it names.
 
+mod percent;
 mod print;
 mod read;
 mod sections;
@@ -18,6 +19,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+pub use percent::Percent;
 pub use read::Problem;
 use read::Reader;
 pub use settings::{

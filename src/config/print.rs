@@ -36,9 +36,13 @@ impl fmt::Display for Config {
         set(f, "networks", texts(&self.exempt.networks))?;
         set(f, "recipients", texts(&self.exempt.recipients))?;
         writeln!(f, "\n[safety]")?;
-        set(f, "max_reject_share", self.safety.max_reject_share)?;
-        set(f, "max_shrink", self.safety.max_shrink)?;
-        set(f, "max_growth", number(self.safety.max_growth))?;
+        set(
+            f,
+            "max_reject_share",
+            self.safety.max_reject_share.to_string(),
+        )?;
+        set(f, "max_shrink", self.safety.max_shrink.to_string())?;
+        set(f, "max_growth", self.safety.max_growth.to_string())?;
         set(f, "must_miss", texts(&self.safety.must_miss))?;
         writeln!(f, "\n[limits]")?;
         set(f, "connections", number(self.limits.connections))?;

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use super::read::{Fault, Reader, Section};
 use super::settings::DEFAULT_CHECK;
 use super::values::{
-    boolean, choice, count, entries, list_name, mode, number, path, reply, share, text,
+    boolean, choice, count, entries, list_name, mode, number, path, percent, percent_of_a_whole,
+    reply, text,
 };
 use super::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
-    SafetySettings, WhitelistSettings,
+    Percent, SafetySettings, WhitelistSettings,
 };
 use crate::address::Canonical;
 use crate::endpoint::{Endpoint, EndpointError};
@@ -196,9 +197,9 @@ fn read_exempt(section: Section<'_, '_>) -> ExemptSettings {
 
 fn read_safety(section: Section<'_, '_>) -> SafetySettings {
     let settings = SafetySettings {
-        max_reject_share: section.get("max_reject_share", 1.0, share),
-        max_shrink: section.get("max_shrink", 0.5, share),
-        max_growth: section.get("max_growth", 10, |value| number(value, 1..=1_000_000_000)),
+        max_reject_share: section.get("max_reject_share", Percent::ALL, percent_of_a_whole),
+        max_shrink: section.get("max_shrink", Percent(50), percent_of_a_whole),
+        max_growth: section.get("max_growth", Percent(1000), percent),
         must_miss: section.each("must_miss", Vec::new(), |written| {
             Canonical::parse(written.as_bytes(), Entries::rules())
                 .map(|_| written.to_owned())

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::Percent;
 use crate::endpoint::Endpoint;
 use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
@@ -143,12 +144,12 @@ pub struct ExemptSettings {
 /// `[safety]`
 #[derive(Clone, Debug)]
 pub struct SafetySettings {
-    /// Share of refused messages in five minutes above which refusals become tags; 1: never.
-    pub max_reject_share: f64,
-    /// Share of a list's entries that a new filter may lack; 1: all.
-    pub max_shrink: f64,
-    /// How many times as many entries a new filter may have.
-    pub max_growth: u64,
+    /// How much of five minutes' mail may be refused before refusals become tags; 100%: all.
+    pub max_reject_share: Percent,
+    /// By how much a list may shrink in a reload.
+    pub max_shrink: Percent,
+    /// By how much a list may grow in a reload.
+    pub max_growth: Percent,
     /// Addresses that no filter may hit.
     pub must_miss: Vec<String>,
 }

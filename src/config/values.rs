@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
+use super::Percent;
 use super::read::{Fault, Section};
 use crate::address::escaped;
 use crate::policy::{Action, Entries, Template};
@@ -66,16 +67,17 @@ pub(super) fn number(
         .ok_or_else(|| format!("must be from {} to {}", range.start(), range.end()).into())
 }
 
-/// A share between 0 and 1.
-pub(super) fn share(value: &DeValue<'_>) -> Result<f64, Fault> {
-    let written = match (value.as_float(), value.as_integer()) {
-        (Some(float), _) => float.as_str().parse::<f64>().ok(),
-        (None, Some(integer)) => integer.as_str().parse::<f64>().ok(),
-        (None, None) => return Err(wrong_type("a share between 0.0 and 1.0", value)),
-    };
-    written
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| "must be from 0.0 to 1.0".into())
+/// `"50%"`.
+pub(super) fn percent(value: &DeValue<'_>) -> Result<Percent, Fault> {
+    let written = value
+        .as_str()
+        .ok_or_else(|| wrong_type("a percentage such as \"50%\"", value))?;
+    written.parse().map_err(Fault::from)
+}
+
+/// `"50%"`, `"100%"` at most.
+pub(super) fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Fault> {
+    percent(value)?.of_a_whole().map_err(Fault::from)
 }
 
 /// One of a few words; a misspelt one is answered with the nearest.

@@ -24,7 +24,7 @@ pub use replay::{Decided, MAX_DECIDED, Replay, replay};
 pub use text::{Paint, Report};
 
 use crate::address::{Canonical, escaped};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Percent};
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};
 use crate::screen::Screen;
@@ -121,7 +121,7 @@ impl Explainer {
     pub fn open(config_path: &Path) -> Result<Self, Error> {
         let mut config = Config::load(config_path)?;
         // It looks at the messages of five minutes; what is explained here did not come in them.
-        config.safety.max_reject_share = 1.0;
+        config.safety.max_reject_share = Percent::ALL;
         let snapshot = Snapshot::build(config)?;
         Ok(Self::with(Arc::new(Live::new(snapshot, None))))
     }

@@ -29,6 +29,7 @@ mod shown;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::config::Percent;
 use crate::daemon::Readers;
 use crate::milter::{Client, Edit, Handler, Macros, Reply, ReplyText, Stage, Wanted};
 use crate::policy::{Action, Desk, Exemption, Reason, Recipient, Softening, Verdict, dkim_domains};
@@ -317,7 +318,8 @@ impl<O: Observer> Handler for Screen<O> {
         } else {
             None
         };
-        message.brake = snapshot.config.safety.max_reject_share < 1.0 && self.live.brake.is_on();
+        message.brake =
+            snapshot.config.safety.max_reject_share < Percent::ALL && self.live.brake.is_on();
         message.lease = Some(lease);
     }
 

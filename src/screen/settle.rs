@@ -3,6 +3,7 @@
 use tracing::{error, warn};
 
 use super::{Decision, Observer, Screen};
+use crate::config::Percent;
 use crate::milter::Reply;
 use crate::policy::{Action, Change, Reason, Verdict};
 use crate::snapshot::{Counters, Snapshot};
@@ -20,21 +21,26 @@ impl<O: Observer> Screen<O> {
             Some(Action::Log) | None => {}
         }
         let limit = snapshot.config.safety.max_reject_share;
-        if limit >= 1.0 {
+        if limit >= Percent::ALL {
             return;
         }
         let refuses = verdict.action.is_some_and(Action::refuses)
             && verdict.reason == Reason::Listed
             || verdict.reason == Reason::RejectShare;
-        match self.live.brake.count(refuses, self.live.uptime_s(), limit) {
+        let shown = |share: f64| format!("{:.0}%", share * 100.0);
+        match self
+            .live
+            .brake
+            .count(refuses, self.live.uptime_s(), limit.share())
+        {
             Some(Change::On(share)) => error!(
-                share = format!("{share:.2}"),
-                limit,
+                share = shown(share),
+                %limit,
                 "more than max_reject_share of the last five minutes' messages would be refused: turning refusals into tags until the share falls"
             ),
             Some(Change::Off(share)) => warn!(
-                share = format!("{share:.2}"),
-                limit, "below max_reject_share again: refusing mail again"
+                share = shown(share),
+                %limit, "below max_reject_share again: refusing mail again"
             ),
             None => {}
         }

@@ -13,7 +13,7 @@
 //! that is built anew after its file was lost has another seed and generation 1; then the time decides.
 //! A time in the future is a clock that was wrong, and says nothing.
 
-use crate::config::SafetySettings;
+use crate::config::{Percent, SafetySettings};
 use crate::filter::Filter;
 
 /// Lists with fewer entries than this may shrink and grow as they like.
@@ -116,13 +116,12 @@ pub(super) fn compare(
     }
     if running.entries >= COMPARED_FROM {
         let (found, running) = (found.entries, running.entries);
-        #[allow(clippy::cast_precision_loss, reason = "a share is no exact number")]
-        let least = running as f64 * (1.0 - safety.max_shrink);
-        #[allow(clippy::cast_precision_loss, reason = "as above")]
-        if (found as f64) < least {
+        let changed = u128::from(found.abs_diff(running)) * 100;
+        let exceeds = |most: Percent| changed > u128::from(running) * u128::from(most.0);
+        if found < running && exceeds(safety.max_shrink) {
             return Err(Objection::Shrunk { found, running });
         }
-        if found > running.saturating_mul(safety.max_growth) {
+        if found > running && exceeds(safety.max_growth) {
             return Err(Objection::Grown { found, running });
         }
     }
@@ -162,11 +161,11 @@ mod tests {
         }
     }
 
-    fn safety(max_shrink: f64, max_growth: u64) -> SafetySettings {
+    fn safety(max_shrink: u32, max_growth: u32) -> SafetySettings {
         SafetySettings {
-            max_reject_share: 1.0,
-            max_shrink,
-            max_growth,
+            max_reject_share: Percent::ALL,
+            max_shrink: Percent(max_shrink),
+            max_growth: Percent(max_growth),
             must_miss: Vec::new(),
         }
     }
@@ -222,18 +221,19 @@ mod tests {
     #[test]
     fn sizes_are_compared_with_what_is_in_effect() {
         for (running, found, max_shrink, max_growth, refused) in [
-            (20_000, 2, 0.5, 10, true),
-            (20_000, 9_999, 0.5, 10, true),
-            (20_000, 10_000, 0.5, 10, false),
-            (20_000, 0, 0.99, 10, true),
-            (20_000, 0, 1.0, 10, false),
-            (20_000, 19_999, 0.0, 10, true),
-            (20_000, 200_000, 0.5, 10, false),
-            (20_000, 200_001, 0.5, 10, true),
-            (99, 0, 0.5, 10, false),
-            (99, 1_000_000, 0.5, 10, false),
-            (100, 49, 0.5, 10, true),
-            (u64::MAX, u64::MAX, 0.5, u64::MAX, false),
+            (20_000, 2, 50, 900, true),
+            (20_000, 9_999, 50, 900, true),
+            (20_000, 10_000, 50, 900, false),
+            (20_000, 0, 99, 900, true),
+            (20_000, 0, 100, 900, false),
+            (20_000, 19_999, 0, 900, true),
+            (20_000, 200_000, 50, 900, false),
+            (20_000, 200_001, 50, 900, true),
+            (99, 0, 50, 900, false),
+            (99, 1_000_000, 50, 900, false),
+            (100, 49, 50, 900, true),
+            (100, u64::MAX, 50, u32::MAX, true),
+            (u64::MAX, u64::MAX, 0, 0, false),
         ] {
             let result = compare(
                 &facts(1, 6, NOW, found),
@@ -251,7 +251,7 @@ mod tests {
             name: "other".to_owned(),
             ..facts(1, 6, NOW, 10)
         };
-        let refused = compare(&other, &facts(1, 5, NOW, 10), &safety(1.0, 1000), NOW);
+        let refused = compare(&other, &facts(1, 5, NOW, 10), &safety(100, 1000), NOW);
         assert!(matches!(refused, Err(Objection::Renamed { .. })));
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::compile;
+use crate::config::Percent;
 use crate::list::{Day, Format};
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
@@ -124,10 +125,10 @@ pub struct Build {
     /// Write nothing if an input, or the filter, has shrunk by more than this, such as 20%. Lists
     /// of fewer than 100 entries may shrink to nothing.
     #[arg(long, value_name = "PERCENT", value_parser = shrink)]
-    pub max_shrink: Option<u32>,
+    pub max_shrink: Option<Percent>,
     /// Write nothing if an input that had 100 entries or more has grown by more than this.
-    #[arg(long, value_name = "PERCENT", value_parser = percent)]
-    pub max_growth: Option<u32>,
+    #[arg(long, value_name = "PERCENT")]
+    pub max_growth: Option<Percent>,
     /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,
@@ -352,20 +353,8 @@ fn expires(text: &str) -> Result<Expires, String> {
     }
 }
 
-/// `20%`, `20` -> 20.
-fn percent(text: &str) -> Result<u32, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
-    number
-        .parse()
-        .map_err(|_| "must be a whole number of percent such as 20%".to_owned())
-}
-
-/// At most all.
-fn shrink(text: &str) -> Result<u32, String> {
-    percent(text).and_then(|percent| match percent {
-        0..=100 => Ok(percent),
-        _ => Err("must be at most 100%".to_owned()),
-    })
+fn shrink(text: &str) -> Result<Percent, &'static str> {
+    text.parse().and_then(Percent::of_a_whole)
 }
 
 /// `512M` -> bytes.

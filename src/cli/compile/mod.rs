@@ -63,8 +63,8 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
         (None, None) => Seed::Keep,
     };
     plan.allow_empty = args.allow_empty;
-    plan.max_shrink = args.max_shrink;
-    plan.max_growth = args.max_growth;
+    plan.max_shrink = args.max_shrink.map(|most| most.0);
+    plan.max_growth = args.max_growth.map(|most| most.0);
     plan.overwrite = args.overwrite;
     plan.rules.plus = args.plus;
     plan.rules.srs = args.srs;
