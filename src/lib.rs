@@ -15,7 +15,7 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | `parallel`, `memory` | the same work on several threads; how much memory may still be taken |
+//! | `parallel`, `memory`, [`metrics`] | the same work on several threads; how much memory may still be taken; counters |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
 //! | [`lookup`] | whether a filter lists a sender: the one place that answers |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
@@ -50,6 +50,7 @@ pub mod filter;
 pub mod list;
 pub mod lookup;
 mod memory;
+pub mod metrics;
 pub mod milter;
 mod parallel;
 pub mod policy;

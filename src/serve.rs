@@ -3,7 +3,6 @@
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,8 @@ use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Level, LogFormat};
 use crate::daemon::logging::{Format, Logging};
-use crate::daemon::{self, Access, Cause, Options, Readers, Service};
+use crate::daemon::{self, Access, Cause, Options, Readers, Service, Traffic};
+use crate::policy::Action;
 use crate::screen::Screen;
 use crate::snapshot::{Live, Reloaded, Snapshot, StatusFile, writable_by_others};
 
@@ -39,6 +39,7 @@ const READERS: usize = 8;
 pub struct Blocklists {
     live: Arc<Live>,
     readers: Arc<Readers>,
+    traffic: Arc<Traffic>,
     status: Mutex<StatusFile>,
 }
 
@@ -51,6 +52,7 @@ impl Blocklists {
         Ok(Self {
             live,
             readers: Arc::new(Readers::start(READERS)?),
+            traffic: Arc::default(),
             status: Mutex::default(),
         })
     }
@@ -84,6 +86,10 @@ impl Service for Blocklists {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         status.update(&self.live);
         done
+    }
+
+    fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.traffic)
     }
 
     fn status(&self) -> String {
@@ -159,17 +165,18 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     let service = Blocklists::new(Arc::clone(&live))?;
     let result = daemon::run(&options, &Arc::new(service));
     let counters = &live.counters;
-    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let did = |action| counters.verdicts.get(Some(action));
     info!(
-        messages = read(&counters.messages),
-        refused = read(&counters.refused),
-        marked = read(&counters.marked),
-        deferred = read(&counters.deferred),
-        false_positives = read(&counters.false_positives),
-        truncated = read(&counters.truncated),
-        failures = read(&counters.failures),
-        reloads = read(&counters.reloads),
-        reloads_refused = read(&counters.reloads_refused),
+        messages = counters.messages(),
+        reject = did(Action::Reject),
+        tempfail = did(Action::Tempfail),
+        discard = did(Action::Discard),
+        quarantine = did(Action::Quarantine),
+        tag = did(Action::Tag),
+        deferred = counters.deferred.get(),
+        truncated = counters.truncated.get(),
+        reloads = counters.reloads.get(),
+        reloads_refused = counters.reloads_refused.get(),
         "ended"
     );
     result.map_err(Error::from)

@@ -99,32 +99,14 @@ fn the_manuals_of_the_programs_are_those_of_their_command_lines() {
 /// Whoever looks a refusal up in the log finds its words in the manual.
 #[test]
 fn the_manual_has_every_reason_of_the_log() {
-    let reasons = [
-        Reason::Listed,
-        Reason::Unlisted,
-        Reason::Whitelisted,
-        Reason::ExemptRecipient,
-        Reason::MixedRecipients,
-        Reason::MailingList,
-        Reason::Weak,
-        Reason::DryRun,
-        Reason::RejectShare,
-        Reason::Undecided,
-    ];
-    let exemptions = [
-        Exemption::Authenticated,
-        Exemption::Local,
-        Exemption::Network,
-        Exemption::Recipient,
-    ];
-    let names = reasons.map(Reason::name);
+    let names = Reason::ALL.map(Reason::name);
     let page = read("man/blocklist-milter.8").replace('\\', "");
     let log = page.split(".SH ").find(|part| part.starts_with("LOG"));
     let words: BTreeSet<&str> = log
         .expect("the manual has a part about the log")
         .split(|c: char| !c.is_alphanumeric() && c != '-')
         .collect();
-    for name in names.into_iter().chain(exemptions.map(Exemption::name)) {
+    for name in names.into_iter().chain(Exemption::ALL.map(Exemption::name)) {
         assert!(words.contains(name), "the manual does not tell of {name}");
     }
 }

@@ -5,7 +5,6 @@ mod support;
 use std::fs::OpenOptions;
 use std::io::{Seek, SeekFrom, Write};
 use std::sync::LazyLock;
-use std::sync::atomic::Ordering;
 
 use blocklist_milter::address::Rules;
 use blocklist_milter::compile::{self, Plan, Progress};
@@ -227,7 +226,7 @@ fn recipients_share_a_transaction_where_they_can() {
             expected,
             "{rest} {mail_from}"
         );
-        let deferred = rig.live.counters.deferred.load(Ordering::Relaxed);
+        let deferred = rig.live.counters.deferred.get();
         assert_eq!(
             deferred,
             u64::from(expected.starts_with("tempfail")),

@@ -120,6 +120,19 @@ impl Life {
     }
 }
 
+/// How a connection ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// In order, by the mail server.
+    Closed,
+    /// Another process goes on with it.
+    Left(Left),
+    /// The mail server broke the protocol ([`ProtocolError::kind`](crate::milter::ProtocolError::kind)).
+    Broken(&'static str),
+    /// A read or write failed.
+    Lost,
+}
+
 /// Both directions of a thread's current connection.
 struct Buffers {
     input: Box<[u8]>,
@@ -181,6 +194,8 @@ pub(super) struct Connection<S, H> {
     unread: Vec<u8>,
     /// The session has ended: close once all is sent.
     ending: bool,
+    /// The session has ended by this kind of error.
+    broken: Option<&'static str>,
     /// Makes room for another connection when this one is gone. One that was taken over
     /// may be above the limit.
     _permit: Option<OwnedSemaphorePermit>,
@@ -200,6 +215,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
             unsent: Vec::new(),
             unread: Vec::new(),
             ending: false,
+            broken: None,
             _permit: permit,
         };
         // One that was taken over is negotiated, and perhaps inside a message.
@@ -209,7 +225,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
 
     /// Serves the mail server until it quits, hangs up, or breaks the protocol; or until
     /// another process is to go on. `slow_lane` has one permit, for all connections of the worker.
-    pub(super) async fn serve(mut self, slow_lane: Arc<Semaphore>) -> Option<Left> {
+    pub(super) async fn serve(mut self, slow_lane: Arc<Semaphore>) -> Ended {
         let mut in_lane = None;
         let ended = loop {
             let turn = poll_fn(|cx| {
@@ -229,14 +245,14 @@ impl<S: Stream, H: Handler> Connection<S, H> {
         // A mail server may vanish at any point; that is not worth more than this.
         let left = ended.and_then(|history| {
             let Some(history) = history else {
-                return Ok(None);
+                return Ok(self.broken.map_or(Ended::Closed, Ended::Broken));
             };
             let socket = self.stream.into_socket()?;
-            Ok(Some(Left { socket, history }))
+            Ok(Ended::Left(Left { socket, history }))
         });
         left.unwrap_or_else(|error| {
             tracing::debug!(%error, "a connection was lost");
-            None
+            Ended::Lost
         })
     }
 
@@ -329,6 +345,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
             Err(error) => {
                 tracing::info!(%error, "closing a connection: the peer does not speak the milter protocol");
                 self.ending = true;
+                self.broken = Some(error.kind());
                 input.len()
             }
         }

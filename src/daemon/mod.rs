@@ -34,6 +34,7 @@ mod listen;
 pub mod logging;
 mod readers;
 mod signals;
+mod traffic;
 mod watch;
 mod watchdog;
 mod worker;
@@ -55,6 +56,7 @@ use tokio::sync::{mpsc, watch as latest};
 pub use listen::{Access, group_number, inherits_sockets};
 pub use readers::{Deadline, Readers, Waiting};
 pub use signals::outlive_hangup;
+pub use traffic::{Cut, Traffic};
 pub use watch::Cause;
 
 use crate::endpoint::Endpoint;
@@ -88,6 +90,11 @@ pub trait Service: Send + Sync + 'static {
     /// [`reload`](Self::reload), after it and every half minute; `false`: again in a second.
     fn upkeep(&self) -> bool {
         true
+    }
+
+    /// Where to count connections.
+    fn traffic(&self) -> Arc<Traffic> {
+        Arc::default()
     }
 
     /// How it is, in one line for the service manager. Called after
@@ -217,7 +224,7 @@ impl Daemon {
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
         let (stop, stopped) = latest::channel(None);
         let (ending, ended) = mpsc::unbounded_channel();
-        let room = Arc::new(Room::new(options.connections_max));
+        let room = Arc::new(Room::new(options.connections_max, service.traffic()));
         let mut workers = Vec::new();
         let mut pulses = Vec::new();
         let worker_count = options.worker_count();

@@ -36,9 +36,10 @@ use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::Service;
-use super::connection::{Connection, Life};
+use super::connection::{Connection, Ended, Life};
 use super::handover::Left;
 use super::listen::Listener;
+use super::traffic::{Cut, Traffic};
 use super::watchdog::Pulse;
 use crate::milter::{Handler, Session};
 
@@ -96,6 +97,7 @@ pub(super) async fn run<S: Service>(
         lives: HashMap::new(),
         slow_lane: Arc::new(Semaphore::new(1)),
         left: Vec::new(),
+        traffic: Arc::clone(&shared.room.traffic),
     };
     for left in taken {
         worker.resume(left, &shared);
@@ -158,12 +160,13 @@ pub(super) async fn run<S: Service>(
 struct Worker {
     /// Seconds since the start, counted by the sweep.
     now: Pulse,
-    tasks: JoinSet<Option<Left>>,
+    tasks: JoinSet<Ended>,
     lives: HashMap<Id, (AbortHandle, Arc<Life>)>,
     /// One permit: connections that take their time go on one after the other.
     slow_lane: Arc<Semaphore>,
     /// The connections that have left for another process.
     left: Vec<Left>,
+    traffic: Arc<Traffic>,
 }
 
 impl Worker {
@@ -173,6 +176,7 @@ impl Worker {
         session: Session<H>,
         permit: Option<OwnedSemaphorePermit>,
     ) {
+        self.traffic.opened.increment();
         let life = Arc::new(Life::new(Arc::clone(&self.now)));
         let kept = Arc::clone(&life);
         let lane = Arc::clone(&self.slow_lane);
@@ -210,14 +214,21 @@ impl Worker {
     }
 
     /// Forgets a connection that has ended, and keeps one that has left.
-    fn reap(&mut self, ended: Result<(Id, Option<Left>), JoinError>) {
+    fn reap(&mut self, ended: Result<(Id, Ended), JoinError>) {
+        self.traffic.closed.increment();
         let id = match ended {
-            Ok((id, left)) => {
-                self.left.extend(left);
+            Ok((id, ended)) => {
+                match ended {
+                    Ended::Closed => {}
+                    Ended::Left(left) => self.left.push(left),
+                    Ended::Broken(kind) => self.traffic.protocol_errors.increment(kind),
+                    Ended::Lost => self.traffic.cut.increment(Cut::Lost),
+                }
                 id
             }
             Err(error) => {
                 if error.is_panic() {
+                    self.traffic.cut.increment(Cut::Panic);
                     tracing::error!("internal error: a connection failed");
                 }
                 error.id()
@@ -232,6 +243,7 @@ impl Worker {
         self.now.fetch_add(1, Relaxed);
         for (task, life) in self.lives.values() {
             if life.is_over() {
+                self.traffic.cut.increment(Cut::Timeout);
                 tracing::info!("closing a connection: timeout");
                 task.abort();
             } else if idle.is_some_and(|seconds| life.is_idle_for(seconds)) {
@@ -317,14 +329,16 @@ pub(super) struct Room {
     permits: Arc<Semaphore>,
     full: Notice,
     failing: Notice,
+    traffic: Arc<Traffic>,
 }
 
 impl Room {
-    pub(super) fn new(connections_max: usize) -> Self {
+    pub(super) fn new(connections_max: usize, traffic: Arc<Traffic>) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(connections_max)),
             full: Notice::default(),
             failing: Notice::default(),
+            traffic,
         }
     }
 
@@ -333,6 +347,7 @@ impl Room {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return permit;
         }
+        self.traffic.full.increment();
         if self.full.is_due() {
             tracing::warn!("connection limit reached, mail servers must wait");
         }
@@ -472,7 +487,7 @@ mod tests {
             let listener = StdUnixListener::bind(folder.path().join("m")).expect("a socket");
             listener.set_nonblocking(true).expect("a socket");
             let (stop, stopped) = watch::channel(None);
-            let room = Arc::new(Room::new(connections_max));
+            let room = Arc::new(Room::new(connections_max, Arc::default()));
             let line = "x".repeat(400);
             let lines = vec![line.as_str(); 32];
             let text = ReplyText::new(550, "5.7.1", &lines).expect("a good text");

@@ -99,6 +99,30 @@ pub enum ProtocolError {
     NoArgument(u8),
 }
 
+impl ProtocolError {
+    /// The names of all kinds, for counting.
+    pub const KINDS: [&'static str; 6] = [
+        "packet-length",
+        "unknown-command",
+        "negotiation",
+        "offer",
+        "outside-message",
+        "no-argument",
+    ];
+
+    /// The name of its kind.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Length { .. } => "packet-length",
+            Self::Unknown(_) => "unknown-command",
+            Self::Negotiation(_) => "negotiation",
+            Self::Offer => "offer",
+            Self::OutsideMessage(_) => "outside-message",
+            Self::NoArgument(_) => "no-argument",
+        }
+    }
+}
+
 impl From<BadLength> for ProtocolError {
     fn from(bad: BadLength) -> Self {
         Self::Length {

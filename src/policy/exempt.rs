@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use crate::address::{Canonical, Entry, Kind, Kinds, ParseError, Rules};
 
-/// Why a message or a recipient is let through in spite of a hit.
+/// Why no sender of a message is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exemption {
     /// The client has logged in.
@@ -17,18 +17,18 @@ pub enum Exemption {
     Local,
     /// The client is in one of `networks`.
     Network,
-    /// The recipient is one that must stay reachable.
-    Recipient,
 }
 
 impl Exemption {
+    /// All.
+    pub const ALL: [Self; 3] = [Self::Authenticated, Self::Local, Self::Network];
+
     /// As the log names it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Authenticated => "authenticated",
             Self::Local => "local",
             Self::Network => "network",
-            Self::Recipient => "exempt-recipient",
         }
     }
 }

@@ -40,6 +40,20 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All.
+    pub const ALL: [Self; 10] = [
+        Self::Listed,
+        Self::Unlisted,
+        Self::Whitelisted,
+        Self::ExemptRecipient,
+        Self::MixedRecipients,
+        Self::MailingList,
+        Self::Weak,
+        Self::DryRun,
+        Self::RejectShare,
+        Self::Undecided,
+    ];
+
     /// As the log names it.
     pub fn name(self) -> &'static str {
         match self {

@@ -27,7 +27,7 @@ use crate::filter::Answer;
 use crate::lookup::{Error, Outcome, Read, Reads};
 use crate::policy::{Budget, Circumstances, Reach, Seen, Softening, is_aligned};
 use crate::sender::{Identity, Sender, Senders};
-use crate::snapshot::{Counters, Snapshot};
+use crate::snapshot::Snapshot;
 
 /// Reads of a message at a time. A message has one, rarely two, unless its filters are on disk.
 const READS_AT_ONCE: usize = 64;
@@ -302,9 +302,17 @@ impl<O: Observer> Screen<O> {
         };
         let examined = policy.examine(&sender, &mut now, desk, &mut message.hits, |seen| {
             if let Seen::Entry { list, outcome, .. } = &seen {
+                let counts = snapshot.counts.get(*list).map(|counts| &counts.list);
                 match outcome {
-                    Outcome::FalsePositive => Counters::add(&live.counters.false_positives),
+                    Outcome::FalsePositive => {
+                        if let Some(counts) = counts {
+                            counts.false_positives.increment();
+                        }
+                    }
                     Outcome::Failed(failure) => {
+                        if let Some(counts) = counts {
+                            counts.failures.increment();
+                        }
                         let name = policy.lists().get(*list).map_or("", |list| list.name());
                         live.tell_failure(name, &failure.to_string());
                     }

@@ -70,6 +70,8 @@ pub(super) struct Message {
     /// What is decided as soon as the senders are looked up.
     pub(super) step: Option<Step>,
     pub(super) hits: Vec<Hit>,
+    /// How many of the hits are counted.
+    pub(super) hits_counted: usize,
     pub(super) reach: Reach,
     pub(super) refused: u32,
     pub(super) deferred: u32,
@@ -114,6 +116,7 @@ impl Message {
         self.lease = None;
         self.senders.clear();
         self.hits.clear();
+        self.hits_counted = 0;
         self.hits.shrink_to(HITS_KEPT);
         self.dkim = Vec::new();
     }

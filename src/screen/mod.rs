@@ -34,7 +34,7 @@ use crate::daemon::Readers;
 use crate::milter::{Client, Edit, Handler, Macros, Reply, ReplyText, Stage, Wanted};
 use crate::policy::{Action, Desk, Exemption, Reason, Recipient, Softening, Verdict, dkim_domains};
 use crate::sender::{Identity, Senders};
-use crate::snapshot::{Counters, Live, Snapshot};
+use crate::snapshot::{Live, Snapshot};
 pub use field::{DECISION, Field};
 use look_up::{Looked, Part, Progress};
 pub use message::today;
@@ -118,6 +118,7 @@ impl<O: Observer> Screen<O> {
         message.overtaken |= !message.reach.sets().is_empty();
         message.reach.clear();
         message.hits.clear();
+        message.hits_counted = 0;
         message.progress = Progress::default();
         Some(snapshot)
     }
@@ -147,7 +148,7 @@ impl<O: Observer> Screen<O> {
         let reply =
             ReplyText::new(452, "4.5.3", &[APART_REPLY]).map_or(Reply::Tempfail, Reply::Text);
         self.message.deferred += 1;
-        Counters::add(&self.live.counters.deferred);
+        self.live.counters.deferred.increment();
         self.end();
         self.tell(snapshot, Verdict::APART, Some(recipient), &reply);
         reply
@@ -184,7 +185,7 @@ impl<O: Observer> Screen<O> {
         let (policy, reach) = (&snapshot.policy, message.reach());
         let mut verdict = policy.decide(&message.hits, reach, message.softening());
         if message.is_truncated() {
-            Counters::add(&self.live.counters.truncated);
+            self.live.counters.truncated.increment();
             verdict = policy.decide_truncated(verdict, reach, message.is_envelope_truncated);
         }
         if message.overtaken && verdict.action > Some(Action::Tag) {

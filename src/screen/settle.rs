@@ -6,19 +6,21 @@ use super::{Decision, Observer, Screen};
 use crate::config::Percent;
 use crate::milter::Reply;
 use crate::policy::{Action, Change, Reason, Verdict};
-use crate::snapshot::{Counters, Snapshot};
+use crate::snapshot::Snapshot;
 
 impl<O: Observer> Screen<O> {
     /// Counts a message once, for the log and the brake.
     fn count(&self, snapshot: &Snapshot, verdict: Verdict) {
         let counters = &self.live.counters;
-        Counters::add(&counters.messages);
-        match verdict.action {
-            Some(Action::Reject | Action::Tempfail) => Counters::add(&counters.refused),
-            Some(Action::Tag | Action::Quarantine | Action::Discard) => {
-                Counters::add(&counters.marked);
-            }
-            Some(Action::Log) | None => {}
+        counters.verdicts.increment(verdict.action);
+        match self.message.exemption {
+            Some(exemption) => counters.exemptions.increment(exemption),
+            None => counters.reasons.increment(verdict.reason),
+        }
+        counters.durations.observe(self.message.spent);
+        let decided = verdict.hit.and_then(|index| self.message.hits.get(index));
+        if let Some(counts) = decided.and_then(|hit| snapshot.counts.get(hit.list)) {
+            counts.list.verdicts.increment(verdict.action);
         }
         let limit = snapshot.config.safety.max_reject_share;
         if limit >= Percent::ALL {
@@ -46,6 +48,17 @@ impl<O: Observer> Screen<O> {
         }
     }
 
+    /// Counts the hits that were not there at the decision before.
+    fn count_hits(&mut self, snapshot: &Snapshot) {
+        let message = &mut self.message;
+        for hit in message.hits.iter().skip(message.hits_counted) {
+            if let Some(counts) = snapshot.counts.get(hit.list) {
+                counts.count(hit);
+            }
+        }
+        message.hits_counted = message.hits.len();
+    }
+
     /// Counts, tells the observer, and writes the log line of a decision.
     pub(super) fn settle(
         &mut self,
@@ -57,6 +70,7 @@ impl<O: Observer> Screen<O> {
         if verdict.hit.is_some() {
             self.ensure_case();
         }
+        self.count_hits(snapshot);
         // A message whose recipients are refused one by one is one message.
         if self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0) {
             self.count(snapshot, verdict);

@@ -8,42 +8,12 @@ use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 
 use super::lease::Shelf;
-use super::{Error, Lease, Loaded, Snapshot, Tried};
+use super::{Counters, Error, Lease, Loaded, Snapshot, Tried};
 use crate::compile::counted;
 use crate::config::Config;
 use crate::filter::Filter;
 use crate::memory;
 use crate::policy::RejectShare;
-
-/// Counts since the start, for the log.
-#[derive(Debug, Default)]
-pub struct Counters {
-    /// Messages decided.
-    pub messages: AtomicU64,
-    /// Messages refused, for now or for good, at least for one recipient.
-    pub refused: AtomicU64,
-    /// Messages tagged, quarantined or discarded.
-    pub marked: AtomicU64,
-    /// Recipients asked to come in a transaction of their own.
-    pub deferred: AtomicU64,
-    /// Look-ups that hit a page and that the records proved innocent.
-    pub false_positives: AtomicU64,
-    /// Messages that named more senders than were looked up.
-    pub truncated: AtomicU64,
-    /// Look-ups that failed.
-    pub failures: AtomicU64,
-    /// Reloads that put something new into effect.
-    pub reloads: AtomicU64,
-    /// Reloads that kept the old.
-    pub reloads_refused: AtomicU64,
-}
-
-impl Counters {
-    /// One more.
-    pub fn add(counter: &AtomicU64) {
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-}
 
 /// What is in effect now, and what outlives a reload.
 pub struct Live {
@@ -89,13 +59,15 @@ pub enum Reloaded {
 
 impl Live {
     /// Puts a snapshot into effect. With a path, a reload reads the configuration from there again.
-    pub fn new(snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
+    pub fn new(mut snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
+        let counters = Counters::default();
+        snapshot.counts = counters.of(&snapshot.policy);
         Self {
             shelf: Shelf::new(snapshot),
             config_path,
             reloading: Mutex::default(),
             trouble: Mutex::default(),
-            counters: Counters::default(),
+            counters,
             brake: RejectShare::default(),
             started: Instant::now(),
             cases: AtomicU64::new(0),
@@ -124,10 +96,9 @@ impl Live {
         self.cases.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Says at most once a minute that a filter cannot be read, and counts each time.
+    /// Says at most once a minute that a filter cannot be read.
     pub fn tell_failure(&self, list: &str, failure: &str) {
         const PERIOD_S: u64 = 60;
-        Counters::add(&self.counters.failures);
         let now = self.uptime_s() + PERIOD_S;
         let told = self.failure_told_s.load(Ordering::Relaxed);
         let due = now >= told + PERIOD_S;
@@ -186,7 +157,7 @@ impl Live {
             Err(doubt) => {
                 let doubt = doubt.to_string();
                 tried.tidy();
-                Counters::add(&self.counters.reloads_refused);
+                self.counters.reloads_refused.increment();
                 let mut state = lock(&self.trouble);
                 if state.refused.as_ref() != Some(&doubt) {
                     tell_refusal(&doubt);
@@ -215,12 +186,13 @@ impl Live {
 
     /// Puts a snapshot into effect. Where its pages do not fit into memory beside the old ones, look-ups
     /// read them from the disk until the old ones are freed.
-    fn replace(&self, new: Snapshot, old: Arc<Snapshot>, began: Instant) {
+    fn replace(&self, mut new: Snapshot, old: Arc<Snapshot>, began: Instant) {
         report_changes(&new, &old, began);
+        new.counts = self.counters.of(&new.policy);
         drop(old);
         let new = Arc::new(new);
         self.shelf.replace(Arc::clone(&new));
-        Counters::add(&self.counters.reloads);
+        self.counters.reloads.increment();
         if !new.lacking_pages().is_empty() {
             info!(
                 "not enough memory for old and new pages: look-ups read from disk until the exchange is done"

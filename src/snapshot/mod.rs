@@ -11,6 +11,7 @@
 //! | `open` | filter files, each opened and read as seldom as can be |
 //! | `gate` | what speaks against a sound file in the place of the one in effect |
 //! | `lease` | who holds which snapshot, and who frees it |
+//! | `counters` | what was counted since the start, by list and in all |
 //! | `live` | the snapshot in effect, and its replacement |
 //! | `check`, `status` | the report of `--check`, and what the running daemon leaves for it |
 //!
@@ -24,6 +25,7 @@
 //! clear the sender), and everything without a configuration. A reload then takes whatever is better.
 
 mod check;
+mod counters;
 mod error;
 mod gate;
 mod lease;
@@ -36,10 +38,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use check::check;
+pub use counters::{Counters, ListCounters, ListCounts, OTHER_SOURCES};
 pub use error::Error;
 pub use gate::Objection;
 pub use lease::Lease;
-pub use live::{Counters, Live, Reloaded};
+pub use live::{Live, Reloaded};
 use open::{Loaded, Tried};
 pub use permissions::writable_by_others;
 pub use status::StatusFile;
@@ -64,6 +67,8 @@ pub struct Snapshot {
     pub policy: Policy,
     /// The opened filter of each list, in the order of the policy's.
     loaded: Vec<Option<Loaded>>,
+    /// The counters of each list, in the same order.
+    pub counts: Vec<ListCounts>,
     /// What is wrong, with what is affected by it undecided.
     faults: Vec<Error>,
 }
@@ -97,6 +102,7 @@ impl Snapshot {
             loaded: vec![None; config.lists.len()],
             config,
             policy,
+            counts: Vec::new(),
             faults: vec![fault.into()],
         }
     }
@@ -153,6 +159,7 @@ impl Snapshot {
             config,
             policy,
             loaded,
+            counts: Vec::new(),
             faults,
         };
         snapshot.check_must_miss();

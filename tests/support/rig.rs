@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 pub(crate) struct Rig {
     pub(crate) live: Arc<Live>,
+    pub(crate) service: Arc<Blocklists>,
     _daemon: Daemon,
     folder: TempDir,
 }
@@ -43,11 +44,12 @@ impl Rig {
         let options = serve::options(&config);
         let snapshot = begin(config);
         let live = Arc::new(Live::new(snapshot, Some(path)));
-        let service = Blocklists::new(Arc::clone(&live)).expect("threads");
-        let daemon = Daemon::start(&options, &Arc::new(service));
+        let service = Arc::new(Blocklists::new(Arc::clone(&live)).expect("threads"));
+        let daemon = Daemon::start(&options, &service);
         let daemon = daemon.unwrap_or_else(|error| panic!("{error}"));
         Self {
             live,
+            service,
             _daemon: daemon,
             folder,
         }
@@ -81,6 +83,11 @@ impl Rig {
         peer.quit().expect("nothing is left over");
         outcome
     }
+}
+
+/// A connection on which no client is known yet.
+pub(crate) fn unix(rig: &Rig) -> Peer {
+    Peer::unix(&rig.path("m.sock")).expect("the daemon listens")
 }
 
 fn with_socket(folder: &Path, config: &str) -> String {

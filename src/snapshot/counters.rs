@@ -1,0 +1,169 @@
+//! What the daemon has counted since its start: the one place that all reports read.
+//!
+//! The counters of a list belong to its name. A snapshot holds those of its own lists and sources in the
+//! order of their numbers, so that a message finds them without a look-up by name; a reload hands the
+//! same ones to the next snapshot, and a list that comes back goes on where it was.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::metrics::{Counter, Each, Histogram};
+use crate::policy::{Action, Cause, Exemption, Hit, Policy, Reason};
+use crate::sender::Identity;
+
+/// Sources counted for a list; those beyond share one counter. A list is made from a handful.
+const SOURCES_MAX: usize = 1_000;
+/// The name of that counter.
+pub const OTHER_SOURCES: &str = "(others)";
+
+/// Counts since the start.
+#[derive(Debug)]
+pub struct Counters {
+    /// Messages by what was done with them; `None`: accepted. A message that is refused to one recipient
+    /// counts as refused.
+    pub verdicts: Each<Option<Action>>,
+    /// The same messages by why, but for those of `exemptions`.
+    pub reasons: Each<Reason>,
+    /// The same messages, those that no list applies to, by why.
+    pub exemptions: Each<Exemption>,
+    /// How long each message took.
+    pub durations: Histogram,
+    /// Recipients asked to come in a transaction of their own.
+    pub deferred: Counter,
+    /// Messages that named more senders than were looked up.
+    pub truncated: Counter,
+    /// Reloads that put something new into effect.
+    pub reloads: Counter,
+    /// Reloads that kept the old.
+    pub reloads_refused: Counter,
+    /// By name; used when a snapshot is made, never for a message.
+    lists: Mutex<BTreeMap<String, Arc<Known>>>,
+}
+
+/// Counts of a list.
+#[derive(Debug)]
+pub struct ListCounters {
+    /// Senders that it names, by where they stood, also those that the whitelist cleared. A message's
+    /// second sender of the same kind counts too.
+    pub hits: Each<Identity>,
+    /// Messages that it decided, by what was done with them.
+    pub verdicts: Each<Option<Action>>,
+    /// Hits that the whitelist cleared.
+    pub whitelisted: Counter,
+    /// Senders that nobody knows to be listed or not, since the filter could not be read.
+    pub undecided: Counter,
+    /// Look-ups that hit a page and that the records proved innocent.
+    pub false_positives: Counter,
+    /// Look-ups that failed.
+    pub failures: Counter,
+}
+
+/// All counters of a list's name.
+#[derive(Debug)]
+struct Known {
+    list: Arc<ListCounters>,
+    sources: Mutex<BTreeMap<String, Arc<Counter>>>,
+}
+
+/// The counters of a list as one snapshot uses them.
+#[derive(Clone, Debug)]
+pub struct ListCounts {
+    /// Those of the list.
+    pub list: Arc<ListCounters>,
+    /// Hits by source, in the order of the filter's.
+    pub sources: Arc<[Arc<Counter>]>,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            verdicts: verdicts(),
+            reasons: Each::new(Reason::ALL),
+            exemptions: Each::new(Exemption::ALL),
+            durations: Histogram::default(),
+            deferred: Counter::default(),
+            truncated: Counter::default(),
+            reloads: Counter::default(),
+            reloads_refused: Counter::default(),
+            lists: Mutex::default(),
+        }
+    }
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        let list = ListCounters {
+            hits: Each::new(Identity::ALL),
+            verdicts: verdicts(),
+            whitelisted: Counter::default(),
+            undecided: Counter::default(),
+            false_positives: Counter::default(),
+            failures: Counter::default(),
+        };
+        Self {
+            list: Arc::new(list),
+            sources: Mutex::default(),
+        }
+    }
+}
+
+/// What can be done with a message.
+fn verdicts() -> Each<Option<Action>> {
+    let actions = Action::NAMES.map(|(_, action)| Some(action));
+    Each::new(std::iter::once(None).chain(actions))
+}
+
+impl Counters {
+    /// The counters for the lists of a policy, in their order.
+    pub(super) fn of(&self, policy: &Policy) -> Vec<ListCounts> {
+        let mut known = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = policy.lists().iter().map(|list| {
+            let known = known.entry(list.name().to_owned()).or_default();
+            let mut counters = known.sources.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counter = |name: &str| match counters.get(name) {
+                Some(counter) => Arc::clone(counter),
+                None => {
+                    let is_one_too_many = counters.len() >= SOURCES_MAX;
+                    let name = if is_one_too_many { OTHER_SOURCES } else { name };
+                    Arc::clone(counters.entry(name.to_owned()).or_default())
+                }
+            };
+            let sources = list
+                .filter()
+                .map_or(&[][..], |filter| &filter.spec().sources);
+            ListCounts {
+                list: Arc::clone(&known.list),
+                sources: sources.iter().map(|source| counter(&source.name)).collect(),
+            }
+        });
+        lists.collect()
+    }
+
+    /// Messages decided.
+    pub fn messages(&self) -> u64 {
+        self.verdicts.sum()
+    }
+}
+
+impl ListCounts {
+    /// Counts a hit of this list.
+    pub fn count(&self, hit: &Hit) {
+        match &hit.cause {
+            Cause::Undecided(_) => {
+                self.list.undecided.increment();
+                return;
+            }
+            Cause::Proved { source, .. } => {
+                let source = usize::try_from(*source).ok();
+                if let Some(counter) = source.and_then(|source| self.sources.get(source)) {
+                    counter.increment();
+                }
+            }
+            Cause::Unproved => {}
+        }
+        self.list.hits.increment(hit.identity);
+        if hit.cleared.is_some() {
+            self.list.whitelisted.increment();
+        }
+    }
+}
