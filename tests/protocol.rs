@@ -30,7 +30,8 @@ use std::path::Path;
 use std::task::{Context, Poll, Waker};
 
 use blocklist_milter::milter::{
-    Client, Edit, Handler, Macros, ProtocolError, Reply, ReplyText, Session, Stage, Status, Wanted,
+    Client, Edit, Handler, MacroStage, Macros, ProtocolError, Reply, ReplyText, Session, Status,
+    Wanted,
 };
 use proptest::prelude::*;
 
@@ -257,11 +258,6 @@ fn edit(words: &[String]) -> Edit {
             name: text(1),
             value: unquoted(&words[2]),
         },
-        "insert" => Edit::InsertHeader {
-            index: 1,
-            name: text(1),
-            value: unquoted(&words[2]),
-        },
         "delete" => {
             let index = words[2].parse().expect("a number");
             Edit::ChangeHeader {
@@ -275,7 +271,10 @@ fn edit(words: &[String]) -> Edit {
     }
 }
 
-const MACROS: &[(Stage, &[&str])] = &[(Stage::Mail, &["i", "auth_authen"]), (Stage::Rcpt, &["i"])];
+const MACROS: &[(MacroStage, &[&str])] = &[
+    (MacroStage::Mail, &["i", "auth_authen"]),
+    (MacroStage::Rcpt, &["i"]),
+];
 
 fn connections(text: &str) -> Vec<Connection> {
     let mut connections: Vec<Connection> = Vec::new();

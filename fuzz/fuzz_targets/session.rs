@@ -5,7 +5,7 @@
 #![no_main]
 
 use blocklist_milter::milter::{
-    Client, Edit, Handler, Macros, Reply, ReplyText, Session, Stage, Status, Wanted,
+    Client, Edit, Handler, Macros, Reply, ReplyText, Session, MacroStage, Status, Wanted,
 };
 use libfuzzer_sys::fuzz_target;
 use std::task::{Context, Poll, Waker};
@@ -38,7 +38,7 @@ impl Handler for Any {
             add_headers: true,
             change_headers: true,
             quarantine: true,
-            macros: &[(Stage::Mail, &["i", "auth_authen"])],
+            macros: &[(MacroStage::Mail, &["i", "auth_authen"])],
         }
     }
 

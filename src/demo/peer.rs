@@ -452,7 +452,6 @@ fn change(letter: u8, payload: &[u8]) -> Option<io::Result<Change>> {
     };
     match letter {
         b'h' => Some(strings(payload).map(|(name, value)| Change::Added(name, value))),
-        b'i' => Some(numbered(payload).map(|(_, name, value)| Change::Added(name, value))),
         b'm' => {
             Some(numbered(payload).map(|(index, name, value)| Change::Changed(index, name, value)))
         }

@@ -275,7 +275,7 @@ impl Explainer {
 
 fn describe(edit: &Edit) -> String {
     match edit {
-        Edit::AddHeader { name, value } | Edit::InsertHeader { name, value, .. } => {
+        Edit::AddHeader { name, value } => {
             format!("header added: {name}: {}", escaped(value))
         }
         Edit::ChangeHeader { index, name, value } if value.is_empty() => {

@@ -6,11 +6,12 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::protocol::{SMFIA_INET, SMFIA_INET6, SMFIA_UNIX};
+
 /// How the client is connected to the mail server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
-    /// Not told, or a letter that stands for nothing known. Sendmail says this of a
-    /// client on standard input.
+    /// Not known. Sendmail gives this for a client on standard input.
     #[default]
     Unknown,
     /// A unix socket.
@@ -21,7 +22,7 @@ pub enum Family {
     Inet6,
 }
 
-/// The client of the mail server, as far as that told of it.
+/// The client of the mail server, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Client<'a> {
     /// Its name, or its address in square brackets when it has no name.
@@ -50,10 +51,11 @@ impl<'a> Client<'a> {
         let Some((family, rest)) = rest.split_first() else {
             return client;
         };
-        client.family = match family {
-            b'4' => Family::Inet,
-            b'6' => Family::Inet6,
-            b'L' => Family::Unix,
+        client.family = match *family {
+            SMFIA_INET => Family::Inet,
+            SMFIA_INET6 => Family::Inet6,
+            SMFIA_UNIX => Family::Unix,
+            // SMFIA_UNKNOWN, or one that is not known here.
             _ => Family::Unknown,
         };
         if let Some((port, rest)) = rest.split_first_chunk() {

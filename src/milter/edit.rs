@@ -1,10 +1,9 @@
 //! Changes to a message, made at its end.
 //!
 //! ```text
-//!  h  AddHeader      name NUL value NUL              behind the last header
-//!  i  InsertHeader   u32 index, name NUL value NUL   0 is above the server's Received
-//!  m  ChangeHeader   u32 index, name NUL value NUL   no value: delete
-//!  q  Quarantine     reason NUL
+//!  SMFIR_ADDHEADER     name NUL value NUL              behind the last header
+//!  SMFIR_CHGHEADER     u32 index, name NUL value NUL   no value: delete
+//!  SMFIR_QUARANTINE    reason NUL
 //! ```
 //!
 //! Neither server checks all of what it is given, so that a line break in a value could
@@ -12,8 +11,11 @@
 //! anything is sent: names as in RFC 5322 section 2.2, values without CR and NUL, and
 //! with LF only where white space follows.
 
-use super::negotiate::action;
-use super::reply::write_packet;
+use super::packet::write_packet;
+use super::protocol::{
+    SMFIF_ADDHDRS, SMFIF_CHGHDRS, SMFIF_QUARANTINE, SMFIR_ADDHEADER, SMFIR_CHGHEADER,
+    SMFIR_QUARANTINE,
+};
 
 /// Most bytes of an edit's strings together.
 const EDIT_BYTES_MAX: usize = 60_000;
@@ -27,15 +29,6 @@ pub enum Edit {
         name: String,
         /// The value; the mail server puts a space before it. Folds as LF and white
         /// space.
-        value: Vec<u8>,
-    },
-    /// Puts a header at a place among all headers.
-    InsertHeader {
-        /// 0 is the top, above the mail server's own Received field; 1 is below that.
-        index: u32,
-        /// The name, without colon.
-        name: String,
-        /// As in [`Edit::AddHeader`].
         value: Vec<u8>,
     },
     /// Gives a header another value, or deletes it.
@@ -78,9 +71,9 @@ impl Edit {
     /// The action flag that the server must have agreed to.
     pub(super) const fn action(&self) -> u32 {
         match self {
-            Self::AddHeader { .. } | Self::InsertHeader { .. } => action::ADD_HEADERS,
-            Self::ChangeHeader { .. } => action::CHANGE_HEADERS,
-            Self::Quarantine(_) => action::QUARANTINE,
+            Self::AddHeader { .. } => SMFIF_ADDHDRS,
+            Self::ChangeHeader { .. } => SMFIF_CHGHDRS,
+            Self::Quarantine(_) => SMFIF_QUARANTINE,
         }
     }
 
@@ -89,24 +82,27 @@ impl Edit {
         match self {
             Self::AddHeader { name, value } => {
                 check(name, value)?;
-                write_packet(out, b'h', &[name.as_bytes(), b"\0", value, b"\0"]);
-            }
-            Self::InsertHeader { index, name, value } => {
-                check(name, value)?;
-                let index = index.to_be_bytes();
-                write_packet(out, b'i', &[&index, name.as_bytes(), b"\0", value, b"\0"]);
+                write_packet(
+                    out,
+                    SMFIR_ADDHEADER,
+                    &[name.as_bytes(), b"\0", value, b"\0"],
+                );
             }
             Self::ChangeHeader { index, name, value } => {
                 check(name, value)?;
                 let index = index.to_be_bytes();
-                write_packet(out, b'm', &[&index, name.as_bytes(), b"\0", value, b"\0"]);
+                write_packet(
+                    out,
+                    SMFIR_CHGHEADER,
+                    &[&index, name.as_bytes(), b"\0", value, b"\0"],
+                );
             }
             Self::Quarantine(reason) => {
                 check_len(reason.len())?;
                 if let Some((at, byte)) = find(reason.as_bytes(), |byte, _| byte < b' ') {
                     return Err(EditError::Value { at, byte });
                 }
-                write_packet(out, b'q', &[reason.as_bytes(), b"\0"]);
+                write_packet(out, SMFIR_QUARANTINE, &[reason.as_bytes(), b"\0"]);
             }
         }
         Ok(())
@@ -161,19 +157,11 @@ mod tests {
 
     #[test]
     fn edits_are_written_as_the_server_reads_them() {
-        let (name, value) = ("X-A".to_owned(), b"one\n two".to_vec());
+        let name = "X-A".to_owned();
         let cases = [
             (
                 add("X-A", b"one\n two"),
                 &b"\0\0\0\x0ehX-A\0one\n two\0"[..],
-            ),
-            (
-                Edit::InsertHeader {
-                    index: 1,
-                    name: name.clone(),
-                    value,
-                },
-                b"\0\0\0\x12i\0\0\0\x01X-A\0one\n two\0",
             ),
             (
                 Edit::ChangeHeader {

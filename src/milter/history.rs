@@ -6,7 +6,7 @@
 //! then the commands since, as they came.
 //!
 //! ```text
-//!  [version, actions, steps] [D C] [D M] [D R]*        what the next process is told
+//!  [version, actions, steps] [D C] [D M] [D R]*        what the next process is given
 //!                            ------ -----------
 //!                            client   message, until its headers begin
 //! ```
@@ -15,7 +15,8 @@
 //! is over. Once headers have come there is no history until the message has ended: mail
 //! servers send them in one go, so that this takes milliseconds.
 
-use super::reply::write_packet;
+use super::packet::write_packet;
+use super::protocol::Command;
 
 /// A thousand recipients with the longest addresses that SMTP allows. A message with more
 /// has no history.
@@ -47,21 +48,21 @@ impl History {
 
     /// Macros for the command that follows.
     pub(super) fn macros(&mut self, payload: &[u8]) {
-        match payload.first() {
-            Some(b'C') => self.end_client(),
-            _ if self.has_mail => {}
-            Some(b'M') => self.end_message(),
+        match payload.first().and_then(|&code| Command::of_code(code)) {
+            Some(Command::Connect) => self.end_client(),
+            Some(_) | None if self.has_mail => {}
+            Some(Command::Mail) => self.end_message(),
             // Outside of a message nothing else is asked for.
-            _ => return,
+            Some(_) | None => return,
         }
-        self.push(b'D', &[payload]);
+        self.push(Command::Macro, &[payload]);
     }
 
     pub(super) fn connect(&mut self, payload: &[u8]) {
         if self.client > 0 {
             self.end_client();
         }
-        self.push(b'C', &[payload]);
+        self.push(Command::Connect, &[payload]);
         self.client = self.packets.len();
         self.command = self.client;
     }
@@ -71,13 +72,13 @@ impl History {
         self.packets.drain(self.client..self.command);
         self.has_gap = false;
         self.has_mail = true;
-        self.push(b'M', &[argument, b"\0"]);
+        self.push(Command::Mail, &[argument, b"\0"]);
         self.command = self.packets.len();
     }
 
     pub(super) fn rcpt(&mut self, argument: &[u8]) {
         self.is_asked = true;
-        self.push(b'R', &[argument, b"\0"]);
+        self.push(Command::Rcpt, &[argument, b"\0"]);
     }
 
     /// The last recipient was answered. One that was refused counts no more, nor do its
@@ -114,12 +115,12 @@ impl History {
         self.end_message();
     }
 
-    fn push(&mut self, letter: u8, payload: &[&[u8]]) {
+    fn push(&mut self, command: Command, payload: &[&[u8]]) {
         let bytes: usize = payload.iter().map(|part| part.len()).sum();
         if self.packets.len() + bytes > HISTORY_BYTES_MAX {
             self.has_gap = true;
         } else {
-            write_packet(&mut self.packets, letter, payload);
+            write_packet(&mut self.packets, command.code(), payload);
         }
     }
 }

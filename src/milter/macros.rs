@@ -10,29 +10,10 @@
 //! header, and empty ones: all of that is normal.
 
 use super::command::string;
-
-/// The steps whose macros can be asked for, with the numbers they have in a
-/// negotiation. The numbers are not in the order of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Stage {
-    /// CONNECT.
-    Connect = 0,
-    /// HELO.
-    Helo = 1,
-    /// MAIL FROM.
-    Mail = 2,
-    /// RCPT TO.
-    Rcpt = 3,
-    /// DATA.
-    Data = 4,
-    /// The end of the message.
-    EndOfMessage = 5,
-    /// The end of the headers.
-    EndOfHeaders = 6,
-}
+use super::protocol::{Command, MacroStage};
 
 /// The names asked for, stage by stage, without braces.
-pub(super) type Lists = &'static [(Stage, &'static [&'static str])];
+pub(super) type Lists = &'static [(MacroStage, &'static [&'static str])];
 
 /// Bytes of a macro packet that are read.
 pub(super) const MACRO_BYTES_MAX: usize = 64 << 10;
@@ -79,30 +60,31 @@ impl Macros {
         self.lists = lists;
     }
 
-    /// Reads the payload of a macro packet: the letter of the command it belongs to,
+    /// Reads the payload of a macro packet: the code of the command it belongs to,
     /// then name NUL value NUL, any number of times.
     pub(super) fn read(&mut self, payload: &[u8]) {
-        let Some((command, mut pairs)) = payload.split_first() else {
+        let Some((&code, mut pairs)) = payload.split_first() else {
             return;
         };
         self.end_recipient();
-        let values = match command {
-            b'C' => {
+        let values = match Command::of_code(code) {
+            Some(Command::Connect) => {
                 self.end_client();
                 self.before_connect = true;
                 &mut self.client
             }
-            b'H' => &mut self.client,
-            b'M' => {
+            Some(Command::Helo) => &mut self.client,
+            Some(Command::Mail) => {
                 self.message.clear();
                 self.before_mail = true;
                 &mut self.message
             }
-            b'R' => {
+            Some(Command::Rcpt) => {
                 self.before_rcpt = true;
                 &mut self.recipient
             }
-            _ => &mut self.message,
+            // A code that is not known: a later version of the protocol may have more.
+            Some(_) | None => &mut self.message,
         };
         while !pairs.is_empty() {
             let (name, rest) = string(pairs);
@@ -235,9 +217,9 @@ mod tests {
     use super::*;
 
     const LISTS: Lists = &[
-        (Stage::Connect, &["j"]),
-        (Stage::Mail, &["i", "auth_authen", "mail_addr"]),
-        (Stage::Rcpt, &["i", "rcpt_addr"]),
+        (MacroStage::Connect, &["j"]),
+        (MacroStage::Mail, &["i", "auth_authen", "mail_addr"]),
+        (MacroStage::Rcpt, &["i", "rcpt_addr"]),
     ];
 
     fn macros() -> Macros {

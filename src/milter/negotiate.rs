@@ -5,37 +5,13 @@
 //! server refuses that, and then its default action decides about all mail. So what is
 //! agreed is `wanted & offered`, computed once, and nothing else is ever asked.
 
-use super::macros::{Lists, Stage};
-
-/// The newest version we speak. There is no newer one.
-const VERSION: u32 = 6;
-/// The oldest version: before it there was no answer to many events.
-const VERSION_MIN: u32 = 2;
-/// What an offer of no actions stands for: those of version 1.
-const ACTIONS_V1: u32 = 0x0f;
-/// What an offer of no steps stands for: those of version 1.
-const STEPS_V1: u32 = 0x3f;
-
-/// Actions (`SMFIF_*`).
-pub(super) mod action {
-    pub(in super::super) const ADD_HEADERS: u32 = 0x1;
-    pub(in super::super) const CHANGE_HEADERS: u32 = 0x10;
-    pub(in super::super) const QUARANTINE: u32 = 0x20;
-    pub(in super::super) const MACRO_LISTS: u32 = 0x100;
-}
-
-/// Steps (`SMFIP_*`): NO_X declines an event, QUIET_X leaves it unanswered.
-pub(super) mod step {
-    pub(in super::super) const NO_HELO: u32 = 0x2;
-    pub(in super::super) const NO_BODY: u32 = 0x10;
-    pub(in super::super) const NO_HEADERS: u32 = 0x20;
-    pub(in super::super) const QUIET_HEADERS: u32 = 0x80;
-    pub(in super::super) const NO_UNKNOWN: u32 = 0x100;
-    pub(in super::super) const NO_DATA: u32 = 0x200;
-    pub(in super::super) const SKIP: u32 = 0x400;
-    pub(in super::super) const QUIET_CONNECT: u32 = 0x1000;
-    pub(in super::super) const QUIET_MAIL: u32 = 0x4000;
-}
+use super::macros::Lists;
+use super::protocol::{
+    Command, MacroStage, SMFI_PROT_VERSION, SMFI_PROT_VERSION_MIN, SMFI_V1_ACTS, SMFI_V1_PROT,
+    SMFIF_ADDHDRS, SMFIF_CHGHDRS, SMFIF_QUARANTINE, SMFIF_SETSYMLIST, SMFIP_NOBODY, SMFIP_NODATA,
+    SMFIP_NOHDRS, SMFIP_NOHELO, SMFIP_NOUNKNOWN, SMFIP_NR_CONN, SMFIP_NR_HDR, SMFIP_NR_MAIL,
+    SMFIP_SKIP,
+};
 
 /// What a handler needs. The client, MAIL, RCPT, the end of the headers and the end of
 /// the message are always seen.
@@ -43,7 +19,7 @@ pub(super) mod step {
 pub struct Wanted {
     /// See the headers.
     pub headers: bool,
-    /// May add and insert headers.
+    /// May add headers.
     pub add_headers: bool,
     /// May change and delete headers.
     pub change_headers: bool,
@@ -51,7 +27,7 @@ pub struct Wanted {
     pub quarantine: bool,
     /// The macros to ask for, by stage, without braces. No others are shown. A server
     /// too old to be asked gives what it is set up to give.
-    pub macros: &'static [(Stage, &'static [&'static str])],
+    pub macros: &'static [(MacroStage, &'static [&'static str])],
 }
 
 /// What both sides agreed on.
@@ -74,33 +50,33 @@ impl Agreed {
             },
             _,
         ) = Self::of_numbers(offer)?;
-        if version < VERSION_MIN {
+        if version < SMFI_PROT_VERSION_MIN {
             return None;
         }
-        let offered_actions = if actions == 0 { ACTIONS_V1 } else { actions };
-        let offered_steps = if steps == 0 { STEPS_V1 } else { steps };
+        let offered_actions = if actions == 0 { SMFI_V1_ACTS } else { actions };
+        let offered_steps = if steps == 0 { SMFI_V1_PROT } else { steps };
 
         let mut actions = 0;
         for (on, flag) in [
-            (wanted.add_headers, action::ADD_HEADERS),
-            (wanted.change_headers, action::CHANGE_HEADERS),
-            (wanted.quarantine, action::QUARANTINE),
-            (!wanted.macros.is_empty(), action::MACRO_LISTS),
+            (wanted.add_headers, SMFIF_ADDHDRS),
+            (wanted.change_headers, SMFIF_CHGHDRS),
+            (wanted.quarantine, SMFIF_QUARANTINE),
+            (!wanted.macros.is_empty(), SMFIF_SETSYMLIST),
         ] {
             actions |= if on { flag } else { 0 };
         }
-        let mut steps = step::NO_HELO | step::NO_DATA | step::NO_BODY | step::NO_UNKNOWN;
-        steps |= step::QUIET_CONNECT | step::QUIET_MAIL | step::QUIET_HEADERS;
+        let mut steps = SMFIP_NOHELO | SMFIP_NODATA | SMFIP_NOBODY | SMFIP_NOUNKNOWN;
+        steps |= SMFIP_NR_CONN | SMFIP_NR_MAIL | SMFIP_NR_HDR;
         if !wanted.headers {
-            steps |= step::NO_HEADERS;
+            steps |= SMFIP_NOHDRS;
         }
         // A server that insists on sending the body can at least be stopped after the
         // first chunk.
-        if offered_steps & step::NO_BODY == 0 {
-            steps |= step::SKIP;
+        if offered_steps & SMFIP_NOBODY == 0 {
+            steps |= SMFIP_SKIP;
         }
         Some(Self {
-            version: version.min(VERSION),
+            version: version.min(SMFI_PROT_VERSION),
             actions: actions & offered_actions,
             steps: steps & offered_steps,
         })
@@ -129,15 +105,24 @@ impl Agreed {
 
     /// Is there an answer to this command? Not to macros, abort and the two quits, and
     /// not where silence was agreed.
-    pub(super) fn is_awaited(self, letter: u8) -> bool {
-        let quiet = match letter {
-            b'A' | b'D' | b'K' | b'Q' => return false,
-            b'C' => step::QUIET_CONNECT,
-            b'M' => step::QUIET_MAIL,
-            b'L' => step::QUIET_HEADERS,
-            _ => 0,
+    pub(super) fn is_awaited(self, command: Command) -> bool {
+        let unanswered = match command {
+            Command::Abort | Command::Macro | Command::QuitNewConnection | Command::Quit => {
+                return false;
+            }
+            Command::Connect => SMFIP_NR_CONN,
+            Command::Mail => SMFIP_NR_MAIL,
+            Command::Header => SMFIP_NR_HDR,
+            Command::Negotiate
+            | Command::Helo
+            | Command::Rcpt
+            | Command::Data
+            | Command::EndOfHeaders
+            | Command::Body
+            | Command::EndOfMessage
+            | Command::Unknown => 0,
         };
-        self.steps & quiet == 0
+        self.steps & unanswered == 0
     }
 
     /// May this action be used?
@@ -147,13 +132,13 @@ impl Agreed {
 
     /// May the rest of the body be skipped?
     pub(super) fn skips(self) -> bool {
-        self.steps & step::SKIP != 0
+        self.steps & SMFIP_SKIP != 0
     }
 
     /// The payload of our answer: the three numbers, then the macro lists.
     pub(super) fn write(self, macros: Lists, out: &mut Vec<u8>) {
         out.extend(self.numbers());
-        if !self.allows(action::MACRO_LISTS) {
+        if !self.allows(SMFIF_SETSYMLIST) {
             return;
         }
         for (stage, names) in macros {
@@ -192,8 +177,8 @@ mod tests {
         change_headers: false,
         quarantine: true,
         macros: &[
-            (Stage::Mail, &["i", "auth_authen"]),
-            (Stage::EndOfMessage, &["i"]),
+            (MacroStage::Mail, &["i", "auth_authen"]),
+            (MacroStage::EndOfMessage, &["i"]),
         ],
     };
 

@@ -7,9 +7,12 @@
 //! server for a long packet would let its message pass unseen.
 //!
 //! ```text
-//!            | 4 bytes: N, big-endian | letter | payload, N - 1 bytes          |
-//!  kept                                         | up to `keep` | counted off   |
+//!            | 4 bytes: N, big-endian | code | payload, N - 1 bytes          |
+//!  kept                                       | up to `keep` | counted off   |
 //! ```
+
+use super::error::ProtocolError;
+use super::protocol::Command;
 
 /// Most bytes of a header packet that are kept: name, value and their two NULs.
 /// Postfix sends up to `header_size_limit`, 102,400 bytes by default.
@@ -19,24 +22,17 @@ pub const HEADER_BYTES_MAX: usize = 128 << 10;
 /// It leaves room for the largest chunks that a Sendmail can be built for.
 const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// A packet's length field and its letter.
+/// A packet's length field and its code.
 const PREFIX_BYTES: usize = 5;
 
 /// An incomplete packet's memory is given back when it was larger than this.
 const HELD_BYTES_KEPT: usize = 4096;
 
-/// One packet: its letter and the part of its payload that is kept.
+/// One packet: its command and the part of its payload that is kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Packet<'p> {
-    pub(super) letter: u8,
+    pub(super) command: Command,
     pub(super) payload: &'p [u8],
-}
-
-/// A packet whose length none can have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BadLength {
-    pub(super) letter: u8,
-    pub(super) length: u32,
 }
 
 /// Cuts packets out of the stream of one connection.
@@ -62,13 +58,13 @@ impl Packets {
     }
 
     /// The next packet, taken from the front of `input`; `None` if it is not complete
-    /// yet, and then all of `input` is taken. `keep` says how much payload of a letter's
-    /// packets is wanted.
+    /// yet, and then all of `input` is taken. `keep` says how much payload of a command
+    /// is wanted.
     pub(super) fn next<'p, 'i: 'p>(
         &'p mut self,
         input: &mut &'i [u8],
-        keep: impl Fn(u8) -> usize,
-    ) -> Result<Option<Packet<'p>>, BadLength> {
+        keep: impl Fn(Command) -> usize,
+    ) -> Result<Option<Packet<'p>>, ProtocolError> {
         if self.handed_out {
             self.handed_out = false;
             if self.held.capacity() > HELD_BYTES_KEPT {
@@ -89,7 +85,7 @@ impl Packets {
                     self.excess = shape.excess;
                     let payload = packet.get(PREFIX_BYTES..).unwrap_or_default();
                     return Ok(Some(Packet {
-                        letter: shape.letter,
+                        command: shape.command,
                         payload,
                     }));
                 }
@@ -110,7 +106,7 @@ impl Packets {
         self.handed_out = true;
         let payload = self.held.get(PREFIX_BYTES..).unwrap_or_default();
         Ok(Some(Packet {
-            letter: shape.letter,
+            command: shape.command,
             payload,
         }))
     }
@@ -124,26 +120,40 @@ impl Packets {
 
 /// What a packet's prefix says of it.
 struct Shape {
-    letter: u8,
+    command: Command,
     keep: usize,
     excess: usize,
 }
 
 impl Shape {
-    fn read(prefix: [u8; PREFIX_BYTES], keep: impl Fn(u8) -> usize) -> Result<Self, BadLength> {
-        let [a, b, c, d, letter] = prefix;
+    fn read(
+        prefix: [u8; PREFIX_BYTES],
+        keep: impl Fn(Command) -> usize,
+    ) -> Result<Self, ProtocolError> {
+        let [a, b, c, d, code] = prefix;
         let length = u32::from_be_bytes([a, b, c, d]);
-        match (length as usize).checked_sub(1) {
-            Some(payload) if payload <= PAYLOAD_BYTES_MAX => {
-                let keep = payload.min(keep(letter));
-                Ok(Self {
-                    letter,
-                    keep,
-                    excess: payload - keep,
-                })
-            }
-            _ => Err(BadLength { letter, length }),
-        }
+        let payload = (length as usize)
+            .checked_sub(1)
+            .filter(|&payload| payload <= PAYLOAD_BYTES_MAX)
+            .ok_or(ProtocolError::Length { code, length })?;
+        let command = Command::of_code(code).ok_or(ProtocolError::Unknown(code))?;
+        let keep = payload.min(keep(command));
+        Ok(Self {
+            command,
+            keep,
+            excess: payload - keep,
+        })
+    }
+}
+
+/// Appends one packet whose payload is these parts, joined.
+pub(super) fn write_packet(out: &mut Vec<u8>, code: u8, payload: &[&[u8]]) {
+    let len = 1 + payload.iter().map(|part| part.len()).sum::<usize>();
+    let len = u32::try_from(len).expect("replies and edits are bounded far below 4 GiB");
+    out.extend_from_slice(&len.to_be_bytes());
+    out.push(code);
+    for part in payload {
+        out.extend_from_slice(part);
     }
 }
 
@@ -158,21 +168,21 @@ fn take<'a>(input: &mut &'a [u8], len: usize) -> &'a [u8] {
 mod tests {
     use super::*;
 
-    fn keep(letter: u8) -> usize {
-        match letter {
-            b'M' => 16,
-            b'L' => 4,
+    fn keep(command: Command) -> usize {
+        match command {
+            Command::Mail => 16,
+            Command::Header => 4,
             _ => 0,
         }
     }
 
     /// All packets of `stream`, given in pieces of `step` bytes.
-    fn packets(stream: &[u8], step: usize) -> Result<Vec<(u8, Vec<u8>)>, BadLength> {
+    fn packets(stream: &[u8], step: usize) -> Result<Vec<(Command, Vec<u8>)>, ProtocolError> {
         let mut packets = Packets::default();
         let mut found = Vec::new();
         for mut piece in stream.chunks(step) {
             while let Some(packet) = packets.next(&mut piece, keep)? {
-                found.push((packet.letter, packet.payload.to_vec()));
+                found.push((packet.command, packet.payload.to_vec()));
             }
             assert!(piece.is_empty(), "an incomplete packet takes all there is");
         }
@@ -183,10 +193,10 @@ mod tests {
     fn every_split_gives_the_same_packets() {
         let stream = b"\0\0\0\x05M<a>\0\0\0\0\x09Labcdefgh\0\0\0\x06Bxxxxx\0\0\0\x01A";
         let expected = vec![
-            (b'M', b"<a>\0".to_vec()),
-            (b'L', b"abcd".to_vec()),
-            (b'B', Vec::new()),
-            (b'A', Vec::new()),
+            (Command::Mail, b"<a>\0".to_vec()),
+            (Command::Header, b"abcd".to_vec()),
+            (Command::Body, Vec::new()),
+            (Command::Abort, Vec::new()),
         ];
         for step in 1..=stream.len() {
             assert_eq!(
@@ -199,14 +209,15 @@ mod tests {
 
     #[test]
     fn lengths_out_of_bounds_are_refused_before_any_payload_is_kept() {
-        for (prefix, letter, length) in [
+        for (prefix, code, length) in [
             (*b"\0\0\0\0M", b'M', 0),
             (*b"\0\x10\0\x02M", b'M', 0x0010_0002),
             (*b"\0\x10\0\x02B", b'B', 0x0010_0002),
             (*b"\xff\xff\xff\xffZ", b'Z', u32::MAX),
         ] {
             for step in [1, 5] {
-                assert_eq!(packets(&prefix, step), Err(BadLength { letter, length }));
+                let expected = ProtocolError::Length { code, length };
+                assert_eq!(packets(&prefix, step), Err(expected));
             }
         }
     }

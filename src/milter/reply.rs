@@ -13,6 +13,11 @@
 
 use std::fmt;
 
+use super::packet::write_packet;
+use super::protocol::{
+    SMFIR_ACCEPT, SMFIR_CONTINUE, SMFIR_DISCARD, SMFIR_REJECT, SMFIR_REPLYCODE, SMFIR_TEMPFAIL,
+};
+
 /// Most lines of a reply.
 pub const REPLY_LINES_MAX: usize = 32;
 /// Most bytes of a line, with its codes and with each `%` counted twice. RFC 5321 gives
@@ -52,25 +57,14 @@ impl Reply {
     /// Appends the packet, if there is one.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Continue => write_packet(out, b'c', &[]),
-            Self::Accept => write_packet(out, b'a', &[]),
-            Self::Reject => write_packet(out, b'r', &[]),
-            Self::Tempfail => write_packet(out, b't', &[]),
-            Self::Discard => write_packet(out, b'd', &[]),
-            Self::Text(text) => write_packet(out, b'y', &[text.as_bytes()]),
+            Self::Continue => write_packet(out, SMFIR_CONTINUE, &[]),
+            Self::Accept => write_packet(out, SMFIR_ACCEPT, &[]),
+            Self::Reject => write_packet(out, SMFIR_REJECT, &[]),
+            Self::Tempfail => write_packet(out, SMFIR_TEMPFAIL, &[]),
+            Self::Discard => write_packet(out, SMFIR_DISCARD, &[]),
+            Self::Text(text) => write_packet(out, SMFIR_REPLYCODE, &[text.as_bytes()]),
             Self::Later => {}
         }
-    }
-}
-
-/// Appends one packet whose payload is these parts, joined.
-pub(super) fn write_packet(out: &mut Vec<u8>, letter: u8, payload: &[&[u8]]) {
-    let len = 1 + payload.iter().map(|part| part.len()).sum::<usize>();
-    let len = u32::try_from(len).expect("replies and edits are bounded far below 4 GiB");
-    out.extend_from_slice(&len.to_be_bytes());
-    out.push(letter);
-    for part in payload {
-        out.extend_from_slice(part);
     }
 }
 

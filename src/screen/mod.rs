@@ -31,7 +31,7 @@ use std::task::{Context, Poll, ready};
 
 use crate::config::Percent;
 use crate::daemon::Readers;
-use crate::milter::{Client, Edit, Handler, Macros, Reply, ReplyText, Stage, Wanted};
+use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
 use crate::policy::{Action, Desk, Exemption, Reason, Recipient, Softening, Verdict, dkim_domains};
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Live, Snapshot};
@@ -268,13 +268,13 @@ impl<O: Observer> Handler for Screen<O> {
             change_headers: true,
             quarantine: true,
             macros: &[
-                (Stage::Connect, &["v"]),
-                (Stage::Helo, &[]),
-                (Stage::Mail, &["i", "auth_authen", "mail_addr"]),
-                (Stage::Rcpt, &["i", "rcpt_addr"]),
-                (Stage::Data, &["i"]),
-                (Stage::EndOfHeaders, &["i"]),
-                (Stage::EndOfMessage, &["i"]),
+                (MacroStage::Connect, &["v"]),
+                (MacroStage::Helo, &[]),
+                (MacroStage::Mail, &["i", "auth_authen", "mail_addr"]),
+                (MacroStage::Rcpt, &["i", "rcpt_addr"]),
+                (MacroStage::Data, &["i"]),
+                (MacroStage::EndOfHeaders, &["i"]),
+                (MacroStage::EndOfMessage, &["i"]),
             ],
         }
     }

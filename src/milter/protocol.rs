@@ -1,0 +1,161 @@
+//! The codes of the protocol, by their names in libmilter's `mfdef.h` and `mfapi.h`. Nothing else in the
+//! program writes them as numbers.
+
+/// What the mail server sends: the code of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Command {
+    /// `SMFIC_ABORT`: the message is given up.
+    Abort = b'A',
+    /// `SMFIC_BODY`: a part of the body.
+    Body = b'B',
+    /// `SMFIC_CONNECT`: a client has connected to the mail server.
+    Connect = b'C',
+    /// `SMFIC_MACRO`: macros of the command that follows.
+    Macro = b'D',
+    /// `SMFIC_BODYEOB`: the end of the message.
+    EndOfMessage = b'E',
+    /// `SMFIC_HELO`: HELO or EHLO.
+    Helo = b'H',
+    /// `SMFIC_QUIT_NC`: the client has gone, another one follows.
+    QuitNewConnection = b'K',
+    /// `SMFIC_HEADER`: one header.
+    Header = b'L',
+    /// `SMFIC_MAIL`: MAIL.
+    Mail = b'M',
+    /// `SMFIC_EOH`: the end of the headers.
+    EndOfHeaders = b'N',
+    /// `SMFIC_OPTNEG`: the negotiation.
+    Negotiate = b'O',
+    /// `SMFIC_QUIT`: the mail server is done.
+    Quit = b'Q',
+    /// `SMFIC_RCPT`: RCPT.
+    Rcpt = b'R',
+    /// `SMFIC_DATA`: DATA.
+    Data = b'T',
+    /// `SMFIC_UNKNOWN`: an SMTP command that the mail server does not know.
+    Unknown = b'U',
+}
+
+impl Command {
+    /// All, with their names in libmilter.
+    const NAMES: [(Self, &'static str); 15] = [
+        (Self::Abort, "SMFIC_ABORT"),
+        (Self::Body, "SMFIC_BODY"),
+        (Self::Connect, "SMFIC_CONNECT"),
+        (Self::Macro, "SMFIC_MACRO"),
+        (Self::EndOfMessage, "SMFIC_BODYEOB"),
+        (Self::Helo, "SMFIC_HELO"),
+        (Self::QuitNewConnection, "SMFIC_QUIT_NC"),
+        (Self::Header, "SMFIC_HEADER"),
+        (Self::Mail, "SMFIC_MAIL"),
+        (Self::EndOfHeaders, "SMFIC_EOH"),
+        (Self::Negotiate, "SMFIC_OPTNEG"),
+        (Self::Quit, "SMFIC_QUIT"),
+        (Self::Rcpt, "SMFIC_RCPT"),
+        (Self::Data, "SMFIC_DATA"),
+        (Self::Unknown, "SMFIC_UNKNOWN"),
+    ];
+
+    /// The command of this code, if there is one.
+    pub(super) fn of_code(code: u8) -> Option<Self> {
+        let mut commands = Self::NAMES.iter().map(|&(command, _)| command);
+        commands.find(|command| command.code() == code)
+    }
+
+    /// Its code in a packet.
+    pub(super) const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Its name in libmilter.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let mut names = Self::NAMES.iter();
+        names
+            .find(|&&(command, _)| command == self)
+            .map_or("SMFIC", |&(_, name)| name)
+    }
+}
+
+/// The steps whose macros can be asked for (`SMFIM_*`), with their numbers in a negotiation, which are
+/// not in the order of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum MacroStage {
+    /// `SMFIM_CONNECT`
+    Connect = 0,
+    /// `SMFIM_HELO`
+    Helo = 1,
+    /// `SMFIM_ENVFROM`
+    Mail = 2,
+    /// `SMFIM_ENVRCPT`
+    Rcpt = 3,
+    /// `SMFIM_DATA`
+    Data = 4,
+    /// `SMFIM_EOM`
+    EndOfMessage = 5,
+    /// `SMFIM_EOH`
+    EndOfHeaders = 6,
+}
+
+/// The newest version of the protocol.
+pub(super) const SMFI_PROT_VERSION: u32 = 6;
+/// The oldest version that mail servers still speak.
+pub(super) const SMFI_PROT_VERSION_MIN: u32 = 2;
+/// What an offer of no actions stands for: those of version 1.
+pub(super) const SMFI_V1_ACTS: u32 = 0x0f;
+/// What an offer of no steps stands for: those of version 1.
+pub(super) const SMFI_V1_PROT: u32 = 0x3f;
+
+// Families of the client's address in SMFIC_CONNECT; SMFIA_UNKNOWN is 'U'.
+pub(super) const SMFIA_UNIX: u8 = b'L';
+pub(super) const SMFIA_INET: u8 = b'4';
+pub(super) const SMFIA_INET6: u8 = b'6';
+
+// Answers to a command.
+pub(super) const SMFIR_CONTINUE: u8 = b'c';
+pub(super) const SMFIR_ACCEPT: u8 = b'a';
+pub(super) const SMFIR_REJECT: u8 = b'r';
+pub(super) const SMFIR_TEMPFAIL: u8 = b't';
+pub(super) const SMFIR_DISCARD: u8 = b'd';
+pub(super) const SMFIR_REPLYCODE: u8 = b'y';
+/// The rest of the body is not needed.
+pub(super) const SMFIR_SKIP: u8 = b's';
+
+// Changes to a message, before the answer to its end.
+pub(super) const SMFIR_ADDHEADER: u8 = b'h';
+pub(super) const SMFIR_CHGHEADER: u8 = b'm';
+pub(super) const SMFIR_QUARANTINE: u8 = b'q';
+
+// Changes that a milter may make, if both sides agree.
+pub(super) const SMFIF_ADDHDRS: u32 = 0x1;
+pub(super) const SMFIF_CHGHDRS: u32 = 0x10;
+pub(super) const SMFIF_QUARANTINE: u32 = 0x20;
+/// Asking for macros.
+pub(super) const SMFIF_SETSYMLIST: u32 = 0x100;
+
+// Steps that are left out (NO), or that get no reply (NR), if both sides agree.
+pub(super) const SMFIP_NOHELO: u32 = 0x2;
+pub(super) const SMFIP_NOBODY: u32 = 0x10;
+pub(super) const SMFIP_NOHDRS: u32 = 0x20;
+pub(super) const SMFIP_NR_HDR: u32 = 0x80;
+pub(super) const SMFIP_NOUNKNOWN: u32 = 0x100;
+pub(super) const SMFIP_NODATA: u32 = 0x200;
+/// `SMFIR_SKIP` may be answered.
+pub(super) const SMFIP_SKIP: u32 = 0x400;
+pub(super) const SMFIP_NR_CONN: u32 = 0x1000;
+pub(super) const SMFIP_NR_MAIL: u32 = 0x4000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_one_command_or_none() {
+        let known = (0..=u8::MAX).filter_map(Command::of_code);
+        let codes: Vec<u8> = known.map(Command::code).collect();
+        assert_eq!(codes, b"ABCDEHKLMNOQRTU");
+        assert_eq!(Command::EndOfMessage.name(), "SMFIC_BODYEOB");
+    }
+}
