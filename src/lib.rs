@@ -23,7 +23,7 @@
 //! | [`config`] | the configuration file |
 //! | [`snapshot`] | configuration and filters in effect, replaced in one step |
 //! | [`screen`] | one message from MAIL to verdict |
-//! | [`explain`], [`serve`] | the same for a stored message; for the daemon |
+//! | [`explain`], [`serve`], [`digest`] | the same for a stored message; for the daemon; its log, read again |
 //! | [`demo`] | the daemon at work, with messages as a mail server sends them |
 //! | [`cli`] | the command lines |
 //!
@@ -44,6 +44,7 @@ pub mod compile;
 pub mod config;
 pub mod daemon;
 pub mod demo;
+pub mod digest;
 pub mod endpoint;
 pub mod explain;
 pub mod filter;

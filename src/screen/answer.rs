@@ -58,18 +58,51 @@ impl<O: Observer> Screen<O> {
     }
 }
 
+const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+const CASE_DIGITS: usize = 9;
+/// 2026-01-01
+const EPOCH_S: u64 = 1_767_225_600;
+
 /// A case id: the second and a running number in base 32, without letters that look alike.
 fn write_case(number: u64, out: &mut String) {
-    const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    /// 2026-01-01
-    const EPOCH_S: u64 = 1_767_225_600;
     let seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
     let id = (seconds.saturating_sub(EPOCH_S) << 15 | (number & 0x7fff)) & ((1 << 45) - 1);
     out.extend(
-        (0..9)
+        (0..CASE_DIGITS)
             .rev()
             .map(|digit| char::from(DIGITS[usize::try_from(id >> (digit * 5) & 31).unwrap_or(0)])),
     );
+}
+
+/// When a case id was made, in seconds since 1970; none if it is not one.
+pub fn case_time(id: &str) -> Option<i64> {
+    let mut number = 0_i64;
+    for byte in id.bytes() {
+        let digit = DIGITS.iter().position(|&digit| digit == byte)?;
+        number = number << 5 | i64::try_from(digit).ok()?;
+    }
+    (id.len() == CASE_DIGITS).then_some(EPOCH_S.cast_signed() + (number >> 15))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_id_says_when_it_was_made() {
+        let mut id = String::new();
+        write_case(7, &mut id);
+        let made = case_time(&id).unwrap();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs()
+            .cast_signed();
+        assert!((0..60).contains(&(now - made)), "{made} {now}");
+        for wrong in ["", "0tpxdv00", "0tpxdv00u", "0tpxdv0000"] {
+            assert_eq!(case_time(wrong), None, "{wrong}");
+        }
+    }
 }

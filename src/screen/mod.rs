@@ -35,6 +35,7 @@ use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText,
 use crate::policy::{Action, Desk, Exemption, Reason, Recipient, Softening, Verdict, dkim_domains};
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Live, Snapshot};
+pub use answer::case_time;
 pub use field::{DECISION, Field};
 use look_up::{Looked, Part, Progress};
 pub use message::today;

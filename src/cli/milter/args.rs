@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::logs::{Case, Report};
+
 /// Default path of the configuration.
 pub const DEFAULT_CONFIG: &str = "/etc/blocklist-milter/blocklist-milter.toml";
 
@@ -71,6 +73,16 @@ pub enum Command {
     /// be accepted, with its listed sender, list and source. Uses all processors. Does not apply the
     /// circuit breaker (max_reject_share), because the mail did not arrive within five minutes.
     Replay(Replay),
+    /// Sum up the daemon's log: a digest of a day or a week, as text for a mail or as JSON.
+    ///
+    /// Reads the log in both formats, from files, syslog or journalctl (-o cat, short or json):
+    /// what was refused by list and source, for the first time and most often, tagged or exempt; lists
+    /// and sources of the configuration without a hit for 30 days; errors and warnings.
+    Report(Report),
+    /// Find a case id in the daemon's log, explain the decision, and say how to accept the sender.
+    ///
+    /// The exit code is 1 if no log has the case; the time of the decision is in the case id, and is shown then.
+    Case(Case),
     /// Show the milter at work: compile ./blocklists, serve on a private socket, send messages as a mail server would.
     Demo,
 }

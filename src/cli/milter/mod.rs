@@ -1,8 +1,9 @@
 //! The daemon, `blocklist-milter`, and its commands.
 //!
-//! Exit codes: 0 done, 1 a verdict of the demo was not the expected one, 2 failed.
+//! Exit codes: 0 done, 1 a verdict of the demo was not the expected one or a case was not found, 2 failed.
 
 pub mod args;
+pub mod logs;
 
 use std::io::Write;
 use std::path::Path;
@@ -10,8 +11,10 @@ use std::process::ExitCode;
 
 use super::{Done, Output};
 use crate::config::Config;
+use crate::demo;
 use crate::explain::{self, Explainer, Mail};
-use crate::{demo, serve, snapshot};
+use crate::serve;
+use crate::snapshot;
 
 pub use args::Milter;
 use args::{Command, Explain, Replay};
@@ -25,7 +28,8 @@ pub fn main() -> ExitCode {
 fn run(arguments: Milter, out: &mut Output) -> Done {
     let config = arguments.config.clone();
     run_command(&config, arguments.into_command()?, out).map_err(|error| {
-        if matches!(config.try_exists(), Ok(false)) {
+        let is_about_it = error.to_string().contains(&*config.to_string_lossy());
+        if is_about_it && matches!(config.try_exists(), Ok(false)) {
             format!("{error}; create it from contrib/blocklist-milter.toml, or name another file with --config").into()
         } else {
             error
@@ -40,6 +44,8 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::PrintConfig) => write!(out, "{}", Config::load(config)?)?,
         Some(Command::Explain(args)) => explain(config, &args, out)?,
         Some(Command::Replay(args)) => replay(config, &args, out)?,
+        Some(Command::Report(args)) => logs::report(config, &args, out)?,
+        Some(Command::Case(args)) => return logs::case(config, &args, out),
         Some(Command::Demo) => {
             let paint = out.paint();
             if !demo::run(out, paint)? {

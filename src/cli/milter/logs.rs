@@ -1,0 +1,141 @@
+//! `blocklist-milter report` and `case`: what the daemon's log says, for people.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+
+use super::args::DEFAULT_CONFIG;
+use crate::cli::{Done, Output, say};
+use crate::config::Config;
+use crate::digest::{self, History};
+use crate::list::Day;
+use crate::screen::{case_time, today};
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// First day of the report (UTC), such as 2026-11-21, or 7d for the last seven days. Older lines
+    /// are used only to tell what was refused before.
+    #[arg(long, value_name = "DAY", value_parser = since)]
+    pub since: Option<Day>,
+    /// Remember in this file what was refused and which lists had hits, for the next report.
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// Begin with the headers of a mail to this address, for sendmail -t.
+    #[arg(long, value_name = "ADDRESS", value_parser = mail_address, conflicts_with = "json")]
+    pub mail_to: Option<String>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Log files, also compressed ones; - for standard input.
+    #[arg(value_name = "LOG", default_value = "-")]
+    pub logs: Vec<PathBuf>,
+}
+
+/// Arguments of `case`.
+#[derive(Debug, Args)]
+pub struct Case {
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// The case id, as the reply has it.
+    pub id: String,
+    /// Log files, also compressed ones; - for standard input.
+    #[arg(value_name = "LOG", default_value = "-")]
+    pub logs: Vec<PathBuf>,
+}
+
+/// Prints a digest of logs.
+///
+/// # Errors
+/// A log, the configuration or the state cannot be read, or the state not be written.
+pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(), Box<dyn Error>> {
+    let mut options = digest::Options {
+        since: args.since,
+        now: now(),
+        lists: Vec::new(),
+    };
+    if let Some(config) = read_config(config)? {
+        options.know(&config);
+    }
+    let mut history = match &args.state {
+        Some(file) => History::read(file)?,
+        None => History::default(),
+    };
+    let digest = digest::digest(&args.logs, &options, &mut history)?;
+    if args.json {
+        out.json(&digest)?;
+    } else {
+        if let Some(to) = &args.mail_to {
+            write!(out, "{}", digest.mail_headers(to))?;
+        }
+        write!(out, "{digest}")?;
+    }
+    out.flush()?;
+    // Last: what could not be printed is new in the next report, too.
+    if let Some(file) = &args.state {
+        history.write(file)?;
+    }
+    Ok(())
+}
+
+/// Prints the decision with a case id; exit code 1: no log has it.
+///
+/// # Errors
+/// A log or the configuration cannot be read.
+pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
+    let Some(made) = case_time(&args.id) else {
+        return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
+    };
+    let Some(mut case) = digest::find_case(&args.id, &args.logs, now())? else {
+        let when = digest::shown_time(made).unwrap_or_default();
+        say(format_args!(
+            "blocklist-milter: case {} is not in this log; it was decided at {when}",
+            args.id
+        ));
+        return Ok(ExitCode::FAILURE);
+    };
+    if let Some(config) = read_config(config)? {
+        case.whitelist_file = config.whitelist.files.first().cloned();
+    }
+    if args.json {
+        out.json(&case)?;
+    } else {
+        write!(out, "{case}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The configuration; none where the log is read on another machine, which has none.
+fn read_config(path: &Path) -> Result<Option<Config>, Box<dyn Error>> {
+    if path == Path::new(DEFAULT_CONFIG) && !path.exists() {
+        return Ok(None);
+    }
+    Ok(Some(Config::load(path)?))
+}
+
+/// Seconds since 1970.
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
+}
+
+/// `2026-11-21`, or `7d`: seven days ago.
+fn since(text: &str) -> Result<Day, String> {
+    let days = text.strip_suffix('d').and_then(|days| days.parse().ok());
+    days.map(|days: u16| Day(today().saturating_sub(days)))
+        .or_else(|| Day::read(text.as_bytes()))
+        .ok_or_else(|| "must be a date such as 2026-11-21, or days such as 7d".to_owned())
+}
+
+/// It becomes a header line.
+fn mail_address(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
+        return Err("must be one mail address".to_owned());
+    }
+    Ok(text.to_owned())
+}

@@ -1,0 +1,320 @@
+//! One decision, found by the case id that the reply names, in words for the person who has to answer a
+//! complaint.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::line::{Decision, What, parse};
+use super::{Error, each_line};
+use crate::address::{Canonical, escaped};
+use crate::policy::{Action, Entries, Exemption, Reason};
+use crate::screen::Field;
+
+/// A decision as the log has it. What the log does not say is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Case {
+    /// The case id.
+    pub case: String,
+    /// When, in UTC.
+    pub time: Option<String>,
+    /// What was done.
+    pub action: String,
+    /// Why.
+    pub reason: String,
+    /// What the list would have done.
+    pub unsoftened: String,
+    /// The mail server's name for the message.
+    pub queue_id: String,
+    /// Message-ID, where there is no queue id.
+    pub message_id: String,
+    /// The SMTP client.
+    pub client: String,
+    /// Recipients who were decided about one by one.
+    pub recipients: Vec<String>,
+    /// Where the listed sender stood.
+    pub identity: String,
+    /// The sender as written.
+    pub address: String,
+    /// The entry it was found by.
+    pub entry: String,
+    /// The list.
+    pub list: String,
+    /// The text list that the entry is from.
+    pub source: String,
+    /// Whether a record confirms the hit.
+    pub proved: bool,
+    /// Why a filter could not be read.
+    pub failure: String,
+    /// The entry of the whitelist that cleared the sender.
+    pub whitelist: String,
+    /// Further hits.
+    pub also: String,
+    /// The entry for a whitelist that clears this sender, where the log has the whole address.
+    pub clears: Option<String>,
+    /// The whitelist to add it to.
+    pub whitelist_file: Option<PathBuf>,
+}
+
+/// Finds a case in logs.
+///
+/// # Errors
+/// One of them cannot be read.
+pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, Error> {
+    let mut found: Option<Case> = None;
+    let finder = memchr::memmem::Finder::new(id);
+    for log in logs {
+        each_line(log, |line| {
+            if finder.find(line.as_bytes()).is_none() {
+                return;
+            }
+            parse(line, now, |line| {
+                let What::Decision(decision) = &line.what else {
+                    return;
+                };
+                if decision.get(Field::Case) == id {
+                    let case = found.get_or_insert_with(|| Case::new(decision, line.at));
+                    case.add_recipient(decision.get(Field::Recipient));
+                }
+            });
+        })?;
+    }
+    Ok(found)
+}
+
+impl Case {
+    fn new(decision: &Decision<'_>, at: Option<i64>) -> Self {
+        let get = |field| decision.get(field).to_owned();
+        let clears = clearing_entry(decision.get(Field::Address));
+        Self {
+            case: get(Field::Case),
+            time: at.and_then(shown_time),
+            action: get(Field::Action),
+            reason: get(Field::Reason),
+            unsoftened: get(Field::Unsoftened),
+            queue_id: get(Field::QueueId),
+            message_id: get(Field::MessageId),
+            client: get(Field::Client),
+            recipients: Vec::new(),
+            identity: get(Field::Identity),
+            address: get(Field::Address),
+            entry: get(Field::Entry),
+            list: get(Field::List),
+            source: get(Field::Source),
+            proved: decision.get(Field::Proved) != "false",
+            failure: get(Field::Failure),
+            whitelist: get(Field::Whitelist),
+            also: get(Field::Also),
+            clears,
+            whitelist_file: None,
+        }
+    }
+
+    fn add_recipient(&mut self, recipient: &str) {
+        const MAX: usize = 100;
+        if !recipient.is_empty()
+            && self.recipients.len() < MAX
+            && !self.recipients.iter().any(|known| known == recipient)
+        {
+            self.recipients.push(recipient.to_owned());
+        }
+    }
+}
+
+/// A time in words: `2026-11-21 14:03:22 UTC`.
+#[must_use]
+pub fn shown_time(seconds: i64) -> Option<String> {
+    let time = Timestamp::from_second(seconds).ok()?;
+    Some(time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+/// The address to whitelist. What the log had to escape or to shorten is not what the sender wrote.
+fn clearing_entry(address: &str) -> Option<String> {
+    if address.contains('\\') || address.contains("[...]") {
+        return None;
+    }
+    let canonical = Canonical::parse(address.as_bytes(), Entries::rules()).ok()?;
+    let text = std::str::from_utf8(canonical.as_bytes()).ok()?;
+    Some(escaped(text.as_bytes()).to_string()).filter(|shown| shown == text)
+}
+
+/// What was done, as a sentence ends.
+fn deed(action: &str) -> &'static str {
+    match action.parse() {
+        Ok(Action::Reject) => "was refused for good (5xx)",
+        Ok(Action::Tempfail) => "was refused for now (4xx); the client may try again",
+        Ok(Action::Quarantine) => "was accepted and held",
+        Ok(Action::Discard) => "was accepted and deleted",
+        Ok(Action::Tag) => "was delivered with a header X-Sender-Blocklist",
+        Ok(Action::Log) => "was delivered; the hit was only logged",
+        Err(()) => "was accepted",
+    }
+}
+
+/// What a reason means.
+fn meaning(reason: &str) -> Option<&'static str> {
+    let of_reason = Reason::ALL.into_iter().find(|known| known.name() == reason);
+    let of_exemption = Exemption::ALL
+        .into_iter()
+        .find(|known| known.name() == reason);
+    if let Some(exemption) = of_exemption {
+        return Some(match exemption {
+            Exemption::Authenticated => "the client had logged in",
+            Exemption::Local => "it was submitted on this machine",
+            Exemption::Network => "the client is in one of the exempt networks",
+        });
+    }
+    Some(match of_reason? {
+        Reason::Listed => "this is what the list does with a listed sender",
+        Reason::Unlisted => "no sender is listed",
+        Reason::Whitelisted => "the sender is on the whitelist",
+        Reason::ExemptRecipient => "no list applies to this recipient",
+        Reason::MixedRecipients => "the lists do not apply to all recipients of this message",
+        Reason::MailingList => "it came through a mailing list (setting mailing_list)",
+        Reason::Weak => "the address stood where no valid address was (setting weak)",
+        Reason::DryRun => "the list is on trial (setting dry_run)",
+        Reason::RejectShare => {
+            "too large a share of all mail was refused (setting max_reject_share)"
+        }
+        Reason::Undecided => {
+            "whether the sender is listed could not be found out (setting on_error)"
+        }
+    })
+}
+
+impl Display for Case {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let show = |text: &str| escaped(text.as_bytes()).to_string();
+        write!(f, "Case {}", show(&self.case))?;
+        if let Some(time) = &self.time {
+            write!(f, ", {time}")?;
+        }
+        writeln!(f)?;
+        write!(f, "  Mail from {}", show(&self.client))?;
+        match (&*self.queue_id, &*self.message_id) {
+            ("" | "NOQUEUE", "") => {}
+            ("" | "NOQUEUE", id) => write!(f, ", Message-ID {},", show(id))?,
+            (id, _) => write!(f, ", queue id {},", show(id))?,
+        }
+        writeln!(f, " {}.", deed(&self.action))?;
+        for recipient in &self.recipients {
+            writeln!(f, "  Recipient: {}", show(recipient))?;
+        }
+        if !self.list.is_empty() {
+            writeln!(
+                f,
+                "  Sender:    {} in {}",
+                show(&self.address),
+                match &*self.identity {
+                    "mail-from" => "the envelope (MAIL FROM)".to_owned(),
+                    field => format!("the header {}", header_name(&show(field))),
+                }
+            )?;
+            write!(
+                f,
+                "  Listed:    as {} on {}",
+                show(&self.entry),
+                show(&self.list)
+            )?;
+            if !self.source.is_empty() {
+                write!(f, ", from {}", show(&self.source))?;
+            }
+            writeln!(f)?;
+        }
+        if let Some(meaning) = meaning(&self.reason) {
+            writeln!(f, "  Reason:    {}: {meaning}", self.reason)?;
+        }
+        for (name, value) in [
+            ("Without it", &self.unsoftened),
+            ("Failure", &self.failure),
+            ("Cleared by", &self.whitelist),
+            ("Also listed", &self.also),
+        ] {
+            if !value.is_empty() {
+                writeln!(f, "  {name}: {}", show(value))?;
+            }
+        }
+        if !self.proved {
+            writeln!(
+                f,
+                "  The filter has no records: this may be a false positive of its Bloom pages."
+            )?;
+        }
+        if self.list.is_empty() || self.reason == Reason::Whitelisted.name() {
+            return Ok(());
+        }
+        self.advice(f)
+    }
+}
+
+impl Case {
+    fn advice(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let file = self.whitelist_file.as_ref().map_or_else(
+            || "WHITELIST".to_owned(),
+            |file| quoted(&file.display().to_string()),
+        );
+        writeln!(f, "\nTo accept mail from this sender from now on:")?;
+        match &self.clears {
+            Some(entry) => writeln!(f, "  blocklist-compile add {file} {}", quoted(entry))?,
+            None => writeln!(
+                f,
+                "  blocklist-compile add {file} ADDRESS   (the log does not have the address as it was written)"
+            )?,
+        }
+        if self.whitelist_file.is_none() {
+            writeln!(
+                f,
+                "where WHITELIST is a file of [whitelist] in the configuration, which has none now."
+            )?;
+        }
+        writeln!(
+            f,
+            "A whitelisted sender in one field does not clear a listed one in another."
+        )
+    }
+}
+
+/// `reply-to` -> `Reply-To`.
+fn header_name(identity: &str) -> String {
+    let words = identity
+        .split('-')
+        .map(|word| match word.split_at_checked(1) {
+            Some((first, rest)) => first.to_ascii_uppercase() + rest,
+            None => word.to_owned(),
+        });
+    words.collect::<Vec<_>>().join("-")
+}
+
+/// As one word of a shell command: what a sender wrote must not become a command.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "@._-+/=:".contains(c);
+    if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_cannot_become_a_command() {
+        assert_eq!(quoted("a+b@c.example"), "a+b@c.example");
+        assert_eq!(quoted("$(x)@c.example"), "'$(x)@c.example'");
+        assert_eq!(quoted("o'n@c.example"), "'o'\\''n@c.example'");
+    }
+
+    #[test]
+    fn only_a_whole_address_is_offered_for_the_whitelist() {
+        assert_eq!(
+            clearing_entry("<Spam@Bad.example>").as_deref(),
+            Some("spam@bad.example")
+        );
+        assert_eq!(clearing_entry("aaa[...]@bad.example"), None);
+        assert_eq!(clearing_entry("a\\u{200b}@bad.example"), None);
+        assert_eq!(clearing_entry(""), None);
+    }
+}

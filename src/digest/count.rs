@@ -1,0 +1,398 @@
+//! What is counted of a log.
+
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::history::History;
+use super::line::{Decision, Level, LogLine, What, parse};
+use super::{Error, each_line};
+use crate::config::Config;
+use crate::filter::{Filter, Load};
+use crate::list::Day;
+use crate::policy::{Action, Exemption, Reason};
+use crate::screen::Field;
+
+/// A list or source without a hit for so many days may not be worth keeping.
+pub(super) const IDLE_DAYS: u16 = 30;
+/// Entries and groups that are told apart; a log that names more is not the daemon's.
+const DISTINCT_MAX: usize = 1_000_000;
+/// Entries in the digest, of those refused most.
+const MOST_MAX: usize = 10;
+/// Entries in the digest, of those refused for the first time.
+const FIRST_MAX: usize = 10_000;
+/// Errors and warnings in the digest, the last ones.
+const PROBLEMS_MAX: usize = 10;
+const PROBLEM_BYTES: usize = 500;
+
+/// How a log is read.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The digest begins here; what is older counts as history only.
+    pub since: Option<Day>,
+    /// Now, in seconds since 1970.
+    pub now: i64,
+    /// The lists in use, with their sources; see [`Options::know`].
+    pub lists: Vec<(String, Vec<String>)>,
+}
+
+impl Options {
+    /// Takes the lists from a configuration, and their sources from the filters that can be read.
+    pub fn know(&mut self, config: &Config) {
+        for list in config.enabled_lists() {
+            let sources = Filter::open(&list.filter, Load::Disk).map_or_else(
+                |_| Vec::new(),
+                |filter| {
+                    let sources = filter.spec().sources.iter();
+                    sources.map(|source| source.name.clone()).collect()
+                },
+            );
+            self.lists.push((list.terms.name.clone(), sources));
+        }
+    }
+}
+
+/// A digest of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Digest {
+    /// First and last day of the lines that say when they were written (UTC).
+    pub from: Option<String>,
+    /// The last day.
+    pub until: Option<String>,
+    /// Lines read that are not the daemon's.
+    pub other_lines: u64,
+    /// Lines of decisions.
+    pub decisions: u64,
+    /// Decisions by action, the most frequent first.
+    pub actions: Vec<(String, u64)>,
+    /// Refused, held or deleted mail by list, source and action.
+    pub refused: Vec<(String, String, String, u64)>,
+    /// Whether earlier digests are known, so that "for the first time" means something.
+    pub has_history: bool,
+    /// Entries by which mail was refused for the first time.
+    pub first_refused: Vec<Refused>,
+    /// How many there are, those not shown included.
+    pub first_refused_total: u64,
+    /// Entries by which most mail was refused.
+    pub most_refused: Vec<Refused>,
+    /// Messages in which no sender was refused because of the client or the recipient, by reason.
+    pub exempt: Vec<(String, u64)>,
+    /// Listed senders that were not refused, by list, action and reason.
+    pub let_through: Vec<(String, String, String, u64)>,
+    /// Tagged mail by list and reason.
+    pub tagged: Vec<(String, String, u64)>,
+    /// Decisions without knowing whether a sender is listed.
+    pub undecided: u64,
+    /// The day since which hits of lists are known.
+    pub hits_known_since: Option<String>,
+    /// Lists and sources without a hit.
+    pub idle: Vec<Idle>,
+    /// Lines of level error.
+    pub errors: u64,
+    /// Lines of level warn.
+    pub warnings: u64,
+    /// The last of both.
+    pub problems: Vec<String>,
+}
+
+/// Mail refused by one entry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Refused {
+    /// The entry.
+    pub entry: String,
+    /// A sender that it refused, as written.
+    pub address: String,
+    /// The list.
+    pub list: String,
+    /// Its source.
+    pub source: String,
+    /// The case id of a decision.
+    pub case: String,
+    /// How many decisions.
+    pub count: u64,
+}
+
+/// A list without a hit, or one of its sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Idle {
+    /// The list.
+    pub list: String,
+    /// The source; none for the whole list.
+    pub source: Option<String>,
+    /// The last known hit.
+    pub last_hit: Option<String>,
+}
+
+/// Counts what these logs hold, and adds it to the history.
+///
+/// # Errors
+/// One of them cannot be read.
+pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Result<Digest, Error> {
+    let today = LogLine::day(options.now).unwrap_or(Day(0));
+    let mut sums = Sums {
+        options,
+        today,
+        has_history: history.since.is_some(),
+        history,
+        days: None,
+        digest: Digest::default(),
+        actions: Counts::default(),
+        refused: Counts::default(),
+        exempt: Counts::default(),
+        let_through: Counts::default(),
+        tagged: Counts::default(),
+        entries: HashMap::new(),
+        problems: VecDeque::new(),
+    };
+    for log in logs {
+        each_line(log, |line| {
+            if !parse(line, options.now, |line| sums.add(&line)) && !line.trim().is_empty() {
+                sums.digest.other_lines += 1;
+            }
+        })?;
+    }
+    Ok(sums.finish())
+}
+
+struct Sums<'a> {
+    options: &'a Options,
+    today: Day,
+    has_history: bool,
+    history: &'a mut History,
+    days: Option<(Day, Day)>,
+    digest: Digest,
+    actions: Counts<1>,
+    refused: Counts<3>,
+    exempt: Counts<1>,
+    let_through: Counts<3>,
+    tagged: Counts<2>,
+    entries: HashMap<String, Refused>,
+    problems: VecDeque<String>,
+}
+
+impl Sums<'_> {
+    fn add(&mut self, line: &LogLine<'_>) {
+        let written = line.at.and_then(LogLine::day);
+        let day = written.unwrap_or(self.today);
+        // A clock that goes wrong must not make the history begin in the future.
+        let day = day.min(self.today);
+        let counts = self.options.since.is_none_or(|since| day >= since);
+        if counts && written.is_some() {
+            let (from, until) = self.days.get_or_insert((day, day));
+            *from = day.min(*from);
+            *until = day.max(*until);
+        }
+        match &line.what {
+            What::Decision(decision) => self.decision(decision, day, counts, line.level),
+            What::Event(text) if counts => self.event(line.level, text),
+            What::Event(_) => {}
+        }
+    }
+
+    fn event(&mut self, level: Level, text: &str) {
+        let kind = match level {
+            Level::Error => &mut self.digest.errors,
+            Level::Warn => &mut self.digest.warnings,
+            Level::Info | Level::Detail => return,
+        };
+        *kind += 1;
+        if self.problems.len() == PROBLEMS_MAX {
+            self.problems.pop_front();
+        }
+        let end = text.floor_char_boundary(PROBLEM_BYTES);
+        self.problems
+            .push_back(text.get(..end).unwrap_or_default().to_owned());
+    }
+
+    fn decision(&mut self, decision: &Decision<'_>, day: Day, counts: bool, level: Level) {
+        let get = |field| decision.get(field);
+        let (list, source) = (get(Field::List), get(Field::Source));
+        let (action, reason) = (get(Field::Action), get(Field::Reason));
+        let is_undecided = reason == Reason::Undecided.name();
+        let is_refused = is_refusal(action);
+        let entry = get(Field::Entry);
+        if !list.is_empty() && !is_undecided {
+            self.history.hit(list, "", day);
+            if !source.is_empty() {
+                self.history.hit(list, source, day);
+            }
+            for also in get(Field::Also).split(", ") {
+                if let Some((list, _)) = also.split_once(':') {
+                    self.history.hit(list, "", day);
+                }
+            }
+            if is_refused && !entry.is_empty() {
+                self.history.refused(entry, day);
+            }
+        }
+        // Further recipients of a message are details; they were counted with the first.
+        if !counts || level == Level::Detail {
+            return;
+        }
+        self.digest.decisions += 1;
+        self.actions.add([action]);
+        self.digest.undecided += u64::from(is_undecided);
+        if list.is_empty() {
+            if is_exemption(reason) {
+                self.exempt.add([reason]);
+            }
+            return;
+        }
+        if is_refused {
+            self.refused.add([list, source, action]);
+            self.refuse(decision);
+        } else if action == Action::Tag.name() {
+            self.tagged.add([list, reason]);
+        } else {
+            self.let_through.add([list, action, reason]);
+        }
+    }
+
+    fn refuse(&mut self, decision: &Decision<'_>) {
+        let get = |field| decision.get(field);
+        let entry = get(Field::Entry);
+        if let Some(refused) = self.entries.get_mut(entry) {
+            refused.count += 1;
+        } else if self.entries.len() < DISTINCT_MAX {
+            let refused = Refused {
+                entry: entry.to_owned(),
+                address: get(Field::Address).to_owned(),
+                list: get(Field::List).to_owned(),
+                source: get(Field::Source).to_owned(),
+                case: get(Field::Case).to_owned(),
+                count: 1,
+            };
+            self.entries.insert(entry.to_owned(), refused);
+        }
+    }
+
+    fn finish(self) -> Digest {
+        let first_day = self.days.map_or(self.today, |(from, _)| from);
+        let begins = self.options.since.unwrap_or(first_day);
+        // A longer log than is asked for is a history, too.
+        let known_before =
+            self.has_history || self.history.entries.values().any(|days| days.0 < begins.0);
+        let mut refused: Vec<Refused> = self.entries.into_values().collect();
+        refused.sort_unstable_by(|a, b| b.count.cmp(&a.count).then_with(|| a.entry.cmp(&b.entry)));
+        let mut digest = self.digest;
+        if known_before {
+            let is_new = |refused: &&Refused| {
+                let first = self.history.first_refused(&refused.entry);
+                first.is_some_and(|first| first >= begins)
+            };
+            let mut new: Vec<Refused> = refused.iter().filter(is_new).cloned().collect();
+            digest.first_refused_total = new.len() as u64;
+            new.truncate(FIRST_MAX);
+            digest.first_refused = new;
+        }
+        refused.truncate(MOST_MAX);
+        digest.most_refused = refused;
+        digest.has_history = known_before;
+        digest.from = self.days.map(|(from, _)| from.to_string());
+        digest.until = self.days.map(|(_, until)| until.to_string());
+        digest.actions = self.actions.sorted().map(|([a], n)| (a, n)).collect();
+        digest.refused = self
+            .refused
+            .sorted()
+            .map(|([a, b, c], n)| (a, b, c, n))
+            .collect();
+        digest.exempt = self.exempt.sorted().map(|([a], n)| (a, n)).collect();
+        digest.let_through = self
+            .let_through
+            .sorted()
+            .map(|([a, b, c], n)| (a, b, c, n))
+            .collect();
+        digest.tagged = self.tagged.sorted().map(|([a, b], n)| (a, b, n)).collect();
+        digest.problems = self.problems.into();
+        let known = *self.history.since.get_or_insert(first_day.0);
+        let known = known.min(first_day.0);
+        self.history.since = Some(known);
+        digest.hits_known_since = Some(Day(known).to_string());
+        digest.idle = idle(self.history, &self.options.lists, self.today, Day(known));
+        self.history.forget(self.today);
+        digest
+    }
+}
+
+/// The lists and sources without a hit for [`IDLE_DAYS`]; without any, as far as is known.
+fn idle(
+    history: &mut History,
+    lists: &[(String, Vec<String>)],
+    today: Day,
+    since: Day,
+) -> Vec<Idle> {
+    let mut idle = Vec::new();
+    for (list, sources) in lists {
+        let names = std::iter::once("").chain(sources.iter().map(String::as_str));
+        for name in names {
+            let known = history.known(list, name, today);
+            // A list may be older than the history, but nobody knows.
+            let quiet_since = known.hit.unwrap_or_else(|| known.known.max(since.0));
+            if today.0.saturating_sub(quiet_since) < IDLE_DAYS {
+                continue;
+            }
+            idle.push(Idle {
+                list: list.clone(),
+                source: (!name.is_empty()).then(|| name.to_owned()),
+                last_hit: known.hit.map(|day| Day(day).to_string()),
+            });
+            if name.is_empty() {
+                // Its sources have none either.
+                break;
+            }
+        }
+    }
+    idle
+}
+
+/// Whether the recipient does not get the mail, or not now.
+fn is_refusal(action: &str) -> bool {
+    match action.parse() {
+        Ok(Action::Reject | Action::Tempfail | Action::Quarantine | Action::Discard) => true,
+        Ok(Action::Tag | Action::Log) | Err(()) => false,
+    }
+}
+
+fn is_exemption(reason: &str) -> bool {
+    reason == Reason::ExemptRecipient.name()
+        || Exemption::ALL.iter().any(|known| known.name() == reason)
+}
+
+/// Counts by some words.
+#[derive(Default)]
+struct Counts<const N: usize> {
+    counts: HashMap<String, u64>,
+    /// Kept, so that a known group costs no allocation.
+    key: String,
+}
+
+impl<const N: usize> Counts<N> {
+    fn add(&mut self, words: [&str; N]) {
+        self.key.clear();
+        for (number, word) in words.into_iter().enumerate() {
+            if number > 0 {
+                self.key.push('\n');
+            }
+            self.key.push_str(word);
+        }
+        if let Some(count) = self.counts.get_mut(&self.key) {
+            *count += 1;
+        } else if self.counts.len() < DISTINCT_MAX {
+            self.counts.insert(self.key.clone(), 1);
+        }
+    }
+
+    /// The largest first.
+    fn sorted(self) -> impl Iterator<Item = ([String; N], u64)> {
+        let mut counts: Vec<_> = self.counts.into_iter().collect();
+        counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        counts.into_iter().map(|(key, count)| {
+            let mut words = key.splitn(N, '\n').map(str::to_owned);
+            (
+                std::array::from_fn(|_| words.next().unwrap_or_default()),
+                count,
+            )
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! A digest as the text of a mail: plain, at most 78 columns (RFC 5322 section 2.1.1).
+
+use std::fmt::{self, Display, Formatter};
+
+use super::count::{Digest, IDLE_DAYS, Refused};
+use crate::address::escaped;
+
+const COLUMNS: usize = 78;
+/// Columns before a label: two blanks, the number, two blanks.
+const NUMBER: usize = 11;
+/// Rows of each table; `--json` has all.
+const ROWS: usize = 25;
+
+impl Digest {
+    /// What stands above the text when it is a mail to this address, for `sendmail -t`.
+    #[must_use]
+    pub fn mail_headers(&self, to: &str) -> String {
+        format!(
+            "To: {to}\nSubject: {}\nAuto-Submitted: auto-generated\nPrecedence: bulk\nMIME-Version: 1.0\n\
+             Content-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n",
+            self.title()
+        )
+    }
+
+    fn title(&self) -> String {
+        match (&self.from, &self.until) {
+            (Some(from), Some(until)) if from == until => format!("Sender blocklists, {from}"),
+            (Some(from), Some(until)) => format!("Sender blocklists, {from} to {until}"),
+            _ => "Sender blocklists".to_owned(),
+        }
+    }
+}
+
+impl Display for Digest {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n", self.title())?;
+        if self.decisions == 0 {
+            writeln!(f, "No decision in the log.")?;
+        } else {
+            row(f, self.decisions, "decisions")?;
+        }
+        for (action, count) in &self.actions {
+            let share = percent(*count, self.decisions);
+            row(f, *count, &format!("{action:<12}{share}"))?;
+        }
+        table(f, "Refused, held or deleted", &self.refused, |row| {
+            (row.3, format!("{}  {}", listed_by(&row.0, &row.1), row.2))
+        })?;
+        if self.has_history {
+            refused(f, "Refused for the first time", &self.first_refused)?;
+        }
+        refused(f, "Refused most often", &self.most_refused)?;
+        table(f, "Tagged", &self.tagged, |row| {
+            (row.2, format!("{}, {}", row.0, row.1))
+        })?;
+        table(f, "Listed, but not refused", &self.let_through, |row| {
+            (row.3, format!("{}  {}, {}", row.0, row.1, row.2))
+        })?;
+        table(f, "Exempt, not looked up", &self.exempt, |row| {
+            (row.1, row.0.clone())
+        })?;
+        if self.undecided > 0 {
+            heading(f, "Undecided, because filters could not be read")?;
+            row(f, self.undecided, "decisions")?;
+        }
+        self.idle(f)?;
+        self.problems(f)
+    }
+}
+
+impl Digest {
+    fn idle(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.idle.is_empty() {
+            return Ok(());
+        }
+        heading(f, &format!("Without a hit for {IDLE_DAYS} days"))?;
+        for idle in self.idle.iter().take(ROWS) {
+            let last = idle.last_hit.as_deref().unwrap_or("none known");
+            let name = listed_by(&idle.list, idle.source.as_deref().unwrap_or(""));
+            writeln!(f, "  {}", fit(&format!("{name}, last hit: {last}"), 2))?;
+        }
+        more(f, self.idle.len())
+    }
+
+    fn problems(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if self.errors + self.warnings == 0 {
+            return Ok(());
+        }
+        let (errors, warnings) = (self.errors, self.warnings);
+        heading(
+            f,
+            &format!("In the log: {errors} errors, {warnings} warnings; the last"),
+        )?;
+        for problem in &self.problems {
+            writeln!(f, "  {}", fit(problem, 2))?;
+        }
+        Ok(())
+    }
+}
+
+fn heading(f: &mut Formatter<'_>, heading: &str) -> fmt::Result {
+    writeln!(f, "\n{heading}")
+}
+
+fn row(f: &mut Formatter<'_>, count: u64, label: &str) -> fmt::Result {
+    writeln!(f, "  {count:>7}  {}", fit(label, NUMBER))
+}
+
+fn table<R>(
+    f: &mut Formatter<'_>,
+    title: &str,
+    rows: &[R],
+    each: impl Fn(&R) -> (u64, String),
+) -> fmt::Result {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    heading(f, title)?;
+    for of in rows.iter().take(ROWS) {
+        let (count, label) = each(of);
+        row(f, count, &label)?;
+    }
+    more(f, rows.len())
+}
+
+/// Two lines an entry: whom it refuses, and where to look if that is wrong.
+fn refused(f: &mut Formatter<'_>, title: &str, entries: &[Refused]) -> fmt::Result {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    heading(f, title)?;
+    for entry in entries.iter().take(ROWS) {
+        row(f, entry.count, &entry.entry)?;
+        let by = listed_by(&entry.list, &entry.source);
+        let label = format!("case {}  {by}", entry.case);
+        writeln!(f, "{:NUMBER$}{}", "", fit(&label, NUMBER))?;
+    }
+    more(f, entries.len())
+}
+
+fn more(f: &mut Formatter<'_>, rows: usize) -> fmt::Result {
+    match rows.checked_sub(ROWS) {
+        Some(more @ 1..) => writeln!(f, "  and {more} more (--json shows all)"),
+        _ => Ok(()),
+    }
+}
+
+/// `spammers` or `spammers / feed.txt`.
+fn listed_by(list: &str, source: &str) -> String {
+    if source.is_empty() {
+        list.to_owned()
+    } else {
+        format!("{list} / {source}")
+    }
+}
+
+/// What fits in a line that has so many columns already; the middle of longer text goes.
+fn fit(text: &str, before: usize) -> String {
+    let room = COLUMNS - before;
+    let text = escaped(text.as_bytes()).to_string();
+    let length = text.chars().count();
+    if length <= room {
+        return text;
+    }
+    let half = (room - 3) / 2;
+    let head: String = text.chars().take(half).collect();
+    let tail: String = text.chars().skip(length - half).collect();
+    format!("{head}...{tail}")
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    let tenths = u128::from(part) * 1000 / u128::from(whole.max(1));
+    format!("{:>5}.{} %", tenths / 10, tenths % 10)
+}
