@@ -22,26 +22,25 @@
 //! messages as costly as they can, nobody else waits for more than one of them.
 //!
 //! Per round trip that is one `recv` and one `send`. Deadlines cost nothing here: a
-//! connection notes in its [`Life`] until when it may live, and the worker's sweep ends
-//! the ones that are over (see `worker`).
+//! connection notes in its [`ConnectionState`] until when it may live, and its worker ends the
+//! ones that are over.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::ops::ControlFlow;
-use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll, Waker, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::io::ReadBuf;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::yield_now;
 
-use super::handover::Left;
+use super::handover::Detached;
+use super::socket::Transport;
+use super::state::{ConnectionState, IDLE_SECONDS, PACKET_SECONDS, WRITE_SECONDS};
 use crate::milter::{Handler, Session, Status};
 
 /// Read at once. Postfix writes 4 KiB at a time, so this takes all it has sent.
@@ -56,77 +55,13 @@ const TURN: Duration = Duration::from_micros(200);
 /// messages are shorter.
 const LONG_PACKET_BYTES: usize = 4 << 10;
 
-/// From accept to the end of the negotiation.
-const NEGOTIATION_SECONDS: u32 = 30;
-/// From the first byte of a packet to its last.
-const PACKET_SECONDS: u32 = 60;
-/// Between commands, as libmilter: an SMTP client may be as slow as its server lets it.
-const IDLE_SECONDS: u32 = 7210;
-/// For the mail server to take an answer.
-const WRITE_SECONDS: u32 = 30;
-
-/// What the worker must know of a connection: until when it may live, and whether it can
-/// be closed without harm to a message. In seconds of the worker's own count, so that
-/// nobody asks for the time per packet. The worker in turn may ask it to leave.
-#[derive(Debug)]
-pub(super) struct Life {
-    /// The worker's seconds, counted up by its sweep.
-    now: Arc<AtomicU32>,
-    deadline: AtomicU32,
-    last_active: AtomicU32,
-    inside_message: AtomicBool,
-    leaves: AtomicBool,
-    waker: OnceLock<Waker>,
-}
-
-impl Life {
-    /// A connection that has just been accepted.
-    pub(super) fn new(now: Arc<AtomicU32>) -> Self {
-        let second = now.load(Relaxed);
-        Self {
-            now,
-            deadline: AtomicU32::new(second + NEGOTIATION_SECONDS),
-            last_active: AtomicU32::new(second),
-            inside_message: AtomicBool::new(false),
-            leaves: AtomicBool::new(false),
-            waker: OnceLock::new(),
-        }
-    }
-
-    /// Asks the connection to leave for another process as soon as it can.
-    pub(super) fn leave(&self) {
-        self.leaves.store(true, Relaxed);
-        if let Some(waker) = self.waker.get() {
-            waker.wake_by_ref();
-        }
-    }
-
-    /// Is its time over?
-    pub(super) fn is_over(&self) -> bool {
-        self.now.load(Relaxed) > self.deadline.load(Relaxed)
-    }
-
-    /// Has it been without a message, and without a word, for so long?
-    pub(super) fn is_idle_for(&self, seconds: u32) -> bool {
-        !self.inside_message.load(Relaxed)
-            && self.now.load(Relaxed) >= self.last_active.load(Relaxed) + seconds
-    }
-
-    /// Lets it live for so long from now on.
-    fn extend(&self, seconds: u32) {
-        let now = self.now.load(Relaxed);
-        self.deadline.store(now + seconds, Relaxed);
-        self.last_active.store(now, Relaxed);
-    }
-}
-
 /// How a connection ended.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// In order, by the mail server.
     Closed,
     /// Another process goes on with it.
-    Left(Left),
+    Detached(Detached),
     /// The mail server broke the protocol ([`ProtocolError::kind`](crate::milter::ProtocolError::kind)).
     Broken(&'static str),
     /// A read or write failed.
@@ -147,47 +82,11 @@ thread_local! {
     });
 }
 
-/// A stream to a mail server.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin {
-    /// The socket, without the runtime.
-    fn into_socket(self) -> io::Result<OwnedFd>;
-
-    /// Something was read, and there is no answer to it that would tell the other side.
-    fn read_in_silence(&self) {}
-}
-
-impl Stream for UnixStream {
-    fn into_socket(self) -> io::Result<OwnedFd> {
-        self.into_std().map(OwnedFd::from)
-    }
-}
-
-impl Stream for TcpStream {
-    fn into_socket(self) -> io::Result<OwnedFd> {
-        self.into_std().map(OwnedFd::from)
-    }
-
-    /// Acknowledges at once. A mail server that has more to send holds it back until then
-    /// (Nagle), and the kernel would wait 40 ms for an answer to send it along with. Most
-    /// of a message goes unanswered, so each one stalled: 48 ms, measured with a load
-    /// generator that writes as Postfix does, and 0.03 ms with this.
-    ///
-    /// With Postfix 3.7 and `smtp-source -s 10 -l 2048` on two cores, median messages/s
-    /// with a connection for each, and with connections kept: this 866 and 1154,
-    /// answering every step instead 663 and 1034, a unix socket 1011 and 1447.
-    #[cfg(target_os = "linux")]
-    fn read_in_silence(&self) {
-        if let Err(error) = rustix::net::sockopt::set_tcp_quickack(self, true) {
-            tracing::debug!(%error, "TCP_QUICKACK");
-        }
-    }
-}
-
 /// A connection: the socket, the session, and what could not be dealt with at once.
 pub(super) struct Connection<S, H> {
     stream: S,
     session: Session<H>,
-    life: Arc<Life>,
+    state: Arc<ConnectionState>,
     /// Answers that the socket did not take yet. Empty but for a stuck mail server.
     unsent: Vec<u8>,
     /// Input that must wait until they are sent. Empty but for a broken one.
@@ -201,17 +100,17 @@ pub(super) struct Connection<S, H> {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl<S: Stream, H: Handler> Connection<S, H> {
+impl<S: Transport, H: Handler> Connection<S, H> {
     pub(super) fn new(
         stream: S,
         session: Session<H>,
-        life: Arc<Life>,
+        state: Arc<ConnectionState>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
         let connection = Self {
             stream,
             session,
-            life,
+            state,
             unsent: Vec::new(),
             unread: Vec::new(),
             ending: false,
@@ -243,14 +142,14 @@ impl<S: Stream, H: Handler> Connection<S, H> {
             }
         };
         // A mail server may vanish at any point; that is not worth more than this.
-        let left = ended.and_then(|history| {
+        let ended = ended.and_then(|history| {
             let Some(history) = history else {
                 return Ok(self.broken.map_or(Ended::Closed, Ended::Broken));
             };
             let socket = self.stream.into_socket()?;
-            Ok(Ended::Left(Left { socket, history }))
+            Ok(Ended::Detached(Detached { socket, history }))
         });
-        left.unwrap_or_else(|error| {
+        ended.unwrap_or_else(|error| {
             tracing::debug!(%error, "a connection was lost");
             Ended::Lost
         })
@@ -264,8 +163,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
         buffers: &mut Buffers,
         in_lane: bool,
     ) -> Poll<io::Result<ControlFlow<Option<Vec<u8>>>>> {
-        // The waker of a task never changes.
-        self.life.waker.get_or_init(|| cx.waker().clone());
+        self.state.wake_by(cx);
         let began = Instant::now();
         for _ in 0..READS_A_TURN {
             if !in_lane && self.session.held_bytes() > LONG_PACKET_BYTES {
@@ -295,7 +193,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
         if self.ending {
             return Poll::Ready(Ok(ControlFlow::Break(None)));
         }
-        if self.life.leaves.load(Relaxed)
+        if self.state.detaches()
             && self.unread.is_empty()
             && let Some(history) = self.session.history()
         {
@@ -326,7 +224,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
             }
         }
         if buffers.output.is_empty() {
-            self.stream.read_in_silence();
+            self.stream.acknowledge();
         } else {
             self.write(cx, &buffers.output)?;
         }
@@ -354,15 +252,14 @@ impl<S: Stream, H: Handler> Connection<S, H> {
     /// Notes what is waited for now. `begun`: an incomplete packet is not the one that was
     /// waited for before.
     fn note(&self, begun: bool) {
-        let life = &self.life;
-        life.inside_message
-            .store(self.session.is_inside_message(), Relaxed);
+        let state = &self.state;
+        state.note_message(self.session.is_inside_message());
         if !self.session.is_negotiated() {
             // The clock runs from the accept on, whatever trickles in.
         } else if !self.session.is_inside_packet() {
-            life.extend(IDLE_SECONDS);
+            state.extend(IDLE_SECONDS);
         } else if begun {
-            life.extend(PACKET_SECONDS);
+            state.extend(PACKET_SECONDS);
         }
     }
 
@@ -376,7 +273,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => {
                     self.unsent.extend_from_slice(rest);
-                    self.life.extend(WRITE_SECONDS);
+                    self.state.extend(WRITE_SECONDS);
                     break;
                 }
             }
@@ -395,7 +292,7 @@ impl<S: Stream, H: Handler> Connection<S, H> {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
             self.unsent.drain(..written);
-            self.life.extend(WRITE_SECONDS);
+            self.state.extend(WRITE_SECONDS);
         }
         self.unsent = Vec::new();
         self.note(true);
@@ -407,8 +304,10 @@ impl<S: Stream, H: Handler> Connection<S, H> {
 mod tests {
     use super::*;
     use crate::milter::{Client, Edit, Macros, Reply, Wanted};
+    use std::os::fd::OwnedFd;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::task::Waker;
-    use tokio::io::DuplexStream;
+    use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 
     /// Takes every message.
     struct Open;
@@ -437,7 +336,7 @@ mod tests {
         reads: Arc<AtomicU32>,
     }
 
-    impl Stream for Wild {
+    impl Transport for Wild {
         fn into_socket(self) -> io::Result<OwnedFd> {
             Err(io::ErrorKind::Unsupported.into())
         }
@@ -483,9 +382,9 @@ mod tests {
         };
         let permits = Arc::new(Semaphore::new(1));
         let permit = permits.try_acquire_owned().expect("one is free");
-        let life = Arc::new(Life::new(Arc::default()));
+        let state = Arc::new(ConnectionState::new(Arc::default()));
         let lane = Arc::new(Semaphore::new(1));
-        let serving = Connection::new(stream, Session::new(Open), life, Some(permit)).serve(lane);
+        let serving = Connection::new(stream, Session::new(Open), state, Some(permit)).serve(lane);
         let mut serving = std::pin::pin!(serving);
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(serving.as_mut().poll(cx).is_pending());
@@ -495,7 +394,7 @@ mod tests {
         assert_eq!(reads.load(Relaxed), 1001);
     }
 
-    impl Stream for DuplexStream {
+    impl Transport for DuplexStream {
         fn into_socket(self) -> io::Result<OwnedFd> {
             Err(io::ErrorKind::Unsupported.into())
         }
@@ -515,8 +414,8 @@ mod tests {
         let cx = &mut Context::from_waker(Waker::noop());
         let lane = Arc::new(Semaphore::new(1));
         let (mut peer, stream) = tokio::io::duplex(64 << 10);
-        let life = Arc::new(Life::new(Arc::default()));
-        let serving = Connection::new(stream, Session::new(Open), life, None);
+        let state = Arc::new(ConnectionState::new(Arc::default()));
+        let serving = Connection::new(stream, Session::new(Open), state, None);
         let mut serving = std::pin::pin!(serving.serve(Arc::clone(&lane)));
         let mut serve = |peer: &mut DuplexStream, bytes: &[u8]| {
             let written = Pin::new(peer).poll_write(cx, bytes);

@@ -43,7 +43,7 @@ use super::watch::tell;
 
 /// A connection without its process.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct Detached {
     pub(super) socket: OwnedFd,
     /// Of its session.
     pub(super) history: Vec<u8>,
@@ -67,7 +67,7 @@ pub(super) fn is_possible() -> bool {
 }
 
 /// Hands over connections. Exit right after it.
-pub(super) fn give(left: &[Left]) -> io::Result<()> {
+pub(super) fn give(left: &[Detached]) -> io::Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
     // It is to be kept although its other end is gone.
     let state = format!("FDSTORE=1\nFDNAME={NAME}\nFDPOLL=0");
@@ -77,7 +77,7 @@ pub(super) fn give(left: &[Left]) -> io::Result<()> {
 }
 
 /// Sends histories and sockets to whoever reads them one day.
-fn fill(socket: &UnixStream, left: &[Left]) -> io::Result<()> {
+fn fill(socket: &UnixStream, left: &[Detached]) -> io::Result<()> {
     // Nobody reads yet: what does not fit must not be waited for.
     socket.set_nonblocking(true)?;
     let histories = store(left)?;
@@ -90,7 +90,7 @@ fn fill(socket: &UnixStream, left: &[Left]) -> io::Result<()> {
 }
 
 /// Takes over what the process before has left in this socket.
-pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Left>> {
+pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
     store.set_nonblocking(false)?;
     store.set_read_timeout(Some(PATIENCE))?;
     let mut received = Vec::new();
@@ -121,7 +121,7 @@ pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Left>> {
     })?;
     Ok(Histories(rest)
         .zip(received)
-        .map(|(history, socket)| Left {
+        .map(|(history, socket)| Detached {
             socket,
             history: history.to_vec(),
         })
@@ -135,9 +135,9 @@ pub(super) fn forget() {
 }
 
 /// The histories one after the other, in a file without a name.
-fn store(left: &[Left]) -> io::Result<File> {
+fn store(left: &[Detached]) -> io::Result<File> {
     let mut bytes = MAGIC.to_vec();
-    for Left { history, .. } in left {
+    for Detached { history, .. } in left {
         let length = u32::try_from(history.len()).map_err(io::Error::other)?;
         bytes.extend_from_slice(&length.to_be_bytes());
         bytes.extend_from_slice(history);
@@ -229,7 +229,7 @@ mod tests {
         for n in 0..u32::try_from(2 * SOCKETS_MAX + 1).expect("a small number") {
             let (peer, socket) = UnixStream::pair().expect("sockets");
             peers.push(peer);
-            left.push(Left {
+            left.push(Detached {
                 socket: socket.into(),
                 history: n.to_be_bytes().repeat(n as usize % 3),
             });

@@ -28,12 +28,19 @@
 //!
 //! Without systemd's descriptor store the process ends on its own (`Stop`).
 
+mod accept;
 mod connection;
+mod connections;
 mod handover;
 mod listen;
 pub mod logging;
 mod readers;
+#[cfg(test)]
+mod rig;
+mod shutdown;
 mod signals;
+mod socket;
+mod state;
 mod traffic;
 mod watch;
 mod watchdog;
@@ -61,12 +68,14 @@ pub use watch::Cause;
 
 use crate::endpoint::Endpoint;
 use crate::milter::Handler;
-use handover::Left;
+use accept::ConnectionLimit;
+use handover::Detached;
 use listen::Listeners;
+use shutdown::Stop;
 use signals::{Request, Signals};
 use watch::{Watch, tell};
-use watchdog::{Pulse, Watchdog};
-use worker::{Room, Shared, Stop};
+use watchdog::{Heartbeat, Watchdog};
+use worker::Shared;
 
 /// What a daemon serves.
 pub trait Service: Send + Sync + 'static {
@@ -206,8 +215,8 @@ pub enum Error {
 pub struct Daemon {
     listeners: Listeners,
     stop: latest::Sender<Option<Stop>>,
-    workers: Vec<JoinHandle<io::Result<Vec<Left>>>>,
-    pulses: Vec<Pulse>,
+    workers: Vec<JoinHandle<io::Result<Vec<Detached>>>>,
+    heartbeats: Vec<Heartbeat>,
     /// One message from each worker that ends; closed when all have.
     ended: mpsc::UnboundedReceiver<()>,
     watch: Watch,
@@ -224,20 +233,23 @@ impl Daemon {
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
         let (stop, stopped) = latest::channel(None);
         let (ending, ended) = mpsc::unbounded_channel();
-        let room = Arc::new(Room::new(options.connections_max, service.traffic()));
+        let limit = Arc::new(ConnectionLimit::new(
+            options.connections_max,
+            service.traffic(),
+        ));
         let mut workers = Vec::new();
-        let mut pulses = Vec::new();
+        let mut heartbeats = Vec::new();
         let worker_count = options.worker_count();
         for n in 1..=worker_count {
             // The last one takes the rest.
             let share = taken.len() / (worker_count - n + 1);
             let share = taken.split_off(taken.len() - share);
-            let pulse = Pulse::default();
-            pulses.push(Arc::clone(&pulse));
+            let heartbeat = Heartbeat::default();
+            heartbeats.push(Arc::clone(&heartbeat));
             let shared = Shared {
                 service: Arc::clone(service),
-                pulse: Arc::clone(&pulse),
-                room: Arc::clone(&room),
+                heartbeat: Arc::clone(&heartbeat),
+                limit: Arc::clone(&limit),
                 stop: stopped.clone(),
                 drain: options.drain,
             };
@@ -246,7 +258,7 @@ impl Daemon {
                 .collect::<io::Result<Vec<_>>>()
                 .map_err(Error::Start)?;
             let ending = Ending {
-                pulse,
+                heartbeat,
                 ended: ending.clone(),
             };
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -266,7 +278,7 @@ impl Daemon {
             listeners,
             stop,
             workers,
-            pulses,
+            heartbeats,
             ended,
             watch,
         })
@@ -323,7 +335,7 @@ impl Daemon {
 }
 
 /// The connections of the process before.
-fn take_over(left_behind: Option<UnixStream>) -> Vec<Left> {
+fn take_over(left_behind: Option<UnixStream>) -> Vec<Detached> {
     let Some(left_behind) = left_behind else {
         return Vec::new();
     };
@@ -338,13 +350,13 @@ fn take_over(left_behind: Option<UnixStream>) -> Vec<Left> {
 
 /// Says so when it is dropped, in whatever way its thread ends.
 struct Ending {
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     ended: mpsc::UnboundedSender<()>,
 }
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.pulse.store(watchdog::ENDED, Relaxed);
+        self.heartbeat.store(watchdog::ENDED, Relaxed);
         // Nobody listens any more when the daemon is gone as a whole.
         let _ = self.ended.send(());
     }
@@ -385,7 +397,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
                     Request::Reload => daemon.watch.reload(),
                 },
                 _ = daemon.ended.recv() => break true,
-                () = watchdog.watch(&daemon.pulses) => {}
+                () = watchdog.watch(&daemon.heartbeats) => {}
             }
         }
     });
@@ -403,7 +415,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
                 },
                 // `None`: all workers have ended.
                 ended = daemon.ended.recv() => if ended.is_none() { break false },
-                () = watchdog.watch(&daemon.pulses) => {}
+                () = watchdog.watch(&daemon.heartbeats) => {}
             }
         }
     });

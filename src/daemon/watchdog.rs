@@ -1,8 +1,8 @@
 //! Tells systemd that mail is being served, for as long as every worker proves it.
 //!
 //! A worker that hangs takes connections and answers none; the others cannot help them.
-//! Each worker counts up a pulse in its sweep, once a second, in the same loop that serves
-//! mail. Only while all pulses move does systemd hear of us. When it has heard nothing for
+//! Each worker counts up a heartbeat in its sweep, once a second, in the same loop that serves
+//! mail. Only while all heartbeats move does systemd hear of us. When it has heard nothing for
 //! `WatchdogSec`, it kills the process and starts another.
 
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 use super::watch::tell;
 
 /// The seconds that a worker has counted; [`ENDED`] when it counts no more.
-pub(super) type Pulse = Arc<AtomicU32>;
+pub(super) type Heartbeat = Arc<AtomicU32>;
 
-/// The pulse of a worker that has ended in order.
+/// The heartbeat of a worker that has ended in order.
 pub(super) const ENDED: u32 = u32::MAX;
 
-/// More than one beat of a pulse.
+/// More than one beat of a heartbeat.
 const TICK_MIN: Duration = Duration::from_secs(2);
 
-/// Looks at the pulses, if systemd wants to hear of it.
+/// Looks at the heartbeats, if systemd wants to hear of it.
 pub(super) struct Watchdog {
     ticks: Option<Interval>,
     seen: Vec<u32>,
@@ -44,13 +44,13 @@ impl Watchdog {
     }
 
     /// Looks again and again; never returns.
-    pub(super) async fn watch(&mut self, pulses: &[Pulse]) {
+    pub(super) async fn watch(&mut self, heartbeats: &[Heartbeat]) {
         let Some(ticks) = &mut self.ticks else {
             return std::future::pending().await;
         };
         loop {
             ticks.tick().await;
-            match stuck(&mut self.seen, pulses) {
+            match stuck(&mut self.seen, heartbeats) {
                 None => tell(&[NotifyState::Watchdog]),
                 Some(worker) => {
                     tracing::error!(worker, "a worker thread hangs");
@@ -61,8 +61,11 @@ impl Watchdog {
 }
 
 /// Which worker has made no progress since the last look.
-fn stuck(seen: &mut Vec<u32>, pulses: &[Pulse]) -> Option<usize> {
-    let now: Vec<u32> = pulses.iter().map(|pulse| pulse.load(Relaxed)).collect();
+fn stuck(seen: &mut Vec<u32>, heartbeats: &[Heartbeat]) -> Option<usize> {
+    let now: Vec<u32> = heartbeats
+        .iter()
+        .map(|heartbeat| heartbeat.load(Relaxed))
+        .collect();
     let stuck = seen
         .iter()
         .zip(&now)
@@ -77,29 +80,29 @@ mod tests {
 
     #[test]
     fn one_worker_that_hangs_is_enough() {
-        let pulses: Vec<Pulse> = (0..3).map(|_| Arc::default()).collect();
-        let beat = |worker: usize| pulses[worker].fetch_add(1, Relaxed);
+        let heartbeats: Vec<Heartbeat> = (0..3).map(|_| Arc::default()).collect();
+        let beat = |worker: usize| heartbeats[worker].fetch_add(1, Relaxed);
         let mut seen = Vec::new();
         assert_eq!(
-            stuck(&mut seen, &pulses),
+            stuck(&mut seen, &heartbeats),
             None,
             "nothing to compare with yet"
         );
         (0..3).for_each(|worker| {
             beat(worker);
         });
-        assert_eq!(stuck(&mut seen, &pulses), None);
+        assert_eq!(stuck(&mut seen, &heartbeats), None);
         beat(0);
         beat(2);
-        assert_eq!(stuck(&mut seen, &pulses), Some(2));
+        assert_eq!(stuck(&mut seen, &heartbeats), Some(2));
         beat(1);
         beat(2);
-        pulses[0].store(ENDED, Relaxed);
-        assert_eq!(stuck(&mut seen, &pulses), None);
+        heartbeats[0].store(ENDED, Relaxed);
+        assert_eq!(stuck(&mut seen, &heartbeats), None);
         beat(1);
         beat(2);
         assert_eq!(
-            stuck(&mut seen, &pulses),
+            stuck(&mut seen, &heartbeats),
             None,
             "one that has ended does not hang"
         );

@@ -1,0 +1,135 @@
+//! Accepting connections: as many as there may be, whatever goes wrong.
+//!
+//! Above the limit of connections nothing is accepted: a mail server then waits in the queue of the socket,
+//! which is better than to be hung up on.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep};
+
+use super::socket::{Socket, Stream};
+use super::traffic::Traffic;
+
+/// How long accepting pauses when the process has no descriptors or no memory left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// What goes on and on is logged again after this long.
+const LOGGED_AGAIN: Duration = Duration::from_secs(60);
+
+/// How many connections there may be, in all workers.
+pub(super) struct ConnectionLimit {
+    /// One permit for each connection there may be.
+    permits: Arc<Semaphore>,
+    full: Throttle,
+    failing: Throttle,
+    pub(super) traffic: Arc<Traffic>,
+}
+
+impl ConnectionLimit {
+    pub(super) fn new(connections_max: usize, traffic: Arc<Traffic>) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(connections_max)),
+            full: Throttle::default(),
+            failing: Throttle::default(),
+            traffic,
+        }
+    }
+
+    /// A permit, if there may be one more now.
+    pub(super) fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).try_acquire_owned().ok()
+    }
+
+    /// As soon as there may be one more.
+    async fn permit(&self) -> OwnedSemaphorePermit {
+        if let Some(permit) = self.try_permit() {
+            return permit;
+        }
+        self.traffic.full.increment();
+        if self.full.is_due() {
+            tracing::warn!("connection limit reached, mail servers must wait");
+        }
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        permit.expect("this semaphore is never closed")
+    }
+}
+
+/// Lets a message be logged once a minute, however often it holds.
+#[derive(Default)]
+struct Throttle(Mutex<Option<Instant>>);
+
+impl Throttle {
+    /// Whether it is to be logged now.
+    fn is_due(&self) -> bool {
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = logged.is_none_or(|at| at.elapsed() >= LOGGED_AGAIN);
+        if due {
+            *logged = Some(Instant::now());
+        }
+        due
+    }
+}
+
+/// The next connection, as soon as there may be one more. Never fails: what goes wrong
+/// is waited out.
+pub(super) async fn accept(
+    sockets: &[Socket],
+    limit: &ConnectionLimit,
+) -> (Stream, OwnedSemaphorePermit) {
+    let permit = limit.permit().await;
+    loop {
+        let accepted = poll_fn(|cx| {
+            let mut ready = sockets.iter().map(|socket| socket.poll_accept(cx));
+            ready.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        });
+        match accepted.await {
+            Ok(stream) => return (stream, permit),
+            // The mail server was gone before we came: its own affair.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                if limit.failing.is_due() {
+                    tracing::error!(%error, "cannot accept connections, retrying");
+                }
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::rig::{OFFER, Site};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_goes_on_is_logged_once_a_minute() {
+        let throttle = Throttle::default();
+        assert!(throttle.is_due());
+        assert!(!throttle.is_due());
+        sleep(LOGGED_AGAIN - Duration::from_secs(1)).await;
+        assert!(!throttle.is_due());
+        sleep(Duration::from_secs(1)).await;
+        assert!(throttle.is_due());
+        assert!(!throttle.is_due());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn above_the_limit_mail_servers_wait() {
+        let site = Site::new(2);
+        let first = site.negotiated().await;
+        let _second = site.negotiated().await;
+        let mut third = site.connect().await;
+        third.write_all(OFFER).await.expect("written");
+        sleep(Duration::from_secs(10)).await;
+        assert!(third.try_read(&mut [0; 1]).is_err(), "nothing to read yet");
+        drop(first);
+        let mut answer = [0; 17];
+        third.read_exact(&mut answer).await.expect("an answer");
+        assert_eq!(site.limit.permits.available_permits(), 0);
+    }
+}

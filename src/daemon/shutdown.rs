@@ -1,0 +1,192 @@
+//! The end of a worker: what becomes of its connections.
+//!
+//! ```text
+//!  HandOver: each connection detaches, with its history, between two commands
+//!  Finish:   idle connections end, messages go on
+//!  Stay:     nothing ends; if mail servers wait in vain to be accepted, Finish
+//!                        |  no connection left, or the time is over
+//!                        v
+//!                      done
+//! ```
+
+use std::time::Duration;
+
+use tokio::time::{Instant, Interval, sleep_until};
+
+use super::connections::Connections;
+use super::handover::Detached;
+use super::socket::Socket;
+
+/// At the end, a connection without a message is closed after this long without a word.
+/// It costs an SMTP session its filter, even one whose MAIL the server holds back until
+/// RCPT; but as long as this process is there, all new sessions are without any.
+const FINISH_IDLE_SECONDS: u32 = 2;
+/// When mail servers have waited to be accepted for so long, no other process does it.
+const ALONE_SECONDS: u32 = 4;
+
+/// What becomes of the connections at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Another process goes on with them.
+    HandOver,
+    /// New ones are refused until this process is gone: it ends soon.
+    Finish,
+    /// Another process may serve new ones already: these end in their own time.
+    Stay,
+}
+
+/// Serves what is open until the last connection has ended or detached, for no longer than `drain` where
+/// others wait for the end; the detached ones. `sweep` ticks once a second.
+pub(super) async fn finish(
+    stop: Stop,
+    mut sockets: Vec<Socket>,
+    mut connections: Connections,
+    mut sweep: Interval,
+    drain: Duration,
+) -> Vec<Detached> {
+    let mut end = None;
+    let mut alone = 0;
+    if stop == Stop::HandOver {
+        connections.detach();
+    }
+    if stop != Stop::Stay {
+        end = Some(Instant::now() + drain);
+        // Closing our own sends new mail servers to the next process, if there is one.
+        sockets.clear();
+    }
+    loop {
+        tokio::select! {
+            ended = connections.next_end() => match ended {
+                Some(ended) => connections.reap(ended),
+                None => return connections.close().await,
+            },
+            _ = sweep.tick() => {
+                let waiting = sockets.iter().any(Socket::has_queue);
+                alone = if waiting { alone + 1 } else { 0 };
+                if alone > ALONE_SECONDS && end.is_none() {
+                    tracing::info!("not accepting new connections, finishing messages in progress");
+                    end = Some(Instant::now() + drain);
+                }
+                let finish = stop != Stop::HandOver && end.is_some();
+                connections.sweep(finish.then_some(FINISH_IDLE_SECONDS));
+            }
+            () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
+                tracing::warn!(
+                    connections = connections.len(),
+                    "the time to finish is over, closing remaining connections"
+                );
+                return connections.close().await;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::rig::{
+        END_OF_HEADERS, LATE_RCPT, LATE_SECONDS, MAIL, RCPT, Site, seconds_to_end,
+    };
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+    use tokio::time::sleep;
+
+    #[tokio::test(start_paused = true)]
+    async fn draining_ends_the_idle_and_lets_messages_finish() {
+        let site = Site::new(10);
+        let mut idle = site.negotiated().await;
+        let mut busy = site.negotiated().await;
+        let mut stuck = site.negotiated().await;
+        busy.write_all(MAIL).await.expect("written");
+        stuck.write_all(MAIL).await.expect("written");
+        // Once an answer is there, what came before it has been read.
+        stuck.write_all(RCPT).await.expect("written");
+        stuck.readable().await.expect("an answer");
+        busy.write_all(RCPT).await.expect("written");
+        busy.readable().await.expect("an answer");
+
+        site.stop.send_replace(Some(Stop::Finish));
+        assert!(seconds_to_end(&mut idle).await <= 4);
+        let refused = UnixStream::connect(site.folder.path().join("m")).await;
+        assert!(refused.is_err());
+
+        sleep(Duration::from_secs(5)).await;
+        busy.write_all(END_OF_HEADERS).await.expect("still served");
+        let mut answers = Vec::new();
+        busy.read_to_end(&mut answers)
+            .await
+            .expect("closed in order");
+        assert!(answers.ends_with(b"\0\0\0\x01a"));
+
+        // This one never ends its message, and is cut at the end of the time.
+        let begun = Instant::now();
+        seconds_to_end(&mut stuck).await;
+        assert!(begun.elapsed().as_secs() <= 20);
+        assert!(site.worker.await.expect("no panic").is_ok());
+    }
+
+    /// The sockets are a service manager's, and another process may listen on them.
+    #[tokio::test(start_paused = true)]
+    async fn sessions_stay_unless_others_wait_in_vain() {
+        let site = Site::new(10);
+        let mut idle = site.negotiated().await;
+        site.stop.send_replace(Some(Stop::Stay));
+        sleep(Duration::from_secs(3600)).await;
+        idle.write_all(MAIL).await.expect("still served");
+        idle.write_all(RCPT).await.expect("still served");
+        idle.read_exact(&mut [0; 5]).await.expect("an answer");
+
+        let _waits = site.connect().await;
+        let begun = Instant::now();
+        seconds_to_end(&mut idle).await;
+        assert!((20..=30).contains(&begun.elapsed().as_secs()));
+        assert!(site.worker.await.expect("no panic").is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_detach_between_two_commands() {
+        let site = Site::new(10);
+        let _idle = site.negotiated().await;
+        let mut half = site.negotiated().await;
+        half.write_all(&MAIL[..7]).await.expect("written");
+        let mut stuck = site.negotiated().await;
+        stuck.write_all(&MAIL[..7]).await.expect("written");
+        sleep(Duration::from_secs(1)).await;
+        site.stop.send_replace(Some(Stop::HandOver));
+        sleep(Duration::from_secs(1)).await;
+        half.write_all(&MAIL[7..]).await.expect("still served");
+        let detached = site.worker.await.expect("no panic").expect("in order");
+        let mut histories: Vec<_> = detached.iter().map(|one| one.history.len()).collect();
+        histories.sort_unstable();
+        assert_eq!(histories, [12, 12 + MAIL.len()]);
+    }
+
+    /// It is neither idle nor to be left: its answer comes from here.
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_late_is_waited_for_at_the_end() {
+        for stop in [Stop::Finish, Stop::HandOver] {
+            let site = Site::new(10);
+            let mut waits = site.negotiated().await;
+            waits.write_all(MAIL).await.expect("written");
+            waits.write_all(LATE_RCPT).await.expect("written");
+            sleep(Duration::from_secs(1)).await;
+            let begun = Instant::now();
+            site.stop.send_replace(Some(stop));
+            let mut prefix = [0; 5];
+            waits.read_exact(&mut prefix).await.expect("an answer");
+            assert_eq!(
+                (prefix[4], begun.elapsed().as_secs()),
+                (b'y', LATE_SECONDS - 1)
+            );
+            let length = prefix.first_chunk().map_or(0, |n| u32::from_be_bytes(*n));
+            let mut text = vec![0; length as usize - 1];
+            waits.read_exact(&mut text).await.expect("all of it");
+            if stop == Stop::Finish {
+                waits.write_all(END_OF_HEADERS).await.expect("still served");
+                waits.read_exact(&mut prefix).await.expect("an answer");
+            }
+            let detached = site.worker.await.expect("no panic").expect("in order");
+            assert_eq!(detached.len(), usize::from(stop == Stop::HandOver));
+        }
+    }
+}

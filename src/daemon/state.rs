@@ -1,0 +1,87 @@
+//! What a worker and one of its connections know of each other.
+//!
+//! A connection notes until when it may live and whether it is inside a message; once a second
+//! the worker ends those whose time is over. So no connection needs a timer, and none asks for
+//! the time per packet.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Waker};
+
+/// From accept to the end of the negotiation.
+const NEGOTIATION_SECONDS: u32 = 30;
+/// From the first byte of a packet to its last.
+pub(super) const PACKET_SECONDS: u32 = 60;
+/// Between commands, as libmilter: an SMTP client may be as slow as its server lets it.
+pub(super) const IDLE_SECONDS: u32 = 7210;
+/// For the mail server to take an answer.
+pub(super) const WRITE_SECONDS: u32 = 30;
+
+/// Until when a connection may live, and whether it can be closed without harm to a message. In
+/// seconds of the worker's own count. The worker in turn may ask it to detach.
+#[derive(Debug)]
+pub(super) struct ConnectionState {
+    /// The worker's seconds, counted up once a second.
+    now: Arc<AtomicU32>,
+    deadline: AtomicU32,
+    last_active: AtomicU32,
+    inside_message: AtomicBool,
+    detaches: AtomicBool,
+    waker: OnceLock<Waker>,
+}
+
+impl ConnectionState {
+    /// Of a connection that has just been accepted.
+    pub(super) fn new(now: Arc<AtomicU32>) -> Self {
+        let second = now.load(Relaxed);
+        Self {
+            now,
+            deadline: AtomicU32::new(second + NEGOTIATION_SECONDS),
+            last_active: AtomicU32::new(second),
+            inside_message: AtomicBool::new(false),
+            detaches: AtomicBool::new(false),
+            waker: OnceLock::new(),
+        }
+    }
+
+    /// The task of the connection, which is woken to detach. Its waker never changes.
+    pub(super) fn wake_by(&self, cx: &Context<'_>) {
+        self.waker.get_or_init(|| cx.waker().clone());
+    }
+
+    /// Asks the connection to go to another process as soon as it can.
+    pub(super) fn detach(&self) {
+        self.detaches.store(true, Relaxed);
+        if let Some(waker) = self.waker.get() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Whether it was asked to.
+    pub(super) fn detaches(&self) -> bool {
+        self.detaches.load(Relaxed)
+    }
+
+    /// Whether its time is over.
+    pub(super) fn is_over(&self) -> bool {
+        self.now.load(Relaxed) > self.deadline.load(Relaxed)
+    }
+
+    /// Whether it has been silent, and without a message, for so long.
+    pub(super) fn is_idle_for(&self, seconds: u32) -> bool {
+        !self.inside_message.load(Relaxed)
+            && self.now.load(Relaxed) >= self.last_active.load(Relaxed) + seconds
+    }
+
+    /// Notes whether it is inside a message.
+    pub(super) fn note_message(&self, inside: bool) {
+        self.inside_message.store(inside, Relaxed);
+    }
+
+    /// Lets it live for so long from now on.
+    pub(super) fn extend(&self, seconds: u32) {
+        let now = self.now.load(Relaxed);
+        self.deadline.store(now + seconds, Relaxed);
+        self.last_active.store(now, Relaxed);
+    }
+}
