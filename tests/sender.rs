@@ -83,9 +83,9 @@ fn a_message_s_senders_are_kept_apart_and_forgotten() {
 #[test]
 fn addresses_beyond_the_bound_are_told() {
     let add_many = |senders: &mut Senders, count: usize| {
-        let addresses: Vec<_> = (0..count).map(|n| format!("{n}@bad.example")).collect();
-        for field in addresses.chunks(2_000) {
-            senders.add_header(Identity::From, field.join(",").as_bytes());
+        for number in 0..count {
+            let value = format!("{number}@bad.example");
+            senders.add_header(Identity::From, value.as_bytes());
         }
     };
     let mut senders = Senders::new();
@@ -101,18 +101,13 @@ fn addresses_beyond_the_bound_are_told() {
     assert_eq!(last, Some(&b"spam@bad.example"[..]));
     senders.clear();
     assert!(!senders.truncated());
-    // Words of a name do not use the bound up, nor do doubles.
-    for start in (0..MAX_ADDRESSES * 2).step_by(2_000) {
-        let name: Vec<_> = (start..start + 2_000)
-            .map(|n| format!("{n}@x.example"))
-            .collect();
-        let value = format!("{} <a@b.example>", name.join(" "));
-        senders.add_header(Identity::From, value.as_bytes());
-    }
-    for _ in 0..6 {
-        senders.add_header(Identity::From, "c@d.example, ".repeat(2_000).as_bytes());
-    }
-    assert_eq!(shown(&senders), ["a@b.example", "c@d.example"]);
+    // Words of a name do not use the bound up, nor do duplicates.
+    add_many(&mut senders, MAX_ADDRESSES - 2);
+    let name: Vec<_> = (0..1_000).map(|n| format!("{n}@x.example")).collect();
+    let value = format!("{} <a@b.example>", name.join(" "));
+    senders.add_header(Identity::From, value.as_bytes());
+    senders.add_header(Identity::From, "c@d.example, ".repeat(1_000).as_bytes());
+    assert_eq!(senders.len(), MAX_ADDRESSES);
     assert!(!senders.truncated());
 }
 
@@ -170,7 +165,7 @@ fn a_field_that_may_have_been_cut_is_told() {
 
 #[test]
 fn values_beyond_the_bound_on_scanning_are_told() {
-    let field = format!("{} <a@b.example>, c@d.example", "x".repeat(48 << 10));
+    let field = format!("{} <a@b.example>, c@d.example", "x".repeat(6 << 10));
     let fields = MAX_SCANNED_BYTES / field.len();
     let mut senders = Senders::new();
     for _ in 0..fields {
@@ -188,6 +183,26 @@ fn values_beyond_the_bound_on_scanning_are_told() {
     senders.clear();
     senders.add_header(Identity::From, field.as_bytes());
     assert!(!senders.truncated());
+    // The envelope has the same bound.
+    let argument = format!("<a@b.example> {}", "x".repeat(MAX_SCANNED_BYTES));
+    senders.add_mail_from(argument.as_bytes());
+    assert!(senders.truncated() && senders.len() == 2);
+}
+
+/// Where both readings of an address cost too much to compare, both are kept.
+#[test]
+fn no_reading_is_lost_beyond_what_is_compared() {
+    let odd: Vec<_> = (0..1_000).map(|n| format!("[{n}]@b.example")).collect();
+    for parted in [" ", ", "] {
+        let found = of_header(odd.join(parted).as_bytes());
+        for (number, written) in odd.iter().enumerate() {
+            let read = format!("{number}@b.example");
+            assert!(
+                found.contains(written) && found.contains(&read),
+                "{written}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -206,7 +221,7 @@ fn a_long_value_hides_nothing() {
         "a@b ",
         "\n ",
     ] {
-        let filler = filler.repeat(300_000 / filler.len());
+        let filler = filler.repeat(60_000 / filler.len());
         let value = format!("{filler}, Name <spam@bad.example>");
         let found = of_header(value.as_bytes());
         let found = found

