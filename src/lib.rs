@@ -15,7 +15,7 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | `parallel`, `memory`, [`metrics`] | the same work on several threads; how much memory may still be taken; counters |
+//! | [`access`], `parallel`, `memory`, [`metrics`] | who may read a file; the same work on several threads; how much memory may still be taken; counters |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
 //! | [`lookup`] | whether a filter lists a sender: the one place that answers |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
@@ -38,6 +38,7 @@
 //! | a command, an option | `args.rs` of the program in `cli/`, a function beside it; the manual by `UPDATE_MANUALS=1 cargo test --test manuals` | `tests/commands/` |
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod address;
 pub mod cli;
 pub mod compile;

@@ -5,7 +5,6 @@ mod support;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
@@ -152,47 +151,42 @@ fn a_hangup_at_the_start_is_not_the_end() {
     assert!(status.success(), "{status}");
 }
 
-/// The unit's command, run as systemd would: a list that changes while it is compiled, when the
-/// path unit does not look, is compiled once more.
+/// Root may read everything; the service, another user, may not: `--check` by root finds that out, and the error
+/// of the daemon says what to do.
 #[test]
-fn a_list_that_changes_while_it_is_compiled_is_compiled_again() {
-    let scratch = support::Scratch::new();
-    let folder = scratch.path().to_str().expect("a plain path");
-    // In place of the compiler: the first time somebody writes a list meanwhile.
-    let compiler = scratch.write(
-        "blocklist-compile",
-        &format!(
-            "#!/bin/sh
-            echo run >>{folder}/runs
-            [ ! -e {folder}/lists/late ] || exit 0
-            until touch {folder}/lists/late; [ {folder}/lists/late -nt {folder}/compiling ]; do :; done
-            "
-        ),
-    );
-    fs::set_permissions(&compiler, fs::Permissions::from_mode(0o755)).expect("our own file");
-    scratch.write("lists/early", "a@b.test");
+fn a_filter_that_the_service_cannot_read_is_named_with_its_remedy() {
+    let (mut site, _) = site();
+    let Some((uid, _)) = site.user else {
+        println!("left out: only root has files that another user cannot read");
+        return;
+    };
+    site.configure(&format!("status_file = \"@DIR@/run/status\"\n{LIST}"));
+    fs::create_dir(site.path().join("run")).expect("our own folder");
+    std::os::unix::fs::chown(site.path().join("run"), Some(uid), None).expect("root may");
+    let filter = site.path().join("spam.blf");
+    let by_root = || {
+        let config = site.path().join("milter.toml");
+        let mut check = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+        let output = check.arg("--config").arg(config).arg("--check").output();
+        let output = output.expect("the program starts");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    assert_eq!(by_root(), (Some(0), String::new()));
 
-    let unit = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/contrib/systemd/blocklist-compile.service"
-    );
-    let unit = fs::read_to_string(unit)
-        .expect("the unit")
-        .replace("\\\n", "");
-    let command = unit
-        .lines()
-        .find_map(|line| line.strip_prefix("ExecStart="));
-    let command = command
-        .expect("a command")
-        .replace("$$", "$")
-        .replace("/usr/local/bin", folder)
-        .replace("/etc/blocklist-milter", folder)
-        .replace("/var/lib/blocklist-milter", folder);
-    run(Command::new("sh")
-        .args(["-c", &command])
-        .env("STATE_DIRECTORY", folder));
-    let runs = fs::read_to_string(scratch.join("runs")).expect("it ran");
-    assert_eq!(runs.lines().count(), 2);
+    std::os::unix::fs::chown(&filter, Some(0), Some(0)).expect("root may");
+    let remedy = format!("chmod g+r {}", filter.display());
+    let (code, said) = by_root();
+    assert_eq!(code, Some(2), "{said}");
+    let words = ["spam.blf (mode 0640, owner root, group root)", &remedy];
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+
+    let daemon = site.serve();
+    let log = daemon.logged(&["not serving as configured", "cannot open", &remedy]);
+    assert!(log.contains("(mode 0640, owner root, group root)"), "{log}");
+    drop(daemon);
 }
 
 /// A child that a failing test leaves behind is killed.

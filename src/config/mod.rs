@@ -28,6 +28,9 @@ pub use settings::{
 };
 use thiserror::Error;
 
+/// Where the configuration lies unless `--config` names another.
+pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
+
 /// Largest configuration file that is read: a typo in a path must not fill the memory.
 const FILE_MAX_BYTES: u64 = 4 << 20;
 

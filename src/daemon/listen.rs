@@ -25,6 +25,7 @@ use rustix::net::sockopt::socket_acceptconn;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::Error;
+use crate::access;
 use crate::endpoint::Endpoint;
 
 /// Connections that may wait to be accepted. The kernel cuts it to
@@ -343,26 +344,14 @@ fn knock(path: &Path) -> Result<(), Errno> {
     rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
 }
 
-/// The number of a group given by name, from the local file, or by number. Asking
-/// further (LDAP) would take a C library; a number serves there.
+/// The number of a group given by name or by number.
 ///
 /// # Errors
 /// There is none of this name.
 pub fn group_number(group: &str) -> Result<u32, Error> {
-    if let Ok(number) = group.parse() {
-        return Ok(number);
-    }
-    let file = fs::read_to_string("/etc/group").unwrap_or_default();
-    file.lines()
-        .find_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?;
-            let number = fields.nth(1)?;
-            (name == group).then(|| number.parse().ok())?
-        })
-        .ok_or_else(|| Error::NoGroup {
-            group: group.to_owned(),
-        })
+    access::group_number(group).ok_or_else(|| Error::NoGroup {
+        group: group.to_owned(),
+    })
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@
 //! process leaves it behind without a lock: the next writer removes it.
 //!
 //! The new file has mode 0640 (who knows the seed can make addresses that collide),
-//! or the mode, group and owner of the file it replaces.
+//! or the mode, group and owner of the file it replaces. If root writes the first one, it gets the owner
+//! and group of its folder, because the daemon reads it as another user and the service replaces it.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -20,6 +21,7 @@ use super::error::Error;
 
 /// Mode of a new file.
 const MODE: u32 = 0o640;
+const OTHERS_WRITE: u32 = 0o002;
 
 /// A file in the making; see the module.
 #[derive(Debug)]
@@ -81,14 +83,21 @@ impl Aside {
         let failed = |action| Error::io(&self.written, action);
         let own = self.file.metadata().map_err(failed("read its owner"))?;
         let mode = old.map_or(MODE, |old| old.mode() & 0o777);
-        if let Some(old) = old {
-            if old.gid() != own.gid() {
-                fchown(&self.file, None, Some(old.gid()))
-                    .map_err(failed("give the new file the group of the old"))?;
+        let is_root = rustix::process::geteuid().is_root();
+        let folder = match old {
+            None if is_root => {
+                Some(fs::metadata(self.folder()).map_err(failed("find its folder"))?)
             }
-            if old.uid() != own.uid() && rustix::process::geteuid().is_root() {
-                fchown(&self.file, Some(old.uid()), None)
-                    .map_err(failed("give the new file the owner of the old"))?;
+            None | Some(_) => None,
+        };
+        // The owner of a folder that all users share, such as /tmp, has no part in the file.
+        let folder = folder.filter(|folder| folder.mode() & OTHERS_WRITE == 0);
+        if let Some(model) = old.or(folder.as_ref()) {
+            if model.gid() != own.gid() {
+                fchown(&self.file, None, Some(model.gid())).map_err(failed("set its group"))?;
+            }
+            if model.uid() != own.uid() && is_root {
+                fchown(&self.file, Some(model.uid()), None).map_err(failed("set its owner"))?;
             }
         }
         self.file
@@ -136,13 +145,17 @@ impl Aside {
         fs::rename(&self.written, &self.target)
             .map_err(Error::io(&self.target, "replace it with the new file"))?;
         self.committed = true;
-        let folder = match self.target.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
+        let folder = self.folder();
         File::open(folder)
             .and_then(|folder| folder.sync_all())
             .map_err(Error::io(folder, "sync the folder to disk"))
+    }
+
+    fn folder(&self) -> &Path {
+        match self.target.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        }
     }
 }
 
@@ -251,6 +264,31 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o604);
         assert_eq!(names(folder.path()), ["a.blf"]);
+    }
+
+    #[test]
+    fn what_root_writes_first_belongs_to_the_owner_of_the_folder() {
+        if !rustix::process::geteuid().is_root() {
+            println!("left out: only root gives files away");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let owners = |path: &Path| {
+            fs::metadata(path)
+                .map(|meta| (meta.uid(), meta.gid()))
+                .unwrap()
+        };
+        let write = |name| {
+            let path = folder.path().join(name);
+            Aside::claim(&path).unwrap().commit().unwrap();
+            owners(&path)
+        };
+        std::os::unix::fs::chown(folder.path(), Some(54_321), Some(54_322)).unwrap();
+        assert_eq!(write("a.blf"), (54_321, 54_322));
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
+        assert_eq!(write("b.blf"), (0, rustix::process::getegid().as_raw()));
+        // What is there keeps its owner.
+        assert_eq!(write("a.blf"), (54_321, 54_322));
     }
 
     #[test]

@@ -1,12 +1,18 @@
 //! The report of `--check`.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::{Error, Snapshot, Tried, status, writable_by_others};
+use crate::access::{Account, Obstacle, Wish};
 use crate::compile::counted;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::daemon::group_number;
+
+/// User in `contrib/systemd/sysusers.conf`.
+const SERVICE_USER: &str = "blocklist-milter";
 
 /// Checks configuration, filters and whitelists as a start would; a report for an admin.
 ///
@@ -25,6 +31,12 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
     let mut snapshot = Snapshot::assemble(config, None, Some(&mut Tried::default()));
     // Wrong settings and missing filters are shown together, so that all are mended in one go.
     snapshot.faults.splice(..0, problems.map(Error::from));
+    let denied = denied_to_service(config_path, &snapshot.config);
+    snapshot.faults.extend(
+        denied
+            .into_iter()
+            .map(|obstacle| Error::Denied(Box::new(obstacle))),
+    );
     let snapshot = snapshot
         .without_faults()
         .map_err(|error| error.placed(config_path, &places))?;
@@ -80,4 +92,34 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
         let _ = writeln!(report, "warning: {warning}");
     }
     Ok(report)
+}
+
+/// What root can read of a configuration, and the service cannot.
+fn denied_to_service(config_path: &Path, config: &Config) -> Vec<Obstacle> {
+    if !rustix::process::geteuid().is_root() {
+        return Vec::new();
+    }
+    let Some(account) = service_account(config_path, config) else {
+        return Vec::new();
+    };
+    // A draft elsewhere is not read by the service, but what it names will be.
+    let is_draft = config_path != Path::new(config::DEFAULT_PATH);
+    let config_path = (!is_draft).then_some(config_path);
+    // What is not there is a fault of its own.
+    let files = config_path.into_iter().chain(config.files());
+    files
+        .filter_map(|file| account.obstacle(file, Wish::Read).ok()?)
+        .collect()
+}
+
+/// The user that serves with this configuration: the one whose folder holds the status of the running daemon,
+/// or that of the units, which read the configuration in its usual place.
+fn service_account(config_path: &Path, config: &Config) -> Option<Account> {
+    let status = config.status_file.parent();
+    let owner = status.and_then(|folder| fs::metadata(folder).ok());
+    match owner {
+        Some(folder) => Account::numbered(folder.uid()),
+        None if config_path == Path::new(config::DEFAULT_PATH) => Account::named(SERVICE_USER),
+        None => None,
+    }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::Objection;
+use crate::access::Obstacle;
 use crate::config;
 use crate::filter;
 use crate::policy;
@@ -81,6 +82,9 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// The user of the service cannot read a file that this process can.
+    #[error("the service reads it as another user: {0}")]
+    Denied(Box<Obstacle>),
     /// Lines of a whitelist are not understood: whoever they were to protect would not be.
     #[error("{}", lines.join("\n"))]
     Whitelist {
@@ -143,6 +147,7 @@ impl Error {
             Self::Config(_)
             | Self::Pages { .. }
             | Self::Unreadable { .. }
+            | Self::Denied(_)
             | Self::Whitelist { .. }
             | Self::Several { .. } => None,
         }

@@ -47,6 +47,7 @@ use open::{Loaded, Tried};
 pub use permissions::writable_by_others;
 pub use status::StatusFile;
 
+use crate::access;
 use crate::address::escaped;
 use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
@@ -340,6 +341,7 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
         let read = list::open(path)
             .and_then(|text| Reader::new(Format::Whitelist).read_all(text, &mut sink));
         if let Err(source) = read {
+            let source = access::explained(path, source);
             let path = path.clone();
             errors.push(Error::Unreadable { path, source });
         }

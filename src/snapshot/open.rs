@@ -16,6 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Error;
 use super::gate::{self, Facts};
+use crate::access;
 use crate::config::{ListSettings, SafetySettings};
 use crate::filter::{self, Fault, Filter, Load};
 use crate::memory;
@@ -137,7 +138,7 @@ pub(super) fn open(
     let path = &settings.filter;
     let failed = |source| Error::Filter {
         list: settings.terms.name.clone(),
-        source,
+        source: with_obstacle(source),
     };
     let mark = Mark::of(path).ok();
     let tries = tried.iter().flat_map(|tried| &tried.0);
@@ -165,6 +166,22 @@ pub(super) fn open(
         None => begin(settings, &file)?,
     }
     Ok(file)
+}
+
+/// With the user who is not permitted to read the file, and what would change that.
+fn with_obstacle(error: filter::Error) -> filter::Error {
+    match error {
+        filter::Error::Io {
+            path,
+            action,
+            source,
+        } => filter::Error::Io {
+            source: access::explained(&path, source),
+            path,
+            action,
+        },
+        other => other,
+    }
 }
 
 /// What a start does: pages into memory, or a sample of them where they stay on disk.

@@ -42,7 +42,7 @@ pub enum Command {
     ///
     /// Edits the list, so that the next build keeps the entries; does not change other lines. With
     /// --filter, changes the filter too, and the daemon loads it at once. Without --filter, the next
-    /// build puts the entries into effect; if blocklist-compile.path is active, this is also at once.
+    /// build puts the entries into effect; if blocklist-compile@NAME.path is active, this is also at once.
     ///
     /// To clear a sender whatever the lists say, add it to the whitelist, which is also a text list.
     Add(EditArgs),

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use super::logs::{Case, Report};
 
 /// Default path of the configuration.
-pub const DEFAULT_CONFIG: &str = "/etc/blocklist-milter/blocklist-milter.toml";
+pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
 
 /// Rejects mail from listed senders, as a milter of Postfix or Sendmail.
 ///

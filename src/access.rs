@@ -1,0 +1,300 @@
+//! Whether a user can read a file or connect to a socket, and what stands in the way.
+//!
+//! "Permission denied" names neither the user nor the folder that is closed, and root, who runs most checks,
+//! is denied nothing. So this reads the modes of a path from the root downwards, for any user. It
+//! knows owners, groups and modes; access control lists and security modules are left to the system's own answer.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A user as `/etc/passwd` and `/etc/group` know it, or that of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Its name; its number if it has none.
+    pub name: String,
+    /// Its number.
+    pub uid: u32,
+    /// The number of its own group, then those of the others that it is in.
+    groups: Vec<u32>,
+}
+
+/// What the user wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// To read a file.
+    Read,
+    /// To connect to a unix socket, which takes write permission.
+    Connect,
+}
+
+impl Wish {
+    /// The permission bit, and its letter in chmod(1).
+    fn bit(self) -> (u32, char) {
+        match self {
+            Self::Read => (0o4, 'r'),
+            Self::Connect => (0o2, 'w'),
+        }
+    }
+}
+
+/// The same for entering a folder.
+const ENTER: (u32, char) = (0o1, 'x');
+
+/// The first thing on the way that denies it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// The file or folder.
+    pub path: PathBuf,
+    /// The commands that give the user's group the permission, but nobody else.
+    pub remedy: String,
+    what: &'static str,
+    user: String,
+    mode: u32,
+    owner: String,
+    group: String,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "user {} cannot {} {} (mode {:04o}, owner {}, group {}); run: {}",
+            self.user,
+            self.what,
+            self.path.display(),
+            self.mode,
+            self.owner,
+            self.group,
+            self.remedy
+        )
+    }
+}
+
+impl Account {
+    /// The user of this process.
+    pub fn of_process() -> Self {
+        let uid = rustix::process::geteuid().as_raw();
+        let mut groups = vec![rustix::process::getegid().as_raw()];
+        let others = rustix::process::getgroups().unwrap_or_default();
+        groups.extend(others.into_iter().map(|group| group.as_raw()));
+        let name = name_of("/etc/passwd", uid);
+        Self { name, uid, groups }
+    }
+
+    /// The user of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::find(|user, _| user == name)
+    }
+
+    /// The user with this number.
+    pub fn numbered(uid: u32) -> Option<Self> {
+        Self::find(|_, number| number == uid)
+    }
+
+    fn find(is_meant: impl Fn(&str, u32) -> bool) -> Option<Self> {
+        let users = database("/etc/passwd");
+        let (name, uid, rest) = rows(&users).find(|(name, uid, _)| is_meant(name, *uid))?;
+        let mut groups = vec![rest.split(':').next()?.parse().ok()?];
+        for (_, gid, members) in rows(&database("/etc/group")) {
+            if members.split(',').any(|member| member == name) {
+                groups.push(gid);
+            }
+        }
+        Some(Self {
+            name: name.to_owned(),
+            uid,
+            groups,
+        })
+    }
+
+    /// What keeps this user from it; `None` if nothing does.
+    ///
+    /// # Errors
+    /// The path leads nowhere, or this process may not look.
+    pub fn obstacle(&self, path: &Path, wish: Wish) -> io::Result<Option<Obstacle>> {
+        let path = std::path::absolute(path)?;
+        // From the root downwards: below a folder that is closed to this process nothing can be asked.
+        if let Some(closed) = self.closed_folder(&path)? {
+            return Ok(Some(closed));
+        }
+        let real = fs::canonicalize(&path)?;
+        if let Some(closed) = self.closed_folder(&real)? {
+            return Ok(Some(closed));
+        }
+        let what = match wish {
+            Wish::Read => "read",
+            Wish::Connect => "connect to",
+        };
+        self.denied(&real, wish.bit(), what)
+    }
+
+    fn closed_folder(&self, path: &Path) -> io::Result<Option<Obstacle>> {
+        let mut folders: Vec<&Path> = path.ancestors().skip(1).collect();
+        folders.reverse();
+        for folder in folders {
+            if let Some(closed) = self.denied(folder, ENTER, "enter the folder")? {
+                return Ok(Some(closed));
+            }
+        }
+        Ok(None)
+    }
+
+    fn denied(
+        &self,
+        path: &Path,
+        (bit, letter): (u32, char),
+        what: &'static str,
+    ) -> io::Result<Option<Obstacle>> {
+        let found = fs::metadata(path)?;
+        let mode = found.mode() & 0o7777;
+        let in_group = self.groups.contains(&found.gid());
+        // The first class that fits decides, even if another would allow more.
+        let (class, shift) = if found.uid() == self.uid {
+            ('u', 6)
+        } else if in_group {
+            ('g', 3)
+        } else {
+            ('o', 0)
+        };
+        if self.uid == 0 || mode >> shift & bit != 0 {
+            return Ok(None);
+        }
+        let shown = path.display();
+        let own = self.groups.first().copied().unwrap_or(self.uid);
+        let remedy = if class == 'o' {
+            let group = name_of("/etc/group", own);
+            format!("chgrp {group} {shown} && chmod g+{letter} {shown}")
+        } else {
+            format!("chmod {class}+{letter} {shown}")
+        };
+        Ok(Some(Obstacle {
+            path: path.to_owned(),
+            remedy,
+            what,
+            user: self.name.clone(),
+            mode,
+            owner: name_of("/etc/passwd", found.uid()),
+            group: name_of("/etc/group", found.gid()),
+        }))
+    }
+}
+
+/// `error`, with what stands in the way of this process if permission was denied.
+pub fn explained(path: &Path, error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return error;
+    }
+    match Account::of_process().obstacle(path, Wish::Read) {
+        Ok(Some(obstacle)) => io::Error::new(error.kind(), format!("{error}: {obstacle}")),
+        Ok(None) | Err(_) => error,
+    }
+}
+
+/// The number of a group, given by name or by number.
+pub fn group_number(group: &str) -> Option<u32> {
+    let by_name = || {
+        let groups = database("/etc/group");
+        rows(&groups).find_map(|(name, gid, _)| (name == group).then_some(gid))
+    };
+    group.parse().ok().or_else(by_name)
+}
+
+fn name_of(file: &str, number: u32) -> String {
+    let text = database(file);
+    let found = rows(&text).find(|(_, known, _)| *known == number);
+    found.map_or_else(|| number.to_string(), |(name, ..)| name.to_owned())
+}
+
+/// Other than these files, such as a directory server, would take a C library.
+fn database(file: &str) -> String {
+    fs::read(file).map_or_else(
+        |_| String::new(),
+        |text| String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+/// `name:password:number:rest`
+fn rows(text: &str) -> impl Iterator<Item = (&str, u32, &str)> {
+    text.lines().filter_map(|line| {
+        let mut fields = line.splitn(4, ':');
+        let name = fields.next()?;
+        let number = fields.nth(1)?.parse().ok()?;
+        Some((name, number, fields.next()?))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn stranger(groups: &[u32]) -> Account {
+        Account {
+            name: "stranger".to_owned(),
+            uid: 54_321,
+            groups: groups.to_vec(),
+        }
+    }
+
+    fn set(path: &Path, mode: u32) {
+        fs::set_permissions(path, Permissions::from_mode(mode)).expect("our own");
+    }
+
+    #[test]
+    fn the_first_thing_in_the_way_is_named_with_its_remedy() {
+        let outer = tempfile::tempdir().expect("a folder");
+        set(outer.path(), 0o755);
+        let folder = outer.path().join("filters");
+        fs::create_dir(&folder).expect("our own folder");
+        let file = folder.join("list.blf");
+        fs::write(&file, "").expect("our own folder");
+        let own_group = fs::metadata(&file).expect("just written").gid();
+        let remedy = |account: &Account, folder_mode, file_mode, wish| {
+            set(&folder, folder_mode);
+            set(&file, file_mode);
+            let found = account.obstacle(&file, wish).expect("it is there");
+            found.map(|obstacle| obstacle.remedy)
+        };
+        let at = |command: &str, path: &Path| Some(format!("{command} {}", path.display()));
+        let (alone, member) = (stranger(&[54_321]), stranger(&[54_321, own_group]));
+        assert_eq!(remedy(&alone, 0o755, 0o644, Wish::Read), None);
+        let given = format!("chgrp 54321 {0} && chmod g+r {0}", file.display());
+        assert_eq!(remedy(&alone, 0o755, 0o640, Wish::Read), Some(given));
+        assert_eq!(remedy(&member, 0o755, 0o640, Wish::Read), None);
+        let closed = remedy(&member, 0o700, 0o640, Wish::Read);
+        assert_eq!(closed, at("chmod g+x", &folder));
+        // The group's bits decide for a member, whatever others may do.
+        let less = remedy(&member, 0o755, 0o604, Wish::Read);
+        assert_eq!(less, at("chmod g+r", &file));
+        let connect = remedy(&member, 0o755, 0o644, Wish::Connect);
+        assert_eq!(connect, at("chmod g+w", &file));
+        assert_eq!(remedy(&member, 0o755, 0o660, Wish::Connect), None);
+
+        set(&file, 0o600);
+        let shown = alone.obstacle(&file, Wish::Read).expect("it is there");
+        let shown = shown.expect("it is closed").to_string();
+        let parts = ["user stranger cannot read ", "/list.blf (mode 0600, owner "];
+        assert!(parts.iter().all(|part| shown.contains(part)), "{shown}");
+
+        let link = outer.path().join("link");
+        std::os::unix::fs::symlink(&file, &link).expect("our own folder");
+        set(&folder, 0o700);
+        let behind = alone.obstacle(&link, Wish::Read).expect("it is there");
+        assert_eq!(behind.expect("it is closed").path, folder);
+    }
+
+    #[test]
+    fn users_are_found_with_their_groups() {
+        let root = Account::named("root").expect("every system has root");
+        assert_eq!((root.uid, root.groups.first()), (0, Some(&0)));
+        assert_eq!(Account::numbered(0), Some(root));
+        assert_eq!(Account::named("no such user"), None);
+        assert_eq!(group_number("root"), Some(0));
+        assert_eq!(group_number("4711"), Some(4711));
+        assert_eq!(group_number("no such group"), None);
+    }
+}
