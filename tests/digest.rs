@@ -278,7 +278,7 @@ fn the_unit_mails_the_report() {
     let built = env!("CARGO_BIN_EXE_blocklist-milter");
     let config = site.path().join("milter.toml");
     let with_config = format!("{built} --config {}", config.display());
-    let command = command.replace("/usr/local/bin/blocklist-milter", &with_config);
+    let command = command.replace("/usr/local/sbin/blocklist-milter", &with_config);
     let script = |name: &str, text: &str| {
         let path = site.write(name, text);
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
