@@ -84,8 +84,8 @@ impl fmt::Display for ListSettings {
             texts(terms.check.iter().map(|identity| identity.name())),
         )?;
         set(f, "action", terms.action.name())?;
-        if terms.action.refuses() {
-            set(f, "reply", terms.reply(terms.action).to_string())?;
+        if let Some(reply) = terms.reply(terms.action) {
+            set(f, "reply", reply.to_string())?;
         }
         set(f, "recipients", texts(&self.recipients))?;
         set(f, "except_recipients", texts(&self.except_recipients))?;

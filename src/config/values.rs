@@ -133,12 +133,10 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
         message: error.message,
         offset: Some(error.offset),
     })?;
-    let class = match action {
-        Action::Reject => 5,
-        Action::Tempfail => 4,
-        // Not used, which is a warning of the snapshot's: to change the action is everybody's first
-        // edit.
-        Action::Log | Action::Tag | Action::Quarantine | Action::Discard => return Ok(template),
+    // Without a class it is not used, which is a warning of the snapshot's: to change the action is
+    // everybody's first edit.
+    let Some(class) = action.reply_class() else {
+        return Ok(template);
     };
     if template.code() / 100 != class {
         return Err(format!(

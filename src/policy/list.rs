@@ -1,81 +1,14 @@
-//! A filter file with what the configuration makes of its hits, and the actions there are.
+//! A filter file with what the configuration makes of its hits.
 
-use std::fmt;
-use std::str::FromStr;
-use std::sync::{Arc, LazyLock};
+use std::borrow::Cow;
+use std::sync::Arc;
 
+use super::action::{Action, Effect};
+use super::exempt::Entries;
+use super::reply::Template;
 use crate::filter::{Filter, Source};
 use crate::lookup::Lookup;
-use crate::policy::exempt::Entries;
-use crate::policy::reply::Template;
 use crate::sender::Identity;
-
-/// What happens to a message, weakest first: of several hits the strongest decides.
-///
-/// An answer that the sending side hears is stronger than one it does not, so that no message is
-/// lost in silence while another list would have said so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Action {
-    /// Nothing; the hit is logged and counted.
-    Log,
-    /// Delivered with a header `X-Sender-Blocklist`.
-    Tag,
-    /// Accepted and held: Postfix's hold queue, Sendmail's quarantine.
-    Quarantine,
-    /// Accepted and thrown away; nobody is told.
-    Discard,
-    /// Refused for now, 4xx.
-    Tempfail,
-    /// Refused, 5xx.
-    Reject,
-}
-
-impl Action {
-    /// All, with the names the configuration uses.
-    pub const NAMES: [(&'static str, Self); 6] = [
-        ("reject", Self::Reject),
-        ("tempfail", Self::Tempfail),
-        ("quarantine", Self::Quarantine),
-        ("tag", Self::Tag),
-        ("discard", Self::Discard),
-        ("log", Self::Log),
-    ];
-
-    /// Its name in the configuration, the log and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Log => "log",
-            Self::Tag => "tag",
-            Self::Quarantine => "quarantine",
-            Self::Discard => "discard",
-            Self::Tempfail => "tempfail",
-            Self::Reject => "reject",
-        }
-    }
-
-    /// Whether the sending side is told and keeps the message.
-    pub fn refuses(self) -> bool {
-        matches!(self, Self::Reject | Self::Tempfail)
-    }
-}
-
-impl FromStr for Action {
-    type Err = ();
-
-    fn from_str(name: &str) -> Result<Self, ()> {
-        Self::NAMES
-            .iter()
-            .find(|row| row.0 == name)
-            .map(|row| row.1)
-            .ok_or(())
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// What an address counts for that stands only where no address belongs: in a quoted name, a
 /// comment or an encoded word, and no proper address beside it. One that only some mail programs
@@ -131,29 +64,17 @@ pub struct Terms {
     pub dry_run: bool,
 }
 
-/// The reply of a list that has none of its own.
-pub(super) const DEFAULT_REJECT: &str =
-    "550 5.7.1 {address} is on the sender blocklist {list} (case {case})";
-/// The same for `tempfail`.
-pub(super) const DEFAULT_TEMPFAIL: &str =
-    "451 4.7.1 {address} is on the sender blocklist {list}, try again later (case {case})";
-
 impl Terms {
-    /// The reply that goes with a refusing action: the list's own if its class fits.
-    pub fn reply(&self, action: Action) -> &Template {
-        static REJECT: LazyLock<Template> =
-            LazyLock::new(|| Template::parse(DEFAULT_REJECT).expect("a test parses it"));
-        static TEMPFAIL: LazyLock<Template> =
-            LazyLock::new(|| Template::parse(DEFAULT_TEMPFAIL).expect("a test parses it"));
-        let (class, default) = if action == Action::Tempfail {
-            (4, &TEMPFAIL)
-        } else {
-            (5, &REJECT)
+    /// The reply that goes with an action, if it refuses: the list's own if its class fits.
+    pub fn reply(&self, action: Action) -> Option<Cow<'_, Template>> {
+        let Effect::Refuse { class, reply } = action.effect() else {
+            return None;
         };
-        self.reply
-            .as_ref()
-            .filter(|own| own.code() / 100 == class)
-            .unwrap_or(default)
+        let own = self.reply.as_ref();
+        Some(match own.filter(|own| own.code() / 100 == class) {
+            Some(own) => Cow::Borrowed(own),
+            None => Cow::Owned(Template::parse(reply).expect("a test parses every default reply")),
+        })
     }
 }
 
@@ -184,5 +105,20 @@ impl List {
     /// The source that a record names.
     pub fn source(&self, number: u32) -> Option<&Source> {
         self.filter()?.source(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_reply_is_of_the_class_of_its_action() {
+        for (name, action) in Action::NAMES {
+            if let Effect::Refuse { class, reply } = action.effect() {
+                let reply = Template::parse(reply).unwrap();
+                assert_eq!(reply.code() / 100, class, "{name}");
+            }
+        }
     }
 }

@@ -18,6 +18,7 @@
 //!
 //! There are at most [`LISTS_MAX`] lists, so that a set of lists is one `u64`.
 
+mod action;
 mod authentication;
 mod examine;
 mod exempt;
@@ -29,10 +30,11 @@ mod verdict;
 
 use std::sync::Arc;
 
+pub use action::{Action, Effect, Mark};
 pub use authentication::{dkim_domains, is_aligned};
 pub use examine::{Budget, Cause, Circumstances, Desk, Hit, Seen};
 pub use exempt::{Entries, Exemption, Network, Recipient};
-pub use list::{Action, List, Terms, Weak};
+pub use list::{List, Terms, Weak};
 pub use reach::{MixedRecipients, Reach};
 pub use reply::{Fields, Template, TemplateError};
 pub use share::{Change, RejectShare};

@@ -1,7 +1,8 @@
 //! Hits, recipients and what softens make one verdict.
 
+use super::action::{Action, Effect};
 use super::examine::Hit;
-use super::list::{Action, List, Terms, Weak};
+use super::list::{List, Terms, Weak};
 use super::{LISTS_MAX, Policy};
 use crate::sender::{Identity, Strength};
 
@@ -100,6 +101,16 @@ impl Verdict {
         reason: Reason::Unlisted,
         unsoftened: None,
     };
+
+    /// What happens to the message.
+    pub fn effect(&self) -> Effect {
+        self.action.map_or(Effect::Accept, Action::effect)
+    }
+
+    /// Whether the client gets a refusal.
+    pub fn refuses(&self) -> bool {
+        self.action.is_some_and(Action::refuses)
+    }
 }
 
 impl Policy {
@@ -119,7 +130,7 @@ impl Policy {
         let Some(mildest) = each().min_by_key(action) else {
             return Verdict::UNLISTED;
         };
-        if mildest.action == strongest || mildest.action.is_some_and(Action::refuses) {
+        if mildest.action == strongest || mildest.refuses() {
             return mildest;
         }
         each()
@@ -157,7 +168,7 @@ impl Policy {
     /// the others.
     pub fn decide_truncated(&self, verdict: Verdict, reach: &[u64], envelope: bool) -> Verdict {
         let undecided = self.undecided.unwrap_or(Action::Tempfail);
-        if verdict.action.is_some_and(Action::refuses) || !undecided.refuses() {
+        if verdict.refuses() || !undecided.refuses() {
             return verdict;
         }
         let counts =

@@ -1,4 +1,4 @@
-//! What a refused client is told, and the case id by which the decision is found in the log.
+//! The reply to a refused client, and the case id by which the decision is found in the log.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,7 +7,7 @@ use tracing::error;
 use super::shown::{day_of, shown_address, source_of};
 use super::{Observer, Screen};
 use crate::milter::{Reply, ReplyText};
-use crate::policy::{Action, Fields, Reason, Verdict};
+use crate::policy::{Fields, Reason, Verdict};
 use crate::snapshot::Snapshot;
 
 /// A reply where no list's reply fits: a filter could not be read.
@@ -18,15 +18,15 @@ impl<O: Observer> Screen<O> {
     pub(super) fn refusal(&mut self, snapshot: &Snapshot, verdict: Verdict) -> Reply {
         self.ensure_case();
         let hit = verdict.hit.and_then(|index| self.message.hits.get(index));
-        let action = verdict.action.unwrap_or(Action::Reject);
         let (Some(hit), false) = (hit, verdict.reason == Reason::Undecided) else {
             let text = ReplyText::new(451, "4.3.0", &[UNDECIDED_REPLY]);
             return text.map_or(Reply::Tempfail, Reply::Text);
         };
-        let Some(list) = snapshot.policy.lists().get(hit.list) else {
+        let list = snapshot.policy.lists().get(hit.list);
+        let template = list.and_then(|list| list.terms.reply(verdict.action?));
+        let (Some(list), Some(template)) = (list, template) else {
             return Reply::Tempfail;
         };
-        let template = list.terms.reply(action);
         let date = day_of(hit);
         let lines = template.fill(&Fields {
             address: shown_address(hit),
@@ -42,10 +42,9 @@ impl<O: Observer> Screen<O> {
             Ok(text) => Reply::Text(text),
             Err(fault) => {
                 error!(list = list.name(), reason = %fault, "cannot send the reply as configured");
-                if action == Action::Tempfail {
-                    Reply::Tempfail
-                } else {
-                    Reply::Reject
+                match template.code() / 100 {
+                    5 => Reply::Reject,
+                    _ => Reply::Tempfail,
                 }
             }
         }

@@ -32,7 +32,9 @@ use std::task::{Context, Poll, ready};
 use crate::config::Percent;
 use crate::daemon::Readers;
 use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
-use crate::policy::{Action, Desk, Exemption, Reason, Recipient, Softening, Verdict, dkim_domains};
+use crate::policy::{
+    Action, Desk, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict, dkim_domains,
+};
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Live, Snapshot};
 pub use answer::case_time;
@@ -165,7 +167,7 @@ impl<O: Observer> Screen<O> {
         let verdict = snapshot
             .policy
             .decide(&self.message.hits, &[lists], softening);
-        if !verdict.action.is_some_and(Action::refuses) {
+        if !verdict.refuses() {
             if self.must_come_apart(snapshot, lists) {
                 return self.defer(snapshot, argument);
             }
@@ -195,12 +197,12 @@ impl<O: Observer> Screen<O> {
             verdict.reason = Reason::Undecided;
         }
         let forged = message.forged_tags > 0 && policy.may_tag();
-        let reply = match verdict.action {
-            Some(Action::Reject | Action::Tempfail) => self.refusal(snapshot, verdict),
-            Some(Action::Discard) => Reply::Discard,
-            Some(Action::Tag | Action::Quarantine) => Reply::Continue,
-            Some(Action::Log) | None if forged => Reply::Continue,
-            Some(Action::Log) | None => Reply::Accept,
+        let reply = match verdict.effect() {
+            Effect::Refuse { .. } => self.refusal(snapshot, verdict),
+            Effect::Drop => Reply::Discard,
+            Effect::Mark(_) => Reply::Continue,
+            Effect::Accept if forged => Reply::Continue,
+            Effect::Accept => Reply::Accept,
         };
         self.end();
         self.settle(snapshot, verdict, None, &reply);
@@ -230,16 +232,16 @@ impl<O: Observer> Screen<O> {
         }
         let hit = verdict.hit.and_then(|index| message.hits.get(index));
         let tag = || tag(snapshot, hit);
-        match verdict.action {
-            Some(Action::Tag) => message.edits.push(Edit::AddHeader {
+        match verdict.effect() {
+            Effect::Mark(Mark::Header) => message.edits.push(Edit::AddHeader {
                 name: TAG_HEADER.to_owned(),
                 value: tag().into_bytes(),
             }),
-            Some(Action::Quarantine) => {
+            Effect::Mark(Mark::Hold) => {
                 let reason = format!("{} (case {})", tag(), message.case);
                 message.edits.push(Edit::Quarantine(reason));
             }
-            Some(Action::Reject | Action::Tempfail | Action::Discard | Action::Log) | None => {}
+            Effect::Accept | Effect::Drop | Effect::Refuse { .. } => {}
         }
     }
 

@@ -5,7 +5,7 @@ use tracing::{error, warn};
 use super::{Decision, Observer, Screen};
 use crate::config::Percent;
 use crate::milter::Reply;
-use crate::policy::{Action, Change, Reason, Verdict};
+use crate::policy::{Change, Reason, Verdict};
 use crate::snapshot::Snapshot;
 
 impl<O: Observer> Screen<O> {
@@ -26,8 +26,7 @@ impl<O: Observer> Screen<O> {
         if limit >= Percent::ALL {
             return;
         }
-        let refuses = verdict.action.is_some_and(Action::refuses)
-            && verdict.reason == Reason::Listed
+        let refuses = verdict.refuses() && verdict.reason == Reason::Listed
             || verdict.reason == Reason::RejectShare;
         let shown = |share: f64| format!("{:.0}%", share * 100.0);
         match self

@@ -288,10 +288,11 @@ impl Snapshot {
                     list.terms.action
                 ));
             }
-            if list.terms.action == Action::Discard {
+            if let Some(warning) = list.terms.action.warning() {
                 warnings.push(format!(
-                    "list {}: action \"discard\" loses mail without notice to anyone (RFC 5321 section 6.2); \"reject\" tells the sender",
-                    list.name()
+                    "list {}: action \"{}\" {warning}",
+                    list.name(),
+                    list.terms.action
                 ));
             }
         }
