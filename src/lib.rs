@@ -15,11 +15,11 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | [`access`], `parallel`, `memory`, [`metrics`] | who may read a file; the same work on several threads; how much memory may still be taken; counters |
+//! | [`access`], `parallel`, `memory`, `numbers`, [`metrics`] | who may read a file; the same work on several threads; how much memory may still be taken; numbers for people; counters |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
 //! | [`lookup`] | whether a filter lists a sender: the one place that answers |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
-//! | [`policy`] | senders and lists to a verdict |
+//! | [`inspect`], [`policy`] | what people ask of filters; senders and lists to a verdict |
 //! | [`config`] | the configuration file |
 //! | [`snapshot`] | configuration and filters in effect, replaced in one step |
 //! | [`screen`] | one message from MAIL to verdict |
@@ -49,11 +49,13 @@ pub mod digest;
 pub mod endpoint;
 pub mod explain;
 pub mod filter;
+pub mod inspect;
 pub mod list;
 pub mod lookup;
 mod memory;
 pub mod metrics;
 pub mod milter;
+mod numbers;
 mod parallel;
 pub mod policy;
 pub mod screen;

@@ -16,21 +16,24 @@
 //! ```
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::address::{Canonical, Kind, Kinds, RULES_VERSION, Rules, key};
 use crate::filter::{self, Answer, Filter, Load, Record};
 
 /// Why a filter does not answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The filter was made by other address rules, so its keys mean something else.
     #[error(
-        "compiled with address rules {found} (options {options:#04x}), but this program has {RULES_VERSION}: build the filter again"
+        "{}: compiled with address rules {found} (options {options:#04x}), but this program has {RULES_VERSION}: build the filter again",
+        path.display()
     )]
     Rules {
+        /// The filter file.
+        path: PathBuf,
         /// Version in the file.
         found: u16,
         /// Option bits in the file.
@@ -38,10 +41,16 @@ pub enum Error {
     },
     /// The file cannot be read, or is damaged.
     #[error(transparent)]
-    Filter(#[from] filter::Error),
+    Filter(Arc<filter::Error>),
     /// A read that was noted has no answer: it took too long, or was not begun.
     #[error("the filter was not read in time")]
     NotInTime,
+}
+
+impl From<filter::Error> for Error {
+    fn from(error: filter::Error) -> Self {
+        Self::Filter(Arc::new(error))
+    }
 }
 
 /// What a filter says of an entry on a day.
@@ -133,6 +142,7 @@ impl Lookup {
         let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
         let (Some(rules), Some(kinds)) = (rules, Kinds::from_bits(spec.kinds)) else {
             return Err(Error::Rules {
+                path: filter.path().to_owned(),
                 found: spec.rules_version,
                 options: spec.rules,
             });
@@ -210,5 +220,41 @@ impl Lookup {
                 }
             }
         }
+    }
+}
+
+/// The rate for a sender, who is looked up under several keys, from the rate for a key.
+pub(crate) fn rate_per_sender(rate: f64, kinds: u8) -> f64 {
+    1.0 - (1.0 - rate).powi(lookups(kinds))
+}
+
+/// Look-ups for a sender in a filter that holds `kinds` (bits by kind). A domain of three
+/// labels is assumed: it lies in two subtrees.
+fn lookups(kinds: u8) -> i32 {
+    Kind::ALL
+        .into_iter()
+        .filter(|kind| kinds >> *kind as u8 & 1 == 1)
+        .map(|kind| match kind {
+            Kind::Mailbox | Kind::LocalPart | Kind::Domain => 1,
+            Kind::Subtree => 2,
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sender_is_looked_up_once_for_each_kind_of_entry() {
+        assert_eq!([0, 0b1, 0b101, 0b1111].map(lookups), [0, 1, 2, 5]);
+        let mut looked_up = 0;
+        let sender = Canonical::parse(b"user@mail.host.example", Rules::default()).unwrap();
+        let _ = sender.lookups(Kinds::ALL, |_, _| {
+            looked_up += 1;
+            ControlFlow::<()>::Continue(())
+        });
+        assert_eq!(looked_up, lookups(0b1111));
+        assert!((rate_per_sender(1e-6, 0b1111) - 5e-6).abs() < 1e-10);
     }
 }

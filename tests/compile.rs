@@ -11,10 +11,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
-use blocklist_milter::compile::{
-    self, Changes, Error, MIN_MEMORY_BYTES, Plan, Progress, Query, Seed,
-};
+use blocklist_milter::compile::{self, Changes, Error, MIN_MEMORY_BYTES, Plan, Progress, Seed};
 use blocklist_milter::filter::{Answer, Filter, Load};
+use blocklist_milter::inspect::{self, Query};
 use blocklist_milter::list::Day;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
 use support::{TODAY, addresses, build, command, folder, names, plan, records};
@@ -154,7 +153,7 @@ proptest! {
         compile::merge(&merging, None, &Progress::new()).unwrap();
         build(&plan(dir, "whole.blf", &["a.txt", "b.txt"]));
         assert!(fs::read(dir.join("merged.blf")).unwrap() == fs::read(dir.join("whole.blf")).unwrap());
-        let found = compile::compare(&dir.join("one.blf"), &dir.join("two.blf")).unwrap();
+        let found = inspect::compare(&dir.join("one.blf"), &dir.join("two.blf")).unwrap();
         assert!(found.exact);
         assert_eq!(found.both, kept.intersection(&added).count() as u64);
         assert_eq!(found.either, kept.union(&added).count() as u64);
@@ -227,7 +226,7 @@ fn pages_of_one_shape_are_united_without_records() {
         assert!(query.ask(line.as_bytes()).unwrap().listed, "{line}");
     }
     let found =
-        compile::compare(&folder.path().join("a.blf"), &folder.path().join("b.blf")).unwrap();
+        inspect::compare(&folder.path().join("a.blf"), &folder.path().join("b.blf")).unwrap();
     assert!(
         !found.exact && found.both.abs_diff(1000) <= 2 * found.error + 10,
         "{found:?}"
@@ -300,7 +299,7 @@ fn filters_that_do_not_fit_together_are_refused() {
             .to_string()
             .contains("--seed-from")
     );
-    assert!(compile::compare(&dir.join("a.blf"), &dir.join("seed.blf")).is_err());
+    assert!(inspect::compare(&dir.join("a.blf"), &dir.join("seed.blf")).is_err());
     let mut rules = plan(dir, "rules.blf", &["a.txt"]);
     rules.rules.plus = true;
     build(&rules);
@@ -438,7 +437,7 @@ fn the_overlap_is_that_of_sets() {
             plan.output
         })
         .collect();
-    let overlap = compile::overlap(&files).unwrap();
+    let overlap = inspect::overlap(&files).unwrap();
     let sets: Vec<BTreeSet<u64>> = files
         .iter()
         .map(|file| records(file).iter().map(|record| record.key).collect())
@@ -448,7 +447,7 @@ fn the_overlap_is_that_of_sets() {
             let both = a.intersection(b).count() as u64;
             assert_eq!(overlap.shared[i][j], both, "{i} and {j}");
             if i < j {
-                let compared = compile::compare(&files[i], &files[j]).unwrap();
+                let compared = inspect::compare(&files[i], &files[j]).unwrap();
                 assert_eq!((compared.both, compared.a), (both, a.len() as u64));
             }
         }

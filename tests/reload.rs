@@ -11,6 +11,7 @@ use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::config::Config;
 use blocklist_milter::demo::peer::Letter;
 use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer};
+use blocklist_milter::lookup::Lookup;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Reloaded, Snapshot};
@@ -603,7 +604,7 @@ fn a_filter_of_other_address_rules_stays_out() {
     let mut writer = Writer::create(&rig.path("old.blf"), older, 0).unwrap();
     writer.append(&[EncodedPage::new()]).unwrap();
     writer.finish().unwrap();
-    let asked = compile::open(&rig.path("old.blf"), Load::Memory).unwrap_err();
+    let asked = Lookup::open(&rig.path("old.blf"), Load::Memory).unwrap_err();
     assert!(
         asked.to_string().ends_with("build the filter again"),
         "{asked}"

@@ -13,8 +13,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::compile::{self, Plan, Progress, Query, Seed};
+use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::filter::{Filter, Load, Record};
+use blocklist_milter::inspect::Query;
 use blocklist_milter::list::Day;
 
 /// Each filter, its list, whether it has records, and its entries.

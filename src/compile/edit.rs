@@ -15,7 +15,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::guard::Guard;
-use super::input::is_allowlist;
+use super::read::is_allowlist;
 use super::{Error, Plan};
 use crate::address::{Entry, Rules, escaped};
 use crate::filter::Aside;

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::filter;
+use crate::lookup;
 
 /// Why nothing was written. Whatever it is, the old file still stands.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum Error {
     /// The filter file could not be read, vouched for or written.
     #[error("{0}")]
     Filter(#[from] filter::Error),
+    /// A filter does not answer, or was made by other address rules.
+    #[error(transparent)]
+    Lookup(#[from] lookup::Error),
     /// The output exists and is not a filter file that could be replaced with a
     /// clear conscience.
     #[error("{}: exists and is not a readable filter file ({cause}); move it away, or use --overwrite to replace it", path.display())]

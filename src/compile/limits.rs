@@ -15,24 +15,14 @@
 
 use std::collections::BTreeMap;
 
-use super::figures::{counted, grouped};
+use super::Error;
+use super::lineage::Before;
+use super::plan::Plan;
 use super::report::Report;
-use super::{Error, Plan};
-use crate::filter::Source;
+use crate::numbers::{counted, grouped};
 
 /// Below so many entries, a list is one that a person keeps by hand.
 pub(crate) const SMALL: u64 = 100;
-
-/// The filter that is to be replaced.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Before {
-    /// Whether there is one.
-    pub(crate) exists: bool,
-    /// Its entries.
-    pub(crate) entries: u64,
-    /// Its lists.
-    pub(crate) sources: Vec<Source>,
-}
 
 impl Report {
     /// Puts what each list had before beside what it has now.

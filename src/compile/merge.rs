@@ -5,17 +5,17 @@
 //! where every key has the same bits in the same page: equal seeds, shapes and rules.
 //! Everything else is refused, with what to do about it.
 
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::assemble::assemble;
-use super::plan::Lineage;
-use super::query::open;
-use super::report::{FilterReport, Readings, Report, kind_counts};
-use super::sorted::{FileRecords, Joined, Sorted, Sources, census};
+use super::alike::{open_alike, union_of_page};
+use super::lineage::Lineage;
+use super::report::{FilterReport, Readings, Report};
+use super::wording::kind_counts;
+use super::write::{FileRecords, Joined, Sorted, Sources, assemble, census};
 use super::{Error, Phase, Plan, Progress, Seed};
-use crate::filter::page::{count_set, unite};
-use crate::filter::{Aside, EncodedPage, Filter, Header, Load, Spec, Writer, sizing};
+use crate::filter::page::count_set;
+use crate::filter::{Aside, EncodedPage, Filter, Header, Spec, Writer, sizing};
 
 /// Merges the filters that are the inputs of `plan` into its output. The rate is `fpr`,
 /// or the lowest of theirs.
@@ -26,17 +26,10 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
     let started = Instant::now();
     plan.check_settings()?;
     let aside = Aside::claim(&plan.output)?;
-    let filters = plan
-        .inputs
-        .iter()
-        .map(|path| open(path, Load::Disk))
-        .collect::<Result<Vec<_>, _>>()?;
+    let filters = open_alike(&plan.inputs)?;
     let Some(first) = filters.first() else {
         return Err(Error::Plan("no filter to merge".to_owned()));
     };
-    for (filter, path) in filters.iter().zip(&plan.inputs).skip(1) {
-        like(&plan.inputs[0], first, path, filter)?;
-    }
     let lineage = Lineage::of(
         &plan.output,
         &Seed::Fixed(first.spec().seed),
@@ -66,17 +59,17 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
         ..first.spec().clone()
     };
     let mut report = Report::begun(plan, Readings::default(), 0);
-    report.rows = filters.iter().map(Filter::entries).sum();
+    report.rows = filters.iter().map(|filter| filter.entries()).sum();
     let header = if filters.iter().all(|filter| filter.spec().records) {
-        let stream = || {
-            let each = filters.iter().zip(&numbers);
-            let streams = each.map(|(filter, numbers)| {
-                Box::new(FileRecords::new(filter, numbers.clone())) as Box<dyn Sorted>
-            });
-            Joined::new(streams.collect(), None, plan.today().0)
+        let stream = || -> Result<_, Error> {
+            let mut streams: Vec<Box<dyn Sorted>> = Vec::new();
+            for (filter, numbers) in filters.iter().zip(&numbers) {
+                streams.push(Box::new(FileRecords::new(filter, numbers.clone())?));
+            }
+            Ok(Joined::new(streams, None, plan.today().0))
         };
         progress.begin(Phase::Counting, report.rows);
-        let census = census(&mut stream(), progress)?;
+        let census = census(&mut stream()?, progress)?;
         report.kinds = kind_counts(&census);
         report.doubles = report.rows.saturating_sub(census.entries());
         let spec = Spec {
@@ -87,7 +80,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
         let shape = sizing::shape(census.entries(), spec.fpr);
         assemble(
             Writer::begin(aside, spec, census.entries(), shape)?,
-            stream(),
+            stream()?,
             plan.workers(),
             progress,
         )?
@@ -97,7 +90,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
                 "--fpr: cannot change the rate of a filter without records".to_owned(),
             ));
         }
-        same_pages(&plan.inputs, &filters)?;
+        same_pages(&filters)?;
         unite_pages(aside, spec, &filters, progress)?
     };
     report.filter = Some(FilterReport::new(&header, &plan.output));
@@ -105,29 +98,10 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
     Ok(report)
 }
 
-/// Whether keys of two filters mean the same.
-///
-/// # Errors
-/// [`Error::Unlike`] when they do not.
-pub(crate) fn like(a_path: &Path, a: &Filter, b_path: &Path, b: &Filter) -> Result<(), Error> {
-    let (a_path, b_path) = (a_path.display(), b_path.display());
-    if a.spec().seed != b.spec().seed {
-        return Err(Error::Unlike(format!(
-            "{b_path}: has a different hash seed from {a_path}; build it again with --seed-from {a_path}"
-        )));
-    }
-    if a.spec().rules != b.spec().rules {
-        return Err(Error::Unlike(format!(
-            "{b_path}: made with other address rules than {a_path} (see info); build it again with the same"
-        )));
-    }
-    Ok(())
-}
-
 /// Whether the pages of filters, some of which have no records, can be united.
-fn same_pages(paths: &[PathBuf], filters: &[Filter]) -> Result<(), Error> {
-    for (filter, path) in filters.iter().zip(paths) {
-        let path = path.display();
+fn same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
+    for filter in filters {
+        let path = filter.path().display();
         if filter.spec().records {
             return Err(Error::Unlike(format!(
                 "{path}: has records, but others have none; build those again with records, or this one without"
@@ -136,7 +110,7 @@ fn same_pages(paths: &[PathBuf], filters: &[Filter]) -> Result<(), Error> {
         if filter.shape() != filters[0].shape() {
             return Err(Error::Unlike(format!(
                 "{path}: differs in size or rate from {}, and neither can change without records; build them again with records",
-                paths[0].display()
+                filters[0].path().display()
             )));
         }
     }
@@ -149,7 +123,7 @@ fn same_pages(paths: &[PathBuf], filters: &[Filter]) -> Result<(), Error> {
 fn unite_pages(
     aside: Aside,
     spec: Spec,
-    filters: &[Filter],
+    filters: &[Arc<Filter>],
     progress: &Progress,
 ) -> Result<Header, Error> {
     let shape = filters[0].shape();
@@ -184,21 +158,10 @@ fn unite_pages(
     Ok(writer.finish()?)
 }
 
-/// One page of all filters, united.
-pub(crate) fn union_of_page(
-    filters: &[Filter],
-    number: u64,
-) -> Result<crate::filter::page::Page, Error> {
-    let mut union = [0; crate::filter::page::PAGE_BYTES];
-    for filter in filters {
-        unite(&mut union, &filter.page(number)?);
-    }
-    Ok(union)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::Load;
     use crate::filter::{encode_keys, page};
     use twox_hash::XxHash3_64;
 
@@ -226,7 +189,7 @@ mod tests {
                 writer.append(std::slice::from_ref(&encoded)).unwrap();
             }
             writer.finish().unwrap();
-            Filter::open(&path, Load::Disk).unwrap()
+            Arc::new(Filter::open(&path, Load::Disk).unwrap())
         });
         let path = folder.path().join("union.blf");
         let aside = Aside::claim(&path).unwrap();

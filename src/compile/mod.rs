@@ -12,226 +12,50 @@
 //! ever half-written: the output is claimed before the work begins and replaced when
 //! the new file has been read back and checked.
 //!
-//! | file | about |
+//! | in the order of building | about |
 //! |---|---|
-//! | `plan`, `memory`, `input` | what to build, with what, from which files |
-//! | `feed`, `read`, `tally`, `rejects` | blocks of lines, lines to keys, what was rejected |
-//! | `item`, `bins`, `stage` | keys packed and dealt out to stages |
-//! | `arena`, `spill` | the memory of stages, and the disk when it is full |
-//! | `sort`, `keys` | stages sorted and counted |
-//! | `assemble` | pages and records in file order, on all threads |
-//! | `sorted`, `update`, `merge` | filters changed and joined by their records, without text |
-//! | `edit` | single entries added to a text list, or removed from it |
+//! | `error`, `progress` | what fails, and how far it is |
 //! | `guard` | overly broad entries |
+//! | `write` | sorted records to a filter file |
+//! | `partition` | keys staged by their top bits, sorted stage by stage |
+//! | `read` | text lists to staged keys |
+//! | `lineage`, `plan` | what the filter that stands says of its successor; what to build |
+//! | `wording`, `report`, `summary` | what came of it, as JSON and for a person |
 //! | `limits` | what is not a complete list replaces none |
-//! | `query`, `info`, `compare`, `overlap`, `picture`, `known_good` | asking a filter, describing it, holding it against others |
-//! | `progress`, `report`, `summary`, `figures`, `error` | what a person sees meanwhile, at the end, and when it fails |
+//! | `alike` | filters whose keys mean the same |
+//! | `build`, `update`, `merge` | a filter from lists, from records and changes, from filters |
+//! | `edit` | single entries added to a text list, or removed from it |
 
-mod arena;
-mod assemble;
-mod bins;
-mod compare;
+mod alike;
+mod build;
 mod edit;
 mod error;
-mod feed;
-mod figures;
 pub mod guard;
-mod info;
-mod input;
-mod item;
-mod keys;
-mod known_good;
 mod limits;
+mod lineage;
 mod merge;
-mod overlap;
-mod picture;
+mod partition;
 mod plan;
 mod progress;
-mod query;
 mod read;
-mod rejects;
 mod report;
-mod sort;
-mod sorted;
-mod spill;
-mod stage;
 mod summary;
-mod tally;
 mod update;
+mod wording;
+mod write;
 
-use std::path::Path;
-use std::time::Instant;
-
-use arena::Arena;
-use assemble::assemble;
-use feed::Feed;
-use item::{Item, NARROW_SOURCES, Narrow, Wide};
-use keys::{InOrder, sort_all};
-use plan::Lineage;
-use read::{Read, Terms, read};
-use report::{Readings, kind_counts};
-use stage::Store;
-
-use crate::address::RULES_VERSION;
-use crate::filter::{Aside, Spec, Writer, sizing};
-
-pub use compare::{Comparison, compare};
+pub(crate) use alike::{open_alike, union_of_page};
+pub use build::build;
 pub use edit::{Done, Edited, add_to_list, remove_from_list};
 pub use error::Error;
-pub(crate) use figures::counted;
-pub use info::{Info, SourceInfo, info};
-use input::{Found, find_all};
-pub use input::{Input, inputs};
-pub use known_good::{KnownGood, false_positives};
 pub use merge::merge;
-pub use overlap::{Overlap, overlap};
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now};
 pub use progress::{Phase, Progress, State};
-pub use query::{Finding, Match, Query, open};
-pub use report::{FilterReport, InputReport, KindCount, Mended, Reject, Report, Skipped};
-pub use sorted::Changed;
+pub(crate) use read::open as open_input;
+pub use read::{Input, inputs};
+pub use report::{FilterReport, InputReport, Mended, Reject, Report, Skipped};
 pub use update::{Changes, changeable, update};
-
-/// Builds a filter from text lists.
-///
-/// A report whose `refused` is set means that nothing was written, because more lines
-/// were rejected than the plan allows.
-///
-/// # Errors
-/// Whatever keeps the filter from being written; the old one stands then.
-pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
-    let started = Instant::now();
-    plan.check()?;
-    let aside = Aside::claim(&plan.output)?;
-    let Found {
-        lists: inputs,
-        passed_over,
-    } = find_all(&plan.inputs, &plan.meant)?;
-    if let ([], [first, ..]) = (inputs.as_slice(), passed_over.as_slice()) {
-        return Err(Error::Plan(format!("no list to read: {first}")));
-    }
-    let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite)?;
-    let terms = Terms {
-        rules: plan.rules,
-        seed: lineage.seed,
-        today: plan.today(),
-        expires: plan.expires,
-        guard: plan.guard()?,
-        sources: (0..).take(inputs.len()).collect(),
-        keeps_dates: plan.records,
-        refuses_ends: !plan.records,
-        rejects: plan.rejects_file()?,
-    };
-    let build = Build {
-        plan,
-        progress,
-        inputs: &inputs,
-        passed_over,
-        lineage,
-        terms: &terms,
-        started,
-    };
-
-    let mut arena = Arena::new(
-        plan.stage_bytes(input::total_bytes(&inputs)),
-        plan.workers(),
-    )?;
-    // Items of half the size serve when no row has dates of its own. That shows only
-    // when it is read; what cannot be read twice is taken as if it had.
-    let read_twice = inputs.iter().all(Input::is_regular);
-    let narrow = inputs.len() <= NARROW_SOURCES as usize && (read_twice || !plan.records);
-    if narrow && let Some(keys) = build.read::<Narrow>(aside.target(), &mut arena)? {
-        return build.write(aside, keys);
-    }
-    if narrow && let Some(rejects) = &terms.rejects {
-        rejects.restart()?;
-    }
-    let keys = build
-        .read::<Wide>(aside.target(), &mut arena)?
-        .expect("wide items keep dates");
-    build.write(aside, keys)
-}
-
-/// A build under way.
-struct Build<'a> {
-    plan: &'a Plan,
-    progress: &'a Progress,
-    inputs: &'a [Input],
-    passed_over: Vec<String>,
-    lineage: Lineage,
-    terms: &'a Terms,
-    started: Instant,
-}
-
-impl Build<'_> {
-    /// Text to staged keys; none when the items cannot keep what the rows say.
-    fn read<'m, I: Item>(
-        &self,
-        output: &Path,
-        arena: &'m mut Arena,
-    ) -> Result<Option<Read<'m, I>>, Error> {
-        self.progress
-            .begin(Phase::Reading, input::total_bytes(self.inputs));
-        let feed = Feed::new(self.inputs, self.plan.format, self.progress)
-            .counting_lines(self.terms.rejects.is_some());
-        let store = Store::new(output, arena);
-        read(feed, store, self.terms, self.plan.workers(), self.progress)
-    }
-
-    /// Staged keys to the finished file.
-    fn write<I: Item>(&self, aside: Aside, read: Read<'_, I>) -> Result<Report, Error> {
-        let Self { plan, progress, .. } = *self;
-        let spilled_bytes = read.keys.spilled_bytes();
-        let mut readings = Readings::new(self.inputs, read.opened, read.tally);
-        let sources = std::mem::take(&mut readings.sources);
-        let mut report = Report::begun(plan, readings, spilled_bytes);
-        report.passed_over.clone_from(&self.passed_over);
-        let before = &self.lineage.before;
-        report.compare_with(before);
-        if report.refuse(plan) {
-            return Ok(report);
-        }
-        report.check_nothing_lost(plan, before)?;
-        report.refuse_changed_lists(plan);
-        if report.refused.is_some() {
-            return Ok(report);
-        }
-
-        progress.begin(Phase::Sorting, report.rows);
-        let census = sort_all(&read.keys, plan, progress)?;
-        let entries = census.entries();
-        report.refuse_shrunk_filter(plan, before, entries);
-        if report.refused.is_some() {
-            return Ok(report);
-        }
-        report.doubles = report.rows - entries;
-        report.kinds = kind_counts(&census);
-        for (number, input) in self.terms.sources.iter().zip(&mut report.inputs) {
-            input.own = census.of_source(*number);
-        }
-
-        let spec = Spec {
-            name: plan.name.clone(),
-            generation: self.lineage.generation,
-            built: plan.built,
-            seed: self.lineage.seed,
-            rules_version: RULES_VERSION,
-            rules: plan.rules.bits(),
-            kinds: census.kind_bits(),
-            fpr: plan.fpr,
-            records: plan.records,
-            sources,
-        };
-        progress.begin(Phase::Writing, entries);
-        let writer = Writer::begin(aside, spec, entries, sizing::shape(entries, plan.fpr))?;
-        let header = assemble(
-            writer,
-            InOrder::new(&read.keys, self.terms.dates()),
-            plan.workers(),
-            progress,
-        )?;
-        report.filter = Some(FilterReport::new(&header, &plan.output));
-        report.seconds = self.started.elapsed().as_secs_f64();
-        Ok(report)
-    }
-}
+pub use wording::KindCount;
+pub(crate) use wording::{bits_per_entry, bits_shown, kind_counts, kinds_shown, rate_in_people};
+pub(crate) use write::Census;
+pub use write::Changed;

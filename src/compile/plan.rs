@@ -5,13 +5,10 @@ use std::sync::Arc;
 
 use super::Error;
 use super::guard::Guard;
-use super::input::{name_of, text};
-use super::item::{Item as _, STAGES, Wide};
-use super::limits::Before;
-use super::rejects::RejectsFile;
+use super::partition::{Item as _, STAGES, Wide};
+use super::read::{RejectsFile, name_of, text};
 use crate::address::{Entry, Kind, Rules};
 use crate::filter::sizing::RATES;
-use crate::filter::{Filter, Load};
 use crate::list::{Day, Format};
 use crate::memory;
 use crate::parallel::processors;
@@ -256,54 +253,6 @@ impl Plan {
         }
         Ok(())
     }
-}
-
-/// What the filter that stands at the output says of its successor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Lineage {
-    pub(crate) seed: u64,
-    pub(crate) generation: u64,
-    /// What it holds.
-    pub(crate) before: Before,
-}
-
-impl Lineage {
-    /// # Errors
-    /// When the output exists and is no filter (unless it may be overwritten), and when a seed cannot
-    /// be had.
-    pub(crate) fn of(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
-        let old = match Filter::open(output, Load::Disk) {
-            Ok(old) => Some(old),
-            Err(_) if overwrite || !output.exists() => None,
-            Err(error) => {
-                return Err(Error::NotAFilter {
-                    path: output.to_path_buf(),
-                    cause: error.to_string(),
-                });
-            }
-        };
-        let seed = match (seed, &old) {
-            (&Seed::Fixed(seed), _) => seed,
-            (Seed::Keep, Some(old)) => old.spec().seed,
-            (Seed::Of(other), _) => Filter::open(other, Load::Disk)?.spec().seed,
-            (Seed::Keep, None) => random_seed()?,
-        };
-        Ok(Self {
-            seed,
-            generation: old
-                .as_ref()
-                .map_or(1, |old| old.spec().generation.saturating_add(1)),
-            before: old.map_or_else(Before::default, |old| Before {
-                exists: true,
-                entries: old.entries(),
-                sources: old.spec().sources.clone(),
-            }),
-        })
-    }
-}
-
-fn random_seed() -> Result<u64, Error> {
-    getrandom::u64().map_err(|error| Error::Plan(format!("cannot get a random seed: {error}")))
 }
 
 fn default_threads() -> usize {

@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::Plan;
-use super::feed::Opened;
-use super::figures::{bits_per_entry, counted, counted_kind, rate_per_sender};
-use super::input::Input;
-use super::keys::Census;
-use super::sorted::Changed;
-use super::tally::{Example, Tally};
-use crate::address::Kind;
+use super::plan::Plan;
+use super::read::{Example, Input, Opened, Tally};
+use super::wording::{KindCount, bits_per_entry};
+use super::write::Changed;
 use crate::filter::{Header, Source, sizing};
+use crate::lookup::rate_per_sender;
+use crate::numbers::counted;
 
 /// What came of a compile.
 #[derive(Clone, Debug, Serialize)]
@@ -82,15 +80,6 @@ pub struct InputReport {
     pub ends_within_line: bool,
     /// Rejected lines.
     pub rejected: u64,
-}
-
-/// Entries of one kind.
-#[derive(Clone, Debug, Serialize)]
-pub struct KindCount {
-    /// "mailbox", "local-part", "domain" or "subtree".
-    pub kind: &'static str,
-    /// How many.
-    pub entries: u64,
 }
 
 /// Lines rejected for one reason.
@@ -272,28 +261,6 @@ impl Readings {
             .sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.reason.cmp(&b.reason)));
         all
     }
-}
-
-/// "1 mailbox, 20 domains".
-pub(crate) fn kinds_shown(kinds: &[KindCount]) -> String {
-    let shown = kinds.iter().map(|count| {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == count.kind);
-        kind.map_or_else(String::new, |kind| counted_kind(count.entries, kind))
-    });
-    shown.collect::<Vec<_>>().join(", ")
-}
-
-/// Counts by kind, those that are there.
-pub(crate) fn kind_counts(census: &Census) -> Vec<KindCount> {
-    let kinds = [Kind::Mailbox, Kind::LocalPart, Kind::Domain, Kind::Subtree];
-    let counted = kinds.into_iter().zip(census.kinds());
-    counted
-        .filter(|(_, entries)| *entries > 0)
-        .map(|(kind, entries)| KindCount {
-            kind: kind.name(),
-            entries,
-        })
-        .collect()
 }
 
 impl Report {

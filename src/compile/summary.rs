@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::figures::{bits_shown, counted, grouped, rate_in_people, size};
 use super::limits::SMALL;
-use super::report::{Report, kinds_shown};
+use super::report::Report;
+use super::wording::{bits_shown, kinds_shown, rate_in_people};
+use crate::numbers::{counted, grouped, size};
 
 /// Inputs and reasons shown to a person; JSON has them all.
 const SHOWN: usize = 8;

@@ -9,21 +9,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::arena::Arena;
-use super::assemble::assemble;
-use super::feed::Feed;
-use super::input::{Input, find_or_typed, total_bytes};
-use super::item::{Item, Narrow, Wide};
-use super::keys::{InOrder, sort_all};
-use super::query::rules_of;
-use super::read::{Read, Terms, read};
-use super::report::{FilterReport, Readings, Report, kind_counts};
-use super::sorted::{FileRecords, Joined, Sources, census};
-use super::stage::Store;
+use super::partition::{Arena, InOrder, Item, Narrow, Sealed, Store, Wide, sort_all};
+use super::read::{Feed, Input, Read, Terms, find_or_typed, read, total_bytes};
+use super::report::{FilterReport, Readings, Report};
+use super::wording::kind_counts;
+use super::write::{FileRecords, Joined, Sources, assemble, census};
 use super::{Error, Phase, Plan, Progress};
 use crate::address::Rules;
-use crate::filter::{Aside, Filter, Load, Spec, Writer, sizing};
+use crate::filter::{Aside, Load, Spec, Writer, sizing};
 use crate::list::Day;
+use crate::lookup::Lookup;
 
 /// What to change. The plan says how to read the lists; its output is the filter to
 /// change, its inputs are the lists to add.
@@ -59,12 +54,12 @@ impl Changes {
 /// # Errors
 /// When it cannot be opened, was made by other rules, or has no records.
 pub fn changeable(path: &Path) -> Result<Rules, Error> {
-    rules_of(&open(path)?, path)
+    Ok(open(path)?.rules())
 }
 
-fn open(path: &Path) -> Result<Filter, Error> {
-    let old = Filter::open(path, Load::Disk)?;
-    if old.spec().records {
+fn open(path: &Path) -> Result<Lookup, Error> {
+    let old = Lookup::open(path, Load::Disk)?;
+    if old.filter().spec().records {
         return Ok(old);
     }
     Err(Error::Unlike(format!(
@@ -83,9 +78,10 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let plan = &changes.plan;
     plan.check_settings()?;
     let aside = Aside::claim(&plan.output)?;
-    let old = open(&plan.output)?;
+    let lookup = open(&plan.output)?;
+    let old = lookup.filter();
     let terms = Terms {
-        rules: rules_of(&old, &plan.output)?,
+        rules: lookup.rules(),
         seed: old.spec().seed,
         today: plan.today(),
         expires: plan.expires,
@@ -168,20 +164,20 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
 
     progress.begin(Phase::Sorting, report.rows);
     let dates = terms.dates();
-    sort_all(&added.keys, plan, progress)?;
-    sort_all(&removed.keys, plan, progress)?;
-    let stream = || {
-        Joined::new(
+    sort_all(&added.keys, sorters(plan, &added.keys), progress)?;
+    sort_all(&removed.keys, sorters(plan, &removed.keys), progress)?;
+    let stream = || -> Result<_, Error> {
+        Ok(Joined::new(
             vec![
-                Box::new(FileRecords::new(&old, numbers.clone())),
+                Box::new(FileRecords::new(old, numbers.clone())?),
                 Box::new(InOrder::new(&added.keys, dates)),
             ],
             Some(Box::new(InOrder::new(&removed.keys, dates))),
             plan.today().0,
-        )
+        ))
     };
     progress.begin(Phase::Counting, old.entries());
-    let mut counted = stream();
+    let mut counted = stream()?;
     let census = census(&mut counted, progress)?;
     let changed = counted.changed();
     report.changed = Some(changed);
@@ -206,10 +202,14 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     progress.begin(Phase::Writing, census.entries());
     let shape = sizing::shape(census.entries(), spec.fpr);
     let writer = Writer::begin(aside, spec, census.entries(), shape)?;
-    let header = assemble(writer, stream(), plan.workers(), progress)?;
+    let header = assemble(writer, stream()?, plan.workers(), progress)?;
     report.filter = Some(FilterReport::new(&header, &plan.output));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
+}
+
+fn sorters<I: Item>(plan: &Plan, keys: &Sealed<'_, I>) -> usize {
+    plan.sorters(keys.used_bytes(), keys.largest_bytes())
 }
 
 /// Reads lists with items that keep all that matters of them.

@@ -54,6 +54,10 @@ pub(super) struct Tally {
 }
 
 impl Reader {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let failed = |action| Error::io(path, action);
         let invalid = |fault| Error::invalid(path, fault);

@@ -158,6 +158,12 @@ impl Filter {
         Ok(reader.header)
     }
 
+    /// The file, as it was named when it was opened.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.reader.path()
+    }
+
     /// The whole header.
     #[must_use]
     pub fn header(&self) -> &Header {
@@ -272,21 +278,8 @@ impl Filter {
         }
     }
 
-    /// Appends the records of one page to `out`, in the order of their keys. Pages may
-    /// be read on several threads.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NoRecords`]; otherwise as [`look_up`](Self::look_up).
-    ///
-    /// # Panics
-    ///
-    /// When the filter has no page of this number.
-    pub fn records_of_page(&self, number: u64, out: &mut Vec<Record>) -> Result<(), Error> {
-        assert!(number < self.shape().pages, "no page {number}");
-        if !self.spec().records {
-            return Err(self.reader.no_records());
-        }
+    /// Appends the records of one page to `out`, in the order of their keys.
+    fn records_of_page(&self, number: u64, out: &mut Vec<Record>) -> Result<(), Error> {
         let mut block = Vec::new();
         self.reader.block(number, &mut block)?;
         Block::parse(self.shape(), number, &block)
@@ -298,15 +291,23 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// [`Error::NoRecords`]. Each item may be an error as of
-    /// [`look_up`](Self::look_up); after one there are no more.
+    /// [`Error::NoRecords`].
     pub fn records(&self) -> Result<Records<'_>, Error> {
+        self.records_from(0)
+    }
+
+    /// The records of the page of `key` and of all pages behind it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoRecords`].
+    pub fn records_from(&self, key: u64) -> Result<Records<'_>, Error> {
         if !self.spec().records {
             return Err(self.reader.no_records());
         }
         Ok(Records {
             filter: self,
-            next_page: 0,
+            next_page: page::page_of(key, self.shape().pages),
             records: Vec::new(),
             next: 0,
         })
@@ -318,8 +319,47 @@ impl Filter {
 pub struct Records<'a> {
     filter: &'a Filter,
     next_page: u64,
+    /// Of one page; those before `next` were taken.
     records: Vec<Record>,
     next: usize,
+}
+
+impl Records<'_> {
+    /// Appends all records before `end` (without: all that are left) that have not been taken yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Filter::look_up`].
+    pub fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
+        let pages = self.filter.shape().pages;
+        let last = end.map_or(pages - 1, |end| page::page_of(end, pages));
+        loop {
+            let left = &self.records[self.next..];
+            let count = end.map_or(left.len(), |end| {
+                left.partition_point(|record| record.key < end)
+            });
+            into.extend_from_slice(&left[..count]);
+            self.next += count;
+            if self.next < self.records.len() || self.next_page > last {
+                return Ok(());
+            }
+            self.read_page()?;
+        }
+    }
+
+    /// Goes on to the next page; after an error there are no more.
+    fn read_page(&mut self) -> Result<(), Error> {
+        self.records.clear();
+        self.next = 0;
+        let page = self.next_page;
+        self.next_page += 1;
+        self.filter
+            .records_of_page(page, &mut self.records)
+            .inspect_err(|_| {
+                self.records.clear();
+                self.next_page = self.filter.shape().pages;
+            })
+    }
 }
 
 impl Iterator for Records<'_> {
@@ -332,17 +372,10 @@ impl Iterator for Records<'_> {
                 self.next += 1;
                 return Some(Ok(*record));
             }
-            let pages = self.filter.shape().pages;
-            if self.next_page == pages {
+            if self.next_page == self.filter.shape().pages {
                 return None;
             }
-            self.records.clear();
-            self.next = 0;
-            let page = self.next_page;
-            self.next_page += 1;
-            if let Err(error) = self.filter.records_of_page(page, &mut self.records) {
-                self.records.clear();
-                self.next_page = pages;
+            if let Err(error) = self.read_page() {
                 return Some(Err(error));
             }
         }

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use super::{Error, Snapshot, Tried, status, writable_by_others};
 use crate::access::{Account, Obstacle, Wish};
-use crate::compile::counted;
 use crate::config::{self, Config};
 use crate::daemon::group_number;
+use crate::numbers::counted;
 
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";

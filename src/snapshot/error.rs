@@ -27,12 +27,10 @@ pub enum Error {
         source: filter::Error,
     },
     /// A filter does not go with this program.
-    #[error("list {list}: {}: {source}", path.display())]
+    #[error("list {list}: {source}")]
     List {
         /// Name of the list.
         list: String,
-        /// The filter.
-        path: PathBuf,
         /// Why.
         source: policy::Error,
     },

@@ -9,10 +9,10 @@ use tracing::{error, info, warn};
 
 use super::lease::Shelf;
 use super::{Counters, Error, Lease, Loaded, Snapshot, Tried};
-use crate::compile::counted;
 use crate::config::Config;
 use crate::filter::Filter;
 use crate::memory;
+use crate::numbers::counted;
 use crate::policy::RejectShare;
 
 /// What is in effect now, and what outlives a reload.

@@ -131,7 +131,6 @@ impl Snapshot {
             let terms = &settings.terms;
             let list_error = |source| Error::List {
                 list: terms.name.clone(),
-                path: settings.filter.clone(),
                 source,
             };
             let tried = tried.as_deref_mut();

@@ -19,6 +19,8 @@ use super::progress::Watcher;
 use crate::compile::{self, Changes, Error, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
 use crate::filter::format::MAGIC;
+use crate::inspect;
+use crate::numbers::counted;
 
 pub use args::Cli;
 use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};
@@ -33,12 +35,12 @@ fn run(cli: Cli, out: &mut Output) -> Done {
     match cli.command {
         Command::Build(args) => return Ok(build(&args)?),
         Command::Query(args) => return query::query(&args, out),
-        Command::Info { json, file } => out.show(&compile::info(&file)?, json)?,
+        Command::Info { json, file } => out.show(&inspect::info(&file)?, json)?,
         Command::Update(args) => return Ok(update(&args)?),
         Command::Add(args) => return edit(&args, true, out),
         Command::Remove(args) => return edit(&args, false, out),
         Command::Merge(args) => return Ok(merge(&args)?),
-        Command::Compare { json, a, b } => out.show(&compile::compare(&a, &b)?, json)?,
+        Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json)?,
         Command::Overlap { json, svg, files } => overlap(&files, svg.as_deref(), json, out)?,
         Command::FalsePositives {
             json,
@@ -272,7 +274,7 @@ fn overlap(
     json: bool,
     out: &mut Output,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let overlap = compile::overlap(files)?;
+    let overlap = inspect::overlap(files)?;
     if let Some(file) = svg {
         write_text(file, "write the picture", &overlap.svg())?;
     }
@@ -280,7 +282,7 @@ fn overlap(
 }
 
 fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Output) -> Done {
-    let found = compile::false_positives(file, known_good, compile::day_of(compile::now()))?;
+    let found = inspect::false_positives(file, known_good, compile::day_of(compile::now()))?;
     out.show(&found, json)?;
     Ok(if found.is_clean() {
         ExitCode::SUCCESS
@@ -299,7 +301,7 @@ fn verify(file: &Path, out: &mut Output) -> Result<(), Box<dyn std::error::Error
     out.line(format_args!(
         "{}: good: {}, {records} checked",
         file.display(),
-        compile::counted(header.entries, "entry", "entries")
+        counted(header.entries, "entry", "entries")
     ))?;
     Ok(())
 }

@@ -16,8 +16,9 @@ use std::thread;
 
 use super::args::QueryArgs;
 use super::{Done, Output};
-use crate::compile::{self, Error, Finding, Query};
+use crate::compile::{self, Error};
 use crate::filter::Load;
+use crate::inspect::{Finding, Query};
 use crate::parallel::processors;
 
 /// Longest line of addresses, in bytes.

@@ -242,17 +242,6 @@ impl Item for Wide {
     }
 }
 
-/// Joins two records of the same key by the rules at the top of the file.
-pub(crate) fn join_records(a: Record, b: Record) -> Record {
-    Record {
-        key: a.key,
-        kind: a.kind.min(b.kind),
-        source: a.source.min(b.source),
-        added: a.added.min(b.added),
-        expires: a.expires.zip(b.expires).map(|(a, b)| a.max(b)),
-    }
-}
-
 fn origin_bits(tag: Tag) -> u32 {
     tag.source << KIND_BITS | u32::from(tag.kind) & KIND_MASK
 }

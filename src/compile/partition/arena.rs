@@ -9,8 +9,8 @@ use std::slice::ChunksExactMut;
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 
-use super::Error;
 use super::item::STAGES;
+use crate::compile::Error;
 
 /// Bytes of a chunk when memory is plenty.
 const CHUNK_BYTES: usize = 4096;

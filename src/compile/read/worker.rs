@@ -14,15 +14,13 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::bins::Stager;
 use super::feed::{Feed, Opened, Work, block_buffer};
-use super::guard::{Danger, Guard};
-use super::item::{Dates, Item, Tag};
 use super::rejects::{Lines, RejectsFile};
-use super::stage::{Sealed, Store};
 use super::tally::Tally;
-use super::{Error, Progress};
 use crate::address::{Block, Entry, Kind, Line, Rules, key};
+use crate::compile::guard::{Danger, Guard};
+use crate::compile::partition::{Dates, Item, Sealed, Stager, Store, Tag};
+use crate::compile::{Error, Progress};
 use crate::list::{self, Day, Format, Mend, Reader, Reason, Row, Skip};
 use crate::parallel::on_threads;
 
@@ -141,7 +139,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             source: 0,
             text: Block::new(),
             entry: Entry::new(),
-            stager: store.stager(),
+            stager: Stager::new(store),
             tally: Tally::default(),
             logged: Lines::default(),
             failed: None,

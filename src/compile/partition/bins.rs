@@ -12,10 +12,10 @@
 use std::mem;
 use std::sync::atomic::AtomicBool;
 
-use super::Error;
 use super::arena::Chunk;
 use super::item::{Item, STAGES, Tag, stage_of};
 use super::stage::Store;
+use crate::compile::Error;
 
 /// Stages that share a bin.
 const STAGES_OF_BIN: usize = 64;

@@ -12,8 +12,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::sorted::Sorted;
-use super::{Error, Progress};
+use super::records::Sorted;
+use crate::compile::{Error, Phase, Progress};
 use crate::filter::page::first_key;
 use crate::filter::{EncodedPage, Header, Writer, encode_page};
 use crate::parallel::on_threads;
@@ -71,7 +71,7 @@ pub(crate) fn assemble<S: Sorted>(
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner)
         .writer;
-    progress.begin(super::Phase::Checking, 0);
+    progress.begin(Phase::Checking, 0);
     Ok(writer.finish()?)
 }
 

@@ -8,20 +8,15 @@
 //! ```
 //!
 //! Whoever needs to know how many there are walks the stream once before, with
-//! [`census`]: records are read in sequence, which is far cheaper than to read text.
+//! [`census`](super::census::census): records are read in sequence, which is far cheaper than to read text.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::fmt;
 
 use serde::Serialize;
 
-use super::figures::grouped;
-use super::item::join_records;
-use super::keys::Census;
-use super::{Error, Progress};
-use crate::filter::page::{first_key, page_of};
-use crate::filter::{Filter, Record, Source};
+use crate::compile::Error;
+use crate::filter::{Filter, Record, Records};
+use crate::numbers::grouped;
 
 /// Records in the order of their keys, each key once.
 pub(crate) trait Sorted: Send {
@@ -32,60 +27,29 @@ pub(crate) trait Sorted: Send {
 
 /// The records of a filter file, its sources numbered anew.
 pub(crate) struct FileRecords<'a> {
-    filter: &'a Filter,
+    records: Records<'a>,
     /// Old number of a source -> new one.
     numbers: Vec<u32>,
-    next_page: u64,
-    records: Vec<Record>,
-    at: usize,
 }
 
 impl<'a> FileRecords<'a> {
-    pub(crate) fn new(filter: &'a Filter, numbers: Vec<u32>) -> Self {
-        Self {
-            filter,
-            numbers,
-            next_page: 0,
-            records: Vec::new(),
-            at: 0,
-        }
-    }
-
-    /// From the page that holds `key` on, with the sources' own numbers.
-    pub(crate) fn starting(filter: &'a Filter, key: u64) -> Self {
-        Self {
-            next_page: page_of(key, filter.shape().pages),
-            ..Self::new(filter, Vec::new())
-        }
+    /// # Errors
+    /// When the filter has no records.
+    pub(crate) fn new(filter: &'a Filter, numbers: Vec<u32>) -> Result<Self, Error> {
+        let records = filter.records()?;
+        Ok(Self { records, numbers })
     }
 }
 
 impl Sorted for FileRecords<'_> {
     fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
-        let pages = self.filter.shape().pages;
-        let last = end.map_or(pages - 1, |end| page_of(end, pages));
-        loop {
-            let left = &self.records[self.at..];
-            let count = end.map_or(left.len(), |end| {
-                left.partition_point(|record| record.key < end)
-            });
-            into.extend(left[..count].iter().map(|record| {
-                let source = self.numbers.get(record.source as usize).copied();
-                Record {
-                    source: source.unwrap_or(record.source),
-                    ..*record
-                }
-            }));
-            self.at += count;
-            if self.at < self.records.len() || self.next_page > last {
-                return Ok(());
-            }
-            self.records.clear();
-            self.at = 0;
-            self.filter
-                .records_of_page(self.next_page, &mut self.records)?;
-            self.next_page += 1;
+        let taken = into.len();
+        self.records.take_before(end, into)?;
+        for record in &mut into[taken..] {
+            let source = self.numbers.get(record.source as usize);
+            record.source = source.copied().unwrap_or(record.source);
         }
+        Ok(())
     }
 }
 
@@ -225,77 +189,14 @@ impl Sorted for Joined<'_> {
     }
 }
 
-/// Steps in which a stream is counted.
-const STEPS: u64 = 4096;
-
-/// Counts a stream by source and kind, to its end.
-///
-/// # Errors
-/// When a file fails, and when a person interrupts.
-pub(crate) fn census(stream: &mut impl Sorted, progress: &Progress) -> Result<Census, Error> {
-    let mut census = Census::default();
-    let mut records = Vec::new();
-    for step in 0..STEPS {
-        progress.go_on()?;
-        records.clear();
-        let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
-        stream.take_before(end, &mut records)?;
-        census.count(&records);
-        progress.add(records.len() as u64);
-    }
-    Ok(census)
-}
-
-/// The sources of several filters and lists as one list, sorted by file as a build
-/// sorts them. A file that several name is one source.
-#[derive(Debug, Default)]
-pub(crate) struct Sources {
-    by_file: BTreeMap<(String, String), Source>,
-}
-
-impl Sources {
-    /// Adds sources; those added later replace those of the same file, which was read again.
-    pub(crate) fn add(&mut self, sources: &[Source]) {
-        for source in sources {
-            self.by_file
-                .insert((source.file.clone(), source.name.clone()), source.clone());
-        }
-    }
-
-    /// Adds sources of filters that each hold a part: the counts of one file add up.
-    pub(crate) fn add_counts(&mut self, sources: &[Source]) {
-        for source in sources {
-            let key = (source.file.clone(), source.name.clone());
-            match self.by_file.entry(key) {
-                Entry::Vacant(place) => {
-                    place.insert(source.clone());
-                }
-                Entry::Occupied(place) => {
-                    let sum = place.into_mut();
-                    sum.lines = sum.lines.saturating_add(source.lines);
-                    sum.entries = sum.entries.saturating_add(source.entries);
-                    sum.rejected = sum.rejected.saturating_add(source.rejected);
-                }
-            }
-        }
-    }
-
-    /// The number of each of `sources`, all of which were added.
-    pub(crate) fn numbers(&self, sources: &[Source]) -> Vec<u32> {
-        let places: BTreeMap<_, u32> = self.by_file.keys().zip(0..).collect();
-        let place = |source: &Source| {
-            places
-                .get(&(source.file.clone(), source.name.clone()))
-                .copied()
-        };
-        sources
-            .iter()
-            .map(|source| place(source).unwrap_or(0))
-            .collect()
-    }
-
-    /// The list.
-    pub(crate) fn into_list(self) -> Vec<Source> {
-        self.by_file.into_values().collect()
+/// Joins two records of the same key by rules that do not depend on who comes first, as staged
+/// [items](crate::compile::partition::Item) are joined.
+fn join_records(a: Record, b: Record) -> Record {
+    Record {
+        key: a.key,
+        kind: a.kind.min(b.kind),
+        source: a.source.min(b.source),
+        added: a.added.min(b.added),
+        expires: a.expires.zip(b.expires).map(|(a, b)| a.max(b)),
     }
 }

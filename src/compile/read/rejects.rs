@@ -13,8 +13,8 @@ use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::Error;
 use crate::address::escaped;
+use crate::compile::Error;
 
 /// Bytes of lines that a worker keeps before it writes them.
 const KEPT_BYTES: usize = 64 << 10;

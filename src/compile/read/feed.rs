@@ -21,7 +21,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::input::{Content, Input};
-use super::{Error, Progress};
+use crate::compile::{Error, Progress};
 use crate::filter::Source;
 use crate::filter::format::MAGIC;
 use crate::list::{self, Day, Format, Reader};

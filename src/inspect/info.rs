@@ -5,15 +5,14 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::Error;
-use super::figures::{
-    bits_per_entry, bits_shown, counted, grouped, rate_in_people, rate_per_sender, size,
+use crate::address::{Kind, Kinds, Rules, escaped, key};
+use crate::compile::{
+    Census, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown, now,
+    rate_in_people,
 };
-use super::keys::Census;
-use super::query::open;
-use super::report::{KindCount, kind_counts, kinds_shown};
-use crate::address::{Kind, Kinds, Rules, escaped};
 use crate::filter::{Header, Load, Stats};
+use crate::lookup::{Lookup, rate_per_sender};
+use crate::numbers::{counted, grouped, size};
 
 /// Columns of the histogram's longest bar.
 const BAR: usize = 40;
@@ -101,23 +100,15 @@ pub struct SourceInfo {
 /// # Errors
 /// When it cannot be read or vouched for.
 pub fn info(path: &Path) -> Result<Info, Error> {
-    let filter = open(path, Load::Disk)?;
+    let lookup = Lookup::open(path, Load::Disk)?;
+    let filter = lookup.filter();
     let stats: Stats = filter.stats()?;
-    let census = filter.spec().records.then(|| -> Result<Census, Error> {
-        let mut census = Census::default();
-        let mut records = Vec::new();
-        for page in 0..filter.shape().pages {
-            records.clear();
-            filter.records_of_page(page, &mut records)?;
-            census.count(&records);
-        }
-        Ok(census)
-    });
-    Ok(describe(
-        filter.header(),
-        &stats,
-        census.transpose()?.as_ref(),
-    ))
+    let census = if filter.spec().records {
+        Some(Census::of(filter)?)
+    } else {
+        None
+    };
+    Ok(describe(filter.header(), &stats, census.as_ref()))
 }
 
 fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
@@ -137,8 +128,8 @@ fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
     Info {
         name: spec.name.clone(),
         generation: spec.generation,
-        built: super::day_of(spec.built).to_string(),
-        age_days: super::now().saturating_sub(spec.built) / 86_400,
+        built: day_of(spec.built).to_string(),
+        age_days: now().saturating_sub(spec.built) / 86_400,
         entries: header.entries,
         estimated: header.estimated,
         kinds: census.map(kind_counts).unwrap_or_default(),
@@ -171,7 +162,7 @@ fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
 /// Sixteen bits of a hash of the seed: equal for equal seeds, and of no use to whoever
 /// would like to know the seed.
 fn seed_id(seed: u64) -> String {
-    format!("{:04x}", crate::address::key(b"seed id", seed) >> 48)
+    format!("{:04x}", key(b"seed id", seed) >> 48)
 }
 
 fn rule_names(bits: u8) -> Vec<&'static str> {

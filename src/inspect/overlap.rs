@@ -1,35 +1,15 @@
 //! How many entries several filters share, each with each: which lists are worth having.
-//!
-//! With records the answer is exact, and comes from one walk over all files. The keys of
-//! all are taken range by range and sorted together, so that equal ones stand side by side:
-//!
-//! ```text
-//!   key      3  3  4  7  7  7        3 is in A and B, 4 in B and nowhere else,
-//!   filter   A  B  B  A  B  C        7 in all three
-//! ```
-//!
-//! Ranges are counted by all processors. Where a filter has no records, pairs are estimated
-//! as [`compare`] does it.
 
 use std::fmt;
-use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::Error;
-use super::compare::compare;
-use super::figures::grouped;
-use super::merge::like;
-use super::query::open;
-use super::sorted::{FileRecords, Sorted};
+use super::shared::{Shared, estimate};
 use crate::address::escaped;
-use crate::filter::page::first_key;
-use crate::filter::{Filter, Load};
-use crate::parallel::{on_threads, processors};
-
-/// Ranges of keys that are counted at a time.
-const STEPS: u64 = 4096;
+use crate::compile::{Error, open_alike};
+use crate::numbers::grouped;
 
 /// How many entries each of several filters shares with each other.
 #[derive(Clone, Debug, Serialize)]
@@ -51,30 +31,24 @@ pub struct Overlap {
 /// # Errors
 /// When their keys cannot be compared, or a file fails.
 pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
-    let filters = files
-        .iter()
-        .map(|file| open(file, Load::Disk))
-        .collect::<Result<Vec<_>, _>>()?;
-    for (file, filter) in files.iter().zip(&filters).skip(1) {
-        like(&files[0], &filters[0], file, filter)?;
-    }
+    let filters = open_alike(files)?;
     let mut overlap = Overlap {
         names: filters
             .iter()
             .map(|filter| escaped(filter.spec().name.as_bytes()).to_string())
             .collect(),
-        entries: filters.iter().map(Filter::entries).collect(),
+        entries: filters.iter().map(|filter| filter.entries()).collect(),
         shared: vec![vec![0; files.len()]; files.len()],
         alone: None,
         exact: filters.iter().all(|filter| filter.spec().records),
     };
-    let counts = overlap.exact.then(|| Counts::of(&filters)).transpose()?;
+    let counts = overlap.exact.then(|| Shared::of(&filters)).transpose()?;
     for i in 0..files.len() {
         overlap.shared[i][i] = overlap.entries[i];
         for j in i + 1..files.len() {
             let both = match &counts {
                 Some(counts) => counts.shared(i, j),
-                None => compare(&files[i], &files[j])?.both,
+                None => estimate(&[&filters[i], &filters[j]].map(Arc::clone))?.both(),
             };
             overlap.shared[i][j] = both;
             overlap.shared[j][i] = both;
@@ -82,85 +56,6 @@ pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     }
     overlap.alone = counts.map(|counts| counts.alone);
     Ok(overlap)
-}
-
-/// What a walk over the records of several filters has counted.
-#[derive(Debug)]
-pub(crate) struct Counts {
-    /// Keys that filter i alone has.
-    alone: Vec<u64>,
-    /// Keys that filter i and filter j have, at `[i * filters + j]` where i < j.
-    shared: Vec<u64>,
-}
-
-impl Counts {
-    /// Walks the records of `filters`, which are of one seed.
-    pub(crate) fn of(filters: &[Filter]) -> Result<Self, Error> {
-        let workers = processors() as u64;
-        let parts = (0..workers).map(|n| STEPS * n / workers..STEPS * (n + 1) / workers);
-        let counted = on_threads(parts, |steps| Self::of_steps(filters, steps));
-        let mut all = Self::zero(filters.len());
-        for counts in counted {
-            let counts = counts?;
-            let sums = all.alone.iter_mut().chain(&mut all.shared);
-            for (sum, count) in sums.zip(counts.alone.iter().chain(&counts.shared)) {
-                *sum += count;
-            }
-        }
-        Ok(all)
-    }
-
-    /// Keys that two different filters have.
-    pub(crate) fn shared(&self, i: usize, j: usize) -> u64 {
-        self.shared[i.min(j) * self.alone.len() + i.max(j)]
-    }
-
-    fn zero(filters: usize) -> Self {
-        Self {
-            alone: vec![0; filters],
-            shared: vec![0; filters * filters],
-        }
-    }
-
-    fn of_steps(filters: &[Filter], steps: Range<u64>) -> Result<Self, Error> {
-        let mut counts = Self::zero(filters.len());
-        let first = first_key(steps.start, STEPS);
-        let mut streams: Vec<_> = filters
-            .iter()
-            .map(|filter| FileRecords::starting(filter, first))
-            .collect();
-        let mut records = Vec::new();
-        let mut keys = Vec::new();
-        for step in steps {
-            let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
-            keys.clear();
-            for (filter, stream) in streams.iter_mut().enumerate() {
-                records.clear();
-                stream.take_before(end, &mut records)?;
-                let ours = records.iter().filter(|record| record.key >= first);
-                keys.extend(ours.map(|record| (record.key, filter)));
-            }
-            // The library's stable sort finds the sorted runs and merges them.
-            keys.sort_by_key(|(key, _)| *key);
-            for holders in keys.chunk_by(|a, b| a.0 == b.0) {
-                counts.count(holders);
-            }
-        }
-        Ok(counts)
-    }
-
-    /// Counts one key, with the filters that have it in their order.
-    fn count(&mut self, holders: &[(u64, usize)]) {
-        if let [(_, filter)] = holders {
-            self.alone[*filter] += 1;
-            return;
-        }
-        for (at, (_, i)) in holders.iter().enumerate() {
-            for (_, j) in &holders[at + 1..] {
-                self.shared[i * self.alone.len() + j] += 1;
-            }
-        }
-    }
 }
 
 impl Overlap {

@@ -14,14 +14,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::figures::counted;
-use super::input::inputs;
 use super::query::{Finding, Query};
-use super::{Error, feed};
 use crate::address::{Canonical, escaped};
+use crate::compile::{Error, Progress, inputs, open_input};
 use crate::filter::Load;
 use crate::filter::format::MAGIC;
 use crate::list::Day;
+use crate::numbers::counted;
 
 /// Bytes of a line that are looked at, at a time. A log line is shorter.
 const LINE_BYTES: u64 = 64 << 10;
@@ -51,12 +50,13 @@ impl KnownGood {
 /// When a file cannot be read.
 pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<KnownGood, Error> {
     let mut query = Query::open(filter, Load::Memory, today)?;
+    let rules = query.lookup().rules();
     let mut found = KnownGood::default();
     let mut seen = HashSet::new();
     let mut canonical = Canonical::new();
     for input in inputs(known)? {
         let content =
-            feed::open(&input, &super::Progress::new()).map_err(Error::io(&input.path, "read"))?;
+            open_input(&input, &Progress::new()).map_err(Error::io(&input.path, "read"))?;
         let mut lines = BufReader::new(content);
         let mut line = Vec::new();
         if lines
@@ -76,9 +76,7 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
         {
             for written in addresses(&line) {
                 // A log names most senders many times.
-                if canonical.read(written, query.rules()).is_err()
-                    || seen.contains(canonical.as_bytes())
-                {
+                if canonical.read(written, rules).is_err() || seen.contains(canonical.as_bytes()) {
                     continue;
                 }
                 seen.insert(canonical.as_bytes().to_vec());
@@ -86,7 +84,7 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
                 let finding = query.ask(written)?;
                 if finding.listed && finding.matches.iter().any(|found| found.proved) {
                     found.listed.push(finding);
-                } else if finding.listed || query.hits_pages(written)? {
+                } else if finding.hits_pages {
                     found.hit.push(escaped(canonical.as_bytes()).to_string());
                 }
             }

@@ -31,12 +31,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::Error;
 use super::arena::{Arena, Chunk, Chunks};
-use super::bins::Stager;
 use super::item::{Item, STAGES};
 use super::sort;
 use super::spill::Spill;
+use crate::compile::Error;
 
 /// Spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
@@ -110,11 +109,6 @@ impl<'m, I: Item> Store<'m, I> {
             max_chunks,
             failed: AtomicBool::new(false),
         }
-    }
-
-    /// A worker's end of the store.
-    pub(crate) fn stager(&self) -> Stager<'_, 'm, I> {
-        Stager::new(self)
     }
 
     /// No more will come. Every [`Stager`] has been finished.
@@ -374,6 +368,7 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bins::Stager;
     use super::super::item::{Dates, Narrow, Tag, Wide};
     use super::*;
     use std::fs;
@@ -391,7 +386,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut arena = Arena::new(memory_bytes, 1).unwrap();
         let store = Store::<I>::new(&dir.path().join("x.blf"), &mut arena);
-        let mut stager = store.stager();
+        let mut stager = Stager::new(&store);
         for key in keys {
             stager.add(*key, TAG);
         }

@@ -15,8 +15,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::Error;
 use crate::address::escaped;
+use crate::compile::Error;
 use crate::filter::Source;
 use crate::list::{self, Member};
 
@@ -404,7 +404,7 @@ fn is_not_meant(file: &Path) -> Option<&'static str> {
 }
 
 /// Whether a file's name says that it lists whom to let pass.
-pub(super) fn is_allowlist(file: &Path) -> bool {
+pub(crate) fn is_allowlist(file: &Path) -> bool {
     let name = name_in_lower_case(file);
     let mut words = name.split(|byte| !byte.is_ascii_alphanumeric());
     if words.clone().any(|word| BLOCKED.contains(&word)) {

@@ -12,8 +12,8 @@
 
 use std::fmt::Write as _;
 
-use super::figures::{counted, grouped};
 use super::overlap::{Overlap, shortened};
+use crate::numbers::{counted, grouped};
 
 const CELL_WIDTH: usize = 92;
 const CELL_HEIGHT: usize = 52;

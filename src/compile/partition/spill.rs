@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::Error;
+use crate::compile::Error;
 
 /// A file that is made when the first byte is written.
 #[derive(Debug)]

@@ -1,0 +1,66 @@
+//! What the filter that stands at the output says of its successor.
+
+use std::path::Path;
+
+use super::Error;
+use super::plan::Seed;
+use crate::filter::{Filter, Load, Source};
+
+/// What the filter that stands at the output says of its successor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lineage {
+    pub(crate) seed: u64,
+    pub(crate) generation: u64,
+    /// What it holds.
+    pub(crate) before: Before,
+}
+
+impl Lineage {
+    /// # Errors
+    /// When the output exists and is no filter (unless it may be overwritten), and when a seed cannot
+    /// be had.
+    pub(crate) fn of(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
+        let old = match Filter::open(output, Load::Disk) {
+            Ok(old) => Some(old),
+            Err(_) if overwrite || !output.exists() => None,
+            Err(error) => {
+                return Err(Error::NotAFilter {
+                    path: output.to_path_buf(),
+                    cause: error.to_string(),
+                });
+            }
+        };
+        let seed = match (seed, &old) {
+            (&Seed::Fixed(seed), _) => seed,
+            (Seed::Keep, Some(old)) => old.spec().seed,
+            (Seed::Of(other), _) => Filter::open(other, Load::Disk)?.spec().seed,
+            (Seed::Keep, None) => random_seed()?,
+        };
+        Ok(Self {
+            seed,
+            generation: old
+                .as_ref()
+                .map_or(1, |old| old.spec().generation.saturating_add(1)),
+            before: old.map_or_else(Before::default, |old| Before {
+                exists: true,
+                entries: old.entries(),
+                sources: old.spec().sources.clone(),
+            }),
+        })
+    }
+}
+
+fn random_seed() -> Result<u64, Error> {
+    getrandom::u64().map_err(|error| Error::Plan(format!("cannot get a random seed: {error}")))
+}
+
+/// The filter that is to be replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Before {
+    /// Whether there is one.
+    pub(crate) exists: bool,
+    /// Its entries.
+    pub(crate) entries: u64,
+    /// Its lists.
+    pub(crate) sources: Vec<Source>,
+}

@@ -1,0 +1,24 @@
+//! Keys on their way from text to pages: staged by their top bits, in memory and then on disk,
+//! each stage sorted on its own.
+//!
+//! | file | about |
+//! |---|---|
+//! | `item` | a key and what is known of its entry, packed |
+//! | `arena`, `spill` | the memory of stages, and the disk when it is full |
+//! | `stage` | all stages, while they are filled and when they are read |
+//! | `bins` | a worker's end of the stages |
+//! | `sort`, `keys` | a stage sorted; all of them, counted and in order |
+
+mod arena;
+mod bins;
+mod item;
+mod keys;
+mod sort;
+mod spill;
+mod stage;
+
+pub(super) use arena::Arena;
+pub(super) use bins::Stager;
+pub(super) use item::{Dates, Item, NARROW_SOURCES, Narrow, STAGES, Tag, Wide};
+pub(super) use keys::{InOrder, sort_all};
+pub(super) use stage::{Sealed, Store};

@@ -1,0 +1,102 @@
+//! What the report of a compile and the description of a filter say in the same words.
+
+use serde::Serialize;
+
+use super::write::Census;
+use crate::address::Kind;
+use crate::numbers::counted;
+
+/// Entries of one kind.
+#[derive(Clone, Debug, Serialize)]
+pub struct KindCount {
+    /// "mailbox", "local-part", "domain" or "subtree".
+    pub kind: &'static str,
+    /// How many.
+    pub entries: u64,
+}
+
+/// Counts by kind, those that are there.
+pub(crate) fn kind_counts(census: &Census) -> Vec<KindCount> {
+    let counts = Kind::ALL.into_iter().zip(census.kinds());
+    counts
+        .filter(|(_, entries)| *entries > 0)
+        .map(|(kind, entries)| KindCount {
+            kind: kind.name(),
+            entries,
+        })
+        .collect()
+}
+
+/// "1 mailbox, 20 domains".
+pub(crate) fn kinds_shown(kinds: &[KindCount]) -> String {
+    let shown = kinds.iter().map(|count| {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == count.kind);
+        kind.map_or_else(String::new, |kind| counted_kind(count.entries, kind))
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// "1 mailbox", "20 domains".
+fn counted_kind(number: u64, kind: Kind) -> String {
+    let many = match kind {
+        Kind::Mailbox => "mailboxes",
+        Kind::LocalPart => "local-parts",
+        Kind::Domain => "domains",
+        Kind::Subtree => "subtrees",
+    };
+    counted(number, kind.name(), many)
+}
+
+/// Bits of the pages for each entry; 0 for an empty list.
+#[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
+pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
+    if entries == 0 {
+        0.0
+    } else {
+        page_bytes as f64 * 8.0 / entries as f64
+    }
+}
+
+/// Bits an entry, where they tell something: not in a filter of so few entries that
+/// its one page is almost empty.
+pub(crate) fn bits_shown(bits_per_entry: f64) -> String {
+    if (f64::MIN_POSITIVE..MANY_BITS).contains(&bits_per_entry) {
+        format!(", {bits_per_entry:.2} bits an entry")
+    } else {
+        String::new()
+    }
+}
+
+/// Beyond this, bits an entry only say that a page is the least there is.
+const MANY_BITS: f64 = 200.0;
+
+/// What a rate of false positives of a sender means.
+pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
+    let hits = rate * 100_000.0;
+    let hits = if hits >= 10.0 {
+        format!("{hits:.0}")
+    } else if hits < 0.005 {
+        "next to none".to_owned()
+    } else {
+        format!("{hits:.2}")
+    };
+    let end = if records {
+        "none rejected: records confirm every hit"
+    } else {
+        "each of them rejected: there are no records to confirm a hit"
+    };
+    // Two lines: one would be longer than a terminal is wide.
+    format!(
+        "of 100,000 innocent senders {hits} are expected to hit the pages\n          ({rate:.2e}), {end}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_shown_for_people() {
+        assert!(rate_in_people(1e-6, true).contains("0.10 are expected"));
+    }
+}

@@ -1,0 +1,100 @@
+//! How many entries there are, by source and kind.
+
+use std::collections::BTreeMap;
+
+use super::records::{FileRecords, Sorted};
+use crate::compile::{Error, Progress};
+use crate::filter::page::first_key;
+use crate::filter::{Filter, Record};
+
+/// Entries left, each counted once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Census {
+    /// By source, then kind.
+    by_source: BTreeMap<u32, [u64; 4]>,
+}
+
+impl Census {
+    /// Counts the entries of a filter.
+    ///
+    /// # Errors
+    /// When it has no records, or fails.
+    pub(crate) fn of(filter: &Filter) -> Result<Self, Error> {
+        let mut stream = FileRecords::new(filter, Vec::new())?;
+        census(&mut stream, &Progress::new())
+    }
+
+    /// Counts entries, runs of one source and kind at once: most lists are of one kind.
+    fn count(&mut self, records: &[Record]) {
+        for run in records.chunk_by(|a, b| (a.source, a.kind) == (b.source, b.kind)) {
+            self.count_run(run[0].kind, run[0].source, run.len());
+        }
+    }
+
+    /// Counts so many entries.
+    pub(crate) fn count_run(&mut self, kind: u8, source: u32, length: usize) {
+        self.by_source.entry(source).or_default()[usize::from(kind & 3)] += length as u64;
+    }
+
+    /// Adds what another worker counted.
+    pub(crate) fn add(&mut self, other: &Self) {
+        for (source, kinds) in &other.by_source {
+            let sums = self.by_source.entry(*source).or_default();
+            for (sum, count) in sums.iter_mut().zip(kinds) {
+                *sum += count;
+            }
+        }
+    }
+
+    /// All entries.
+    pub(crate) fn entries(&self) -> u64 {
+        self.kinds().iter().sum()
+    }
+
+    /// Entries by kind.
+    pub(crate) fn kinds(&self) -> [u64; 4] {
+        let mut sums = [0; 4];
+        for kinds in self.by_source.values() {
+            for (sum, count) in sums.iter_mut().zip(kinds) {
+                *sum += count;
+            }
+        }
+        sums
+    }
+
+    /// Entries whose record names this source.
+    pub(crate) fn of_source(&self, source: u32) -> u64 {
+        self.by_source
+            .get(&source)
+            .map_or(0, |kinds| kinds.iter().sum())
+    }
+
+    /// Kinds present, as the header has them.
+    pub(crate) fn kind_bits(&self) -> u8 {
+        (0_u8..)
+            .zip(self.kinds())
+            .filter(|(_, count)| *count > 0)
+            .fold(0, |bits, (kind, _)| bits | 1 << kind)
+    }
+}
+
+/// Steps in which a stream is counted.
+const STEPS: u64 = 4096;
+
+/// Counts a stream by source and kind, to its end.
+///
+/// # Errors
+/// When a file fails, and when a person interrupts.
+pub(crate) fn census(stream: &mut impl Sorted, progress: &Progress) -> Result<Census, Error> {
+    let mut census = Census::default();
+    let mut records = Vec::new();
+    for step in 0..STEPS {
+        progress.go_on()?;
+        records.clear();
+        let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
+        stream.take_before(end, &mut records)?;
+        census.count(&records);
+        progress.add(records.len() as u64);
+    }
+    Ok(census)
+}

@@ -1,0 +1,60 @@
+//! The sources of a filter that is made from filters and lists.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::filter::Source;
+
+/// The sources of several filters and lists as one list, sorted by file as a build
+/// sorts them. A file that several name is one source.
+#[derive(Debug, Default)]
+pub(crate) struct Sources {
+    by_file: BTreeMap<(String, String), Source>,
+}
+
+impl Sources {
+    /// Adds sources; those added later replace those of the same file, which was read again.
+    pub(crate) fn add(&mut self, sources: &[Source]) {
+        for source in sources {
+            self.by_file
+                .insert((source.file.clone(), source.name.clone()), source.clone());
+        }
+    }
+
+    /// Adds sources of filters that each hold a part: the counts of one file add up.
+    pub(crate) fn add_counts(&mut self, sources: &[Source]) {
+        for source in sources {
+            let key = (source.file.clone(), source.name.clone());
+            match self.by_file.entry(key) {
+                Entry::Vacant(place) => {
+                    place.insert(source.clone());
+                }
+                Entry::Occupied(place) => {
+                    let sum = place.into_mut();
+                    sum.lines = sum.lines.saturating_add(source.lines);
+                    sum.entries = sum.entries.saturating_add(source.entries);
+                    sum.rejected = sum.rejected.saturating_add(source.rejected);
+                }
+            }
+        }
+    }
+
+    /// The number of each of `sources`, all of which were added.
+    pub(crate) fn numbers(&self, sources: &[Source]) -> Vec<u32> {
+        let places: BTreeMap<_, u32> = self.by_file.keys().zip(0..).collect();
+        let place = |source: &Source| {
+            places
+                .get(&(source.file.clone(), source.name.clone()))
+                .copied()
+        };
+        sources
+            .iter()
+            .map(|source| place(source).unwrap_or(0))
+            .collect()
+    }
+
+    /// The list.
+    pub(crate) fn into_list(self) -> Vec<Source> {
+        self.by_file.into_values().collect()
+    }
+}

@@ -1,0 +1,88 @@
+//! How many entries two filters share.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::shared::{Shared, estimate};
+use crate::compile::{Error, open_alike};
+use crate::numbers::grouped;
+
+/// What two filters share.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// Entries of the first.
+    pub a: u64,
+    /// Entries of the second.
+    pub b: u64,
+    /// Entries of both.
+    pub both: u64,
+    /// Entries of either.
+    pub either: u64,
+    /// Whether records were compared, rather than the fill of pages.
+    pub exact: bool,
+    /// Two standard deviations of `both` and `either`; 0 when exact.
+    pub error: u64,
+}
+
+/// Compares two filters.
+///
+/// # Errors
+/// When their keys cannot be compared, or a file fails.
+pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
+    let filters = open_alike(&[a.to_owned(), b.to_owned()])?;
+    let filters = filters.as_array().expect("two were opened");
+    if filters.iter().all(|filter| filter.spec().records) {
+        let both = Shared::of(filters)?.shared(0, 1);
+        let [a, b] = filters.each_ref().map(|filter| filter.entries());
+        return Ok(Comparison {
+            a,
+            b,
+            both,
+            either: a + b - both,
+            exact: true,
+            error: 0,
+        });
+    }
+    let found = estimate(filters)?;
+    let [a, b] = found.entries;
+    Ok(Comparison {
+        a,
+        b,
+        both: found.both(),
+        either: found.either,
+        exact: false,
+        error: found.error,
+    })
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            a, b, both, either, ..
+        } = *self;
+        writeln!(
+            f,
+            "first     {} entries, {} only in it",
+            grouped(a),
+            grouped(a - both)
+        )?;
+        writeln!(
+            f,
+            "second    {} entries, {} only in it",
+            grouped(b),
+            grouped(b - both)
+        )?;
+        writeln!(f, "both      {}", grouped(both))?;
+        write!(f, "either    {}", grouped(either))?;
+        if !self.exact {
+            write!(
+                f,
+                "\nestimated from the pages, because there are no records: both and either are within {} (95 % confidence)",
+                grouped(self.error)
+            )?;
+        }
+        Ok(())
+    }
+}

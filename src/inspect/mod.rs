@@ -1,0 +1,23 @@
+//! What people ask of filters.
+//!
+//! | file | about |
+//! |---|---|
+//! | `query` | who is listed, by which entry, from which list, since when |
+//! | `info` | a filter at a glance |
+//! | `shared` | entries that several filters share, counted or estimated |
+//! | `compare`, `overlap`, `picture` | two filters; several, each with each; the same as a picture |
+//! | `known_good` | senders known to be good, held against a filter |
+
+mod compare;
+mod info;
+mod known_good;
+mod overlap;
+mod picture;
+mod query;
+mod shared;
+
+pub use compare::{Comparison, compare};
+pub use info::{Info, SourceInfo, info};
+pub use known_good::{KnownGood, false_positives};
+pub use overlap::{Overlap, overlap};
+pub use query::{Finding, Match, Query};

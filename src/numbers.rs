@@ -1,0 +1,51 @@
+//! Numbers as a person reads them.
+
+use indicatif::HumanCount;
+
+/// 1234567 -> 1,234,567.
+pub(crate) fn grouped(number: u64) -> String {
+    HumanCount(number).to_string()
+}
+
+/// Bytes with a unit a person reads.
+#[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
+pub(crate) fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["bytes", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            return if unit == "bytes" {
+                format!("{bytes} bytes")
+            } else {
+                format!("{value:.1} {unit}")
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.2} TiB")
+}
+
+/// "1 line", "1,234 lines".
+pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
+    format!(
+        "{} {}",
+        grouped(number),
+        if number == 1 { one } else { many }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_for_people() {
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(grouped),
+            ["0", "999", "1,000", "1,234,567"]
+        );
+        assert_eq!(
+            [12, 4096, 3 << 30].map(size),
+            ["12 bytes", "4.0 KiB", "3.0 GiB"]
+        );
+    }
+}
