@@ -30,7 +30,8 @@ const FIRST_NUMBER: i32 = 700;
 /// A service manager with a unit of type notify, its socket and its descriptor store.
 struct Manager {
     site: Site,
-    listener: UnixListener,
+    /// `None`: the daemon opens its own.
+    listener: Option<UnixListener>,
     told: Arc<Told>,
     keeps: bool,
     daemon: Option<Daemon>,
@@ -41,20 +42,26 @@ struct Manager {
 struct Told {
     ready: AtomicUsize,
     alive: AtomicUsize,
-    store: Mutex<Option<OwnedFd>>,
+    /// With their names.
+    store: Mutex<Vec<(String, OwnedFd)>>,
     over: AtomicBool,
 }
 
 impl Manager {
     /// Starts the daemon. `keeps`: what it gives to the store is there for the next.
     fn new(keeps: bool) -> Self {
+        Self::with(keeps, true)
+    }
+
+    /// `has_socket`: there is a socket unit.
+    fn with(keeps: bool, has_socket: bool) -> Self {
         let mut site = Site::new(Transport::Unix);
         site.list("spam", &["spammer@listed.test"]);
         site.configure(LIST);
         let Socket::Unix(path) = &site.socket else {
             unreachable!("asked for a unix socket")
         };
-        let listener = UnixListener::bind(path).expect("our own folder");
+        let listener = has_socket.then(|| UnixListener::bind(path).expect("our own folder"));
         let told = Arc::new(Told::default());
         let notify = site.path().join("notify");
         let socket = UnixDatagram::bind(&notify).expect("our own folder");
@@ -79,16 +86,15 @@ impl Manager {
     }
 
     fn start(&self) -> Daemon {
-        let mut handed_over = vec![
-            self.listener
-                .as_fd()
-                .try_clone_to_owned()
-                .expect("a socket"),
-        ];
+        let unit = self.listener.as_ref().map(|listener| {
+            let socket = listener.as_fd().try_clone_to_owned();
+            ("milter.socket".to_owned(), socket.expect("a socket"))
+        });
         let store = self.told.store.lock().expect("not poisoned");
-        if let Some(store) = &*store {
-            handed_over.push(store.try_clone().expect("a socket"));
-        }
+        let kept = store
+            .iter()
+            .map(|(name, kept)| (name.clone(), kept.try_clone().expect("a socket")));
+        let (names, handed_over): (Vec<_>, Vec<_>) = unit.into_iter().chain(kept).unzip();
         drop(store);
         // Where a program expects them, one behind the other.
         let numbered: Vec<_> = (FIRST_NUMBER..)
@@ -105,6 +111,7 @@ impl Manager {
             .arg("--config")
             .arg(self.site.path().join("milter.toml"))
             .env("LISTEN_FDS", numbered.len().to_string())
+            .env("LISTEN_FDNAMES", names.join(":"))
             .env("LISTEN_FDS_FIRST_FD", FIRST_NUMBER.to_string())
             .env("NOTIFY_SOCKET", self.site.path().join("notify"))
             .env("WATCHDOG_USEC", "3000000");
@@ -122,9 +129,13 @@ impl Manager {
 
     /// `systemctl restart`
     fn restart(&mut self) {
+        self.stop();
+        self.daemon = Some(self.start());
+    }
+
+    fn stop(&mut self) {
         let daemon = self.daemon.take().expect("it runs");
         assert!(daemon.terminate().success());
-        self.daemon = Some(self.start());
     }
 
     fn connect(&self) -> Session {
@@ -162,11 +173,14 @@ impl Told {
         });
         let text = String::from_utf8_lossy(&bytes[..received.bytes]).into_owned();
         let says = |state: &str| text.lines().any(|line| line == state);
+        let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
+        let name = name.unwrap_or_default().to_owned();
+        let mut store = self.store.lock().expect("not poisoned");
         if says("FDSTORE=1") {
-            assert!(says("FDNAME=connections") && says("FDPOLL=0"));
-            *self.store.lock().expect("not poisoned") = descriptors;
+            assert!(says("FDPOLL=0"));
+            store.extend(descriptors.map(|kept| (name, kept)));
         } else if says("FDSTOREREMOVE=1") {
-            self.store.lock().expect("not poisoned").take();
+            store.retain(|(kept, _)| *kept != name);
         } else if says("READY=1") {
             self.ready.fetch_add(1, SeqCst);
         } else if says("WATCHDOG=1") {
@@ -311,4 +325,49 @@ fn without_a_store_sessions_end_in_their_own_time() {
     slow.finish();
     // With the last of its sessions the old one has ended.
     assert!(old.ended().success());
+}
+
+/// The sockets of `listen` stay open, too, and new sessions wait in them.
+#[test]
+fn own_sockets_are_kept_for_the_next_process() {
+    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut manager = Manager::with(true, false);
+    let mut slow = manager.connect();
+    while slow.next < 5 && slow.step() {}
+    manager.stop();
+    let between = manager.connect();
+    manager.daemon = Some(manager.start());
+    slow.finish();
+    between.finish();
+
+    // Not where nobody is to be found any more.
+    let path = manager.path();
+    let elsewhere = path.with_file_name("elsewhere.sock");
+    manager.stop();
+    manager.site.move_socket(Socket::Unix(elsewhere.clone()));
+    manager.daemon = Some(manager.start());
+    Session::connect(&elsewhere).finish();
+    assert!(UnixStream::connect(&path).is_err());
+}
+
+/// A process that ended before it took the connections over, for one.
+#[test]
+fn connections_of_two_processes_are_taken_over() {
+    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut manager = Manager::new(true);
+    let mut first = manager.connect();
+    while first.next < 5 && first.step() {}
+    manager.stop();
+    let kept = std::mem::take(&mut *manager.told.store.lock().expect("not poisoned"));
+    assert_eq!(kept.len(), 1);
+    manager.daemon = Some(manager.start());
+    let mut second = manager.connect();
+    while second.next < 5 && second.step() {}
+    manager.stop();
+    let mut store = manager.told.store.lock().expect("not poisoned");
+    store.extend(kept);
+    drop(store);
+    manager.daemon = Some(manager.start());
+    first.finish();
+    second.finish();
 }

@@ -139,9 +139,12 @@ impl Connections {
         }
     }
 
-    /// Cuts all that are still open; those that have detached.
+    /// Closes all that are still open; those that have detached.
     pub(super) async fn close(mut self) -> Vec<Detached> {
-        self.tasks.shutdown().await;
+        self.tasks.abort_all();
+        while let Some(joined) = self.next_end().await {
+            self.reap(joined);
+        }
         self.detached
     }
 }

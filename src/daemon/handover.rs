@@ -14,8 +14,9 @@
 //!  exit
 //! ```
 //!
-//! The store holds a single descriptor, whatever the number of connections; the kernel
-//! keeps the others in its queue. The first message brings a file in memory with the
+//! The store holds a single descriptor for the connections, whatever their number; the kernel
+//! keeps the others in its queue. Beside it are the listening sockets that we opened ourselves:
+//! new connections wait in them. The first message brings a file in memory with the
 //! history of each session, those after it the sockets in the same order. What a history
 //! is: [`Session::history`](crate::milter::Session::history).
 //!
@@ -49,8 +50,10 @@ pub(super) struct Detached {
     pub(super) history: Vec<u8>,
 }
 
-/// The name of our descriptor in the store.
-const NAME: &str = "connections";
+/// The name of the descriptor with the connections in the store.
+pub(super) const CONNECTIONS: &str = "connections";
+/// The name of the listening sockets that we opened ourselves.
+pub(super) const LISTENER: &str = "listener";
 /// What the file of histories begins with: the version of this format. Each history
 /// follows, behind its length in four bytes.
 const MAGIC: &[u8] = b"blocklist-milter connections 1\n";
@@ -69,11 +72,21 @@ pub(super) fn is_possible() -> bool {
 /// Hands over connections. Exit right after it.
 pub(super) fn give(left: &[Detached]) -> io::Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
-    // It is to be kept although its other end is gone.
-    let state = format!("FDSTORE=1\nFDNAME={NAME}\nFDPOLL=0");
-    notify_with(&state, theirs.as_fd())?;
-    wait_until_read()?;
+    keep(CONNECTIONS, [theirs.as_fd()])?;
     fill(&ours, left)
+}
+
+/// Has descriptors kept for the next process. Returns when they are in the store.
+pub(super) fn keep<'d>(
+    name: &str,
+    descriptors: impl IntoIterator<Item = BorrowedFd<'d>>,
+) -> io::Result<()> {
+    // To be kept also when the other end is gone.
+    let state = format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0");
+    for descriptor in descriptors {
+        notify_with(&state, descriptor)?;
+    }
+    wait_until_read()
 }
 
 /// Sends histories and sockets to whoever reads them one day.
@@ -128,9 +141,9 @@ pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
         .collect())
 }
 
-/// The store may forget what was taken: a connection that we close must be closed.
-pub(super) fn forget() {
-    let state = format!("FDSTOREREMOVE=1\nFDNAME={NAME}");
+/// The store may forget what was taken: what we close must be closed.
+pub(super) fn forget(name: &str) {
+    let state = format!("FDSTOREREMOVE=1\nFDNAME={name}");
     tell(&[NotifyState::Custom(&state)]);
 }
 

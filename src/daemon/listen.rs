@@ -1,64 +1,39 @@
-//! The sockets on which mail servers find us: opening and removing them.
-//!
-//! A unix socket is made for its owner alone and opened to others only when its group is
-//! as wanted, so there is no moment at which a stranger could connect. One
-//! that is left over is removed only if it is a socket and nobody answers on it: what
-//! is not ours is never deleted, and a second daemon never takes the first one's place, not
-//! even when both start at once: the folder is locked meanwhile. Mode and group are set by
-//! descriptor, not by a path at which others may put a link.
+//! The sockets on which mail servers find us: those of `listen`, or those that systemd hands over.
 //!
 //! Sockets that systemd hands over are used in place of the configured ones; they stay
-//! open while the daemon restarts, so that no mail server is ever refused.
+//! open while the daemon restarts, so that no mail server is ever refused. Those of `listen` stay open
+//! in systemd's descriptor store, if the unit has one.
 
-use std::fs::{self, File};
+use std::env;
+use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use listenfd::ListenFd;
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags};
-use rustix::io::Errno;
 use rustix::net::sockopt::socket_acceptconn;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::Error;
-use crate::access;
+use super::handover::{self, CONNECTIONS, LISTENER};
+use super::unix_socket::{Access, BACKLOG, MadeSocket, give_access, open_unix};
 use crate::endpoint::Endpoint;
 
-/// Connections that may wait to be accepted. The kernel cuts it to
-/// `net.core.somaxconn`; with a short queue a busy Postfix waits in `connect`.
-const BACKLOG: i32 = i32::MAX;
-
-/// Who may connect to a unix socket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// Permission bits of the socket; connecting needs the right to write.
-    pub mode: u32,
-    /// Group of the socket, by name or number; `None`: the group of the process.
-    pub group: Option<String>,
-}
-
-impl Default for Access {
-    fn default() -> Self {
-        Self {
-            mode: 0o660,
-            group: None,
-        }
-    }
-}
-
-/// Whether systemd hands sockets over to this process (sd_listen_fds(3)).
+/// Whether a socket unit of systemd hands sockets over to this process (sd_listen_fds(3)).
 pub fn inherits_sockets() -> bool {
-    let is = |name: &str, wanted: &dyn Fn(u32) -> bool| {
-        let value = std::env::var(name).ok();
-        value
-            .and_then(|value| value.parse().ok())
-            .is_some_and(wanted)
-    };
-    is("LISTEN_PID", &|pid| pid == std::process::id()) && is("LISTEN_FDS", &|count| count > 0)
+    let number = |name: &str| env::var(name).ok()?.parse::<usize>().ok();
+    let names = names();
+    let is_own = |name: &&String| [CONNECTIONS, LISTENER].contains(&name.as_str());
+    number("LISTEN_PID").is_some_and(|pid| pid == std::process::id() as usize)
+        && number("LISTEN_FDS").is_some_and(|count| count > names.iter().filter(is_own).count())
+}
+
+/// The names of the descriptors that systemd hands over, in their order.
+fn names() -> Vec<String> {
+    let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
+    names.split(':').map(str::to_owned).collect()
 }
 
 /// An open listening socket, not blocking.
@@ -76,6 +51,31 @@ impl Listener {
             Self::Tcp(listener) => listener.try_clone().map(Self::Tcp),
         }
     }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+
+    /// Whether a mail server that connects to this endpoint finds this socket.
+    fn is_at(&self, endpoint: &Endpoint) -> bool {
+        match (self, endpoint) {
+            (Self::Unix(listener), Endpoint::Unix(path)) => {
+                let bound = listener.local_addr();
+                // Without its file nobody finds it any more.
+                bound.is_ok_and(|bound| bound.as_pathname() == Some(path))
+                    && fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
+            }
+            (Self::Tcp(listener), Endpoint::Inet { host, port, v6 }) => {
+                let addresses = addresses(host, *port, *v6).unwrap_or_default();
+                let bound = listener.local_addr();
+                bound.is_ok_and(|bound| addresses.contains(&bound))
+            }
+            (Self::Unix(_), Endpoint::Inet { .. }) | (Self::Tcp(_), Endpoint::Unix(_)) => false,
+        }
+    }
 }
 
 /// All sockets of the daemon. Dropping it closes them and removes the unix sockets that
@@ -87,30 +87,11 @@ pub(super) struct Listeners {
     pub(super) endpoints: Vec<Endpoint>,
     /// systemd has handed them over.
     pub(super) inherited: bool,
-    /// The connections that the process before has left there; see `handover`.
-    pub(super) left_behind: Option<UnixStream>,
+    /// The connections that the previous process has left there; see `handover`.
+    pub(super) left_behind: Vec<UnixStream>,
+    /// The sockets of `listen` that the previous process has left there.
+    stored: Vec<Listener>,
     made: Vec<MadeSocket>,
-}
-
-/// A socket file that we made: its path, device and inode.
-#[derive(Debug)]
-struct MadeSocket {
-    path: PathBuf,
-    device: u64,
-    inode: u64,
-}
-
-impl Drop for MadeSocket {
-    /// Removes the file, unless another has taken its place.
-    fn drop(&mut self) {
-        // Not between the look and the removal may another take its place.
-        let _lock = lock_folder(&self.path);
-        let ours = fs::symlink_metadata(&self.path)
-            .is_ok_and(|found| found.dev() == self.device && found.ino() == self.inode);
-        if ours && let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(socket = %self.path.display(), %error, "the socket cannot be removed");
-        }
-    }
 }
 
 impl Listeners {
@@ -118,6 +99,11 @@ impl Listeners {
     /// `endpoints`.
     pub(super) fn open(endpoints: &[Endpoint], access: &Access) -> Result<Self, Error> {
         let mut inherited = Self::inherited()?;
+        let mut stored = std::mem::take(&mut inherited.stored);
+        if !stored.is_empty() {
+            // Also those that are not wanted any more: nobody would accept connections from them.
+            handover::forget(LISTENER);
+        }
         if inherited.inherited {
             tracing::info!(
                 sockets = inherited.open.len(),
@@ -129,18 +115,27 @@ impl Listeners {
             return Err(Error::NoEndpoint);
         }
         let mut listeners = Self {
-            left_behind: inherited.left_behind.take(),
+            left_behind: std::mem::take(&mut inherited.left_behind),
             ..Self::default()
         };
         for endpoint in endpoints {
+            let kept = stored.iter().position(|kept| kept.is_at(endpoint));
+            let kept = kept.map(|index| stored.swap_remove(index));
             match endpoint {
                 Endpoint::Unix(path) => {
-                    let (listener, made) = open_unix(path, access)?;
+                    let (listener, made) = match kept {
+                        Some(Listener::Unix(listener)) => (listener, give_access(path, access)?),
+                        _ => open_unix(path, access)?,
+                    };
                     listeners.made.push(made);
                     listeners.add(Listener::Unix(listener), endpoint)?;
                 }
                 Endpoint::Inet { host, port, v6 } => {
-                    let listener = open_inet(host, *port, *v6).map_err(|cause| Error::Listen {
+                    let listener = match kept {
+                        Some(Listener::Tcp(listener)) => Ok(listener),
+                        _ => open_inet(host, *port, *v6),
+                    };
+                    let listener = listener.map_err(|cause| Error::Listen {
                         endpoint: endpoint.clone(),
                         cause,
                     })?;
@@ -151,14 +146,27 @@ impl Listeners {
         Ok(listeners)
     }
 
+    /// Has the sockets of `listen` kept for the next process; those of systemd are kept anyway.
+    pub(super) fn hand_over(mut self) {
+        if self.inherited || self.open.is_empty() {
+            return;
+        }
+        match handover::keep(LISTENER, self.open.iter().map(Listener::as_fd)) {
+            Ok(()) => self.made.drain(..).for_each(std::mem::forget),
+            Err(error) => tracing::error!(%error, "cannot hand over the listening sockets"),
+        }
+    }
+
     fn inherited() -> Result<Self, Error> {
         let mut listeners = Self::default();
+        let names = names();
         let mut handed_over = ListenFd::from_env();
         for n in 0..handed_over.len() {
             let listener = match handed_over.take_unix_listener(n) {
-                // The one socket among them that does not listen.
+                // Only sockets with connections in them do not listen.
                 Ok(Some(unix)) if !socket_acceptconn(&unix).unwrap_or(true) => {
-                    listeners.left_behind = Some(UnixStream::from(OwnedFd::from(unix)));
+                    let store = UnixStream::from(OwnedFd::from(unix));
+                    listeners.left_behind.push(store);
                     continue;
                 }
                 Ok(Some(unix)) => Listener::Unix(unix),
@@ -168,6 +176,10 @@ impl Listeners {
                     Err(cause) => return Err(Error::Inherited { number: n, cause }),
                 },
             };
+            if names.get(n).is_some_and(|name| name == LISTENER) {
+                listeners.stored.push(listener);
+                continue;
+            }
             let endpoint = match &listener {
                 Listener::Unix(unix) => Endpoint::Unix(
                     unix.local_addr()
@@ -211,11 +223,15 @@ impl Listeners {
     }
 }
 
-fn open_inet(host: &str, port: u16, v6: bool) -> io::Result<TcpListener> {
-    let addresses: Vec<SocketAddr> = (host, port)
-        .to_socket_addrs()?
+fn addresses(host: &str, port: u16, v6: bool) -> io::Result<Vec<SocketAddr>> {
+    let addresses = (host, port).to_socket_addrs()?;
+    Ok(addresses
         .filter(|address| address.is_ipv6() == v6)
-        .collect();
+        .collect())
+}
+
+fn open_inet(host: &str, port: u16, v6: bool) -> io::Result<TcpListener> {
+    let addresses = addresses(host, port, v6)?;
     if addresses.is_empty() {
         let family = if v6 { "IPv6" } else { "IPv4" };
         let text = format!("{host} has no {family} address");
@@ -224,139 +240,11 @@ fn open_inet(host: &str, port: u16, v6: bool) -> io::Result<TcpListener> {
     TcpListener::bind(&*addresses)
 }
 
-fn open_unix(path: &Path, access: &Access) -> Result<(UnixListener, MadeSocket), Error> {
-    let failed = |cause: io::Error| Error::Listen {
-        endpoint: Endpoint::Unix(path.to_owned()),
-        cause,
-    };
-    let group = access
-        .group
-        .as_deref()
-        .map(|name| Ok((name, group_number(name)?)))
-        .transpose()?;
-    let _lock = lock_folder(path).map_err(failed)?;
-    remove_stale(path)?;
-    let listener = bind(path).map_err(|errno| failed(errno.into()))?;
-    let made = || -> Result<_, Error> {
-        // From here on by descriptor: another file may come to stand there.
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file =
-            rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
-        let found = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
-        if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
-            return Err(Error::NotASocket {
-                path: path.to_owned(),
-            });
-        }
-        if let Some((name, number)) = group {
-            let group = Some(Gid::from_raw(number));
-            rustix::fs::chownat(&file, "", None, group, AtFlags::EMPTY_PATH).map_err(|errno| {
-                Error::Group {
-                    path: path.to_owned(),
-                    group: name.to_owned(),
-                    cause: errno.into(),
-                }
-            })?;
-        }
-        // Where such a descriptor leads to; itself it takes no change of mode.
-        let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
-        let mode = fs::Permissions::from_mode(access.mode);
-        fs::set_permissions(itself, mode).map_err(failed)?;
-        Ok(MadeSocket {
-            path: path.to_owned(),
-            device: found.st_dev,
-            inode: found.st_ino,
-        })
-    };
-    let made = made().inspect_err(|error| {
-        // Nobody can use it; but what has come to stand there instead is not ours.
-        if !matches!(error, Error::NotASocket { .. }) {
-            let _ = fs::remove_file(path);
-        }
-    })?;
-    Ok((listener, made))
-}
-
-/// A socket that listens. The mode of an unbound one becomes that of its file: so it is made for
-/// its owner alone, without touching the mask of the whole process.
-fn bind(path: &Path) -> Result<UnixListener, Errno> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::STREAM,
-        SocketFlags::CLOEXEC,
-        None,
-    )?;
-    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(UnixListener::from(socket))
-}
-
-/// Of two processes that start at once, the second waits here and then finds the first.
-fn lock_folder(path: &Path) -> io::Result<File> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let folder = File::open(folder)?;
-    folder.lock()?;
-    Ok(folder)
-}
-
-/// Makes room for a socket, if what is there is a socket that nobody listens on.
-fn remove_stale(path: &Path) -> Result<(), Error> {
-    let failed = |cause: io::Error| Error::Listen {
-        endpoint: Endpoint::Unix(path.to_owned()),
-        cause,
-    };
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed(error)),
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(Error::NotASocket {
-                path: path.to_owned(),
-            });
-        }
-        Ok(_) => {}
-    }
-    match knock(path) {
-        Err(Errno::CONNREFUSED) => {
-            tracing::info!(socket = %path.display(), "removing a stale socket");
-            fs::remove_file(path).map_err(failed)
-        }
-        Err(Errno::NOENT) => Ok(()),
-        Err(Errno::ACCESS) => Err(failed(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            "a socket of another user exists and may be in use: find the process that listens on it, or remove it",
-        ))),
-        // With a full queue the answer is "again": somebody is there all the same.
-        Ok(()) | Err(Errno::AGAIN) => Err(Error::InUse {
-            path: path.to_owned(),
-        }),
-        Err(errno) => Err(failed(errno.into())),
-    }
-}
-
-/// Connects without waiting.
-fn knock(path: &Path) -> Result<(), Errno> {
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
-}
-
-/// The number of a group given by name or by number.
-///
-/// # Errors
-/// There is none of this name.
-pub fn group_number(group: &str) -> Result<u32, Error> {
-    access::group_number(group).ok_or_else(|| Error::NoGroup {
-        group: group.to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::unix_socket::knock;
+    use std::os::unix::fs::PermissionsExt;
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("the socket").permissions().mode() & 0o777

@@ -26,7 +26,7 @@
 //! - The old process starts the new one and hands over by itself. That is another command
 //!   than `systemctl restart`, and a program that starts programs cannot be locked in.
 //!
-//! Without systemd's descriptor store the process ends on its own (`Stop`).
+//! Without systemd's descriptor store the process ends on its own (`shutdown`).
 
 mod accept;
 mod connection;
@@ -42,6 +42,7 @@ mod signals;
 mod socket;
 mod state;
 mod traffic;
+mod unix_socket;
 mod watch;
 mod watchdog;
 mod worker;
@@ -60,16 +61,17 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::sync::{mpsc, watch as latest};
 
-pub use listen::{Access, group_number, inherits_sockets};
+pub use listen::inherits_sockets;
 pub use readers::{Deadline, Readers, Waiting};
 pub use signals::outlive_hangup;
 pub use traffic::{Cut, Traffic};
+pub use unix_socket::{Access, group_number};
 pub use watch::Cause;
 
 use crate::endpoint::Endpoint;
 use crate::milter::Handler;
 use accept::ConnectionLimit;
-use handover::Detached;
+use handover::{CONNECTIONS, Detached};
 use listen::Listeners;
 use shutdown::Stop;
 use signals::{Request, Signals};
@@ -229,7 +231,7 @@ impl Daemon {
     /// [`Error`], when a socket cannot be opened or a thread cannot be had.
     pub fn start<S: Service>(options: &Options, service: &Arc<S>) -> Result<Self, Error> {
         let mut listeners = Listeners::open(&options.listen, &options.access)?;
-        let mut taken = take_over(listeners.left_behind.take());
+        let mut taken = take_over(&std::mem::take(&mut listeners.left_behind));
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
         let (stop, stopped) = latest::channel(None);
         let (ending, ended) = mpsc::unbounded_channel();
@@ -290,7 +292,7 @@ impl Daemon {
         &self.listeners.endpoints
     }
 
-    /// Lets nobody new in. Connections may finish, or leave.
+    /// Lets nobody new in. Connections may finish, or detach.
     fn drain(&mut self) {
         let (stop, what) = match (handover::is_possible(), self.listeners.inherited) {
             (true, _) => (Stop::HandOver, "handing over connections"),
@@ -299,7 +301,10 @@ impl Daemon {
         };
         tracing::info!("ending, {what}");
         self.stop.send_replace(Some(stop));
-        self.listeners = Listeners::default();
+        let listeners = std::mem::take(&mut self.listeners);
+        if stop == Stop::HandOver {
+            listeners.hand_over();
+        }
     }
 
     /// Ends it in order: connections are handed to the next process; where there is nobody
@@ -312,19 +317,19 @@ impl Daemon {
         if self.stop.borrow().is_none() {
             self.drain();
         }
-        let mut left = Vec::new();
+        let mut detached = Vec::new();
         let mut failed = false;
         for worker in self.workers.drain(..) {
             match worker.join() {
-                Ok(Ok(connections)) => left.extend(connections),
+                Ok(Ok(connections)) => detached.extend(connections),
                 Ok(Err(_)) | Err(_) => failed = true,
             }
         }
-        if !left.is_empty() {
-            match handover::give(&left) {
-                Ok(()) => tracing::info!(connections = left.len(), "handed over"),
+        if !detached.is_empty() {
+            match handover::give(&detached) {
+                Ok(()) => tracing::info!(connections = detached.len(), "handed over"),
                 Err(error) => tracing::error!(
-                    connections = left.len(),
+                    connections = detached.len(),
                     %error,
                     "cannot hand over connections, closing them"
                 ),
@@ -334,16 +339,21 @@ impl Daemon {
     }
 }
 
-/// The connections of the process before.
-fn take_over(left_behind: Option<UnixStream>) -> Vec<Detached> {
-    let Some(left_behind) = left_behind else {
+/// The connections of the previous process, and of one before it that nobody has taken over.
+fn take_over(left_behind: &[UnixStream]) -> Vec<Detached> {
+    if left_behind.is_empty() {
         return Vec::new();
-    };
-    let taken = handover::take(&left_behind).unwrap_or_else(|error| {
-        tracing::error!(%error, "cannot take over the connections of the previous process");
-        Vec::new()
-    });
-    handover::forget();
+    }
+    let mut taken = Vec::new();
+    for store in left_behind {
+        match handover::take(store) {
+            Ok(connections) => taken.extend(connections),
+            Err(error) => {
+                tracing::error!(%error, "cannot take over the connections of the previous process");
+            }
+        }
+    }
+    handover::forget(CONNECTIONS);
     tracing::info!(connections = taken.len(), "taken over");
     taken
 }
@@ -363,7 +373,7 @@ impl Drop for Ending {
 }
 
 /// Runs a daemon until SIGTERM or SIGINT, then lets it finish what it is doing. A second
-/// signal ends it at once.
+/// signal closes the connections that are still open.
 ///
 /// # Errors
 /// [`Error`], when it cannot start, or one of its threads fails.
@@ -421,11 +431,19 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     });
     if cut {
         tracing::warn!("second signal to stop, closing connections at once");
-        return Ok(());
+        daemon.stop.send_replace(Some(Stop::Now));
+        // Those that have detached are still handed over; a thread that hangs is not waited for.
+        let ended = async { while daemon.ended.recv().await.is_some() {} };
+        let ended = runtime.block_on(async { tokio::time::timeout(CUT_PATIENCE, ended).await });
+        if ended.is_err() {
+            return Err(Error::Worker);
+        }
     }
     daemon.stop()
 }
 
+/// For the threads to end after a second signal.
+const CUT_PATIENCE: Duration = Duration::from_secs(2);
 /// Descriptors that a worker takes for itself: its runtime, its copies of the sockets.
 const DESCRIPTORS_A_WORKER: u64 = 8;
 /// For what comes and goes beside the connections.

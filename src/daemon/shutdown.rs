@@ -4,13 +4,14 @@
 //!  HandOver: each connection detaches, with its history, between two commands
 //!  Finish:   idle connections end, messages go on
 //!  Stay:     nothing ends; if mail servers wait in vain to be accepted, Finish
-//!                        |  no connection left, or the time is over
+//!                        |  no connection left, the time is over, or Now
 //!                        v
 //!                      done
 //! ```
 
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::{Instant, Interval, sleep_until};
 
 use super::connections::Connections;
@@ -33,12 +34,15 @@ pub(super) enum Stop {
     Finish,
     /// Another process may serve new ones already: these end in their own time.
     Stay,
+    /// They are closed, but for those that have detached.
+    Now,
 }
 
 /// Serves what is open until the last connection has ended or detached, for no longer than `drain` where
 /// others wait for the end; the detached ones. `sweep` ticks once a second.
 pub(super) async fn finish(
     stop: Stop,
+    mut stops: watch::Receiver<Option<Stop>>,
     mut sockets: Vec<Socket>,
     mut connections: Connections,
     mut sweep: Interval,
@@ -70,6 +74,7 @@ pub(super) async fn finish(
                 let finish = stop != Stop::HandOver && end.is_some();
                 connections.sweep(finish.then_some(FINISH_IDLE_SECONDS));
             }
+            () = until_now(&mut stops) => return connections.close().await,
             () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
                 tracing::warn!(
                     connections = connections.len(),
@@ -78,6 +83,15 @@ pub(super) async fn finish(
                 return connections.close().await;
             }
         }
+    }
+}
+
+/// Until connections are to be closed at once.
+async fn until_now(stops: &mut watch::Receiver<Option<Stop>>) {
+    let now = |stop: &Option<Stop>| *stop == Some(Stop::Now);
+    if stops.wait_for(now).await.is_err() {
+        // Nobody can ask for it any more.
+        std::future::pending::<()>().await;
     }
 }
 
@@ -159,6 +173,23 @@ mod tests {
         let mut histories: Vec<_> = detached.iter().map(|one| one.history.len()).collect();
         histories.sort_unstable();
         assert_eq!(histories, [12, 12 + MAIL.len()]);
+    }
+
+    /// A second signal to stop.
+    #[tokio::test(start_paused = true)]
+    async fn what_has_detached_is_not_cut() {
+        let site = Site::new(10);
+        let _idle = site.negotiated().await;
+        let mut half = site.negotiated().await;
+        half.write_all(&MAIL[..7]).await.expect("written");
+        sleep(Duration::from_secs(1)).await;
+        site.stop.send_replace(Some(Stop::HandOver));
+        sleep(Duration::from_secs(1)).await;
+        let begun = Instant::now();
+        site.stop.send_replace(Some(Stop::Now));
+        let detached = site.worker.await.expect("no panic").expect("in order");
+        assert_eq!((detached.len(), begun.elapsed().as_secs()), (1, 0));
+        assert_eq!(half.read(&mut [0]).await.expect("the end"), 0);
     }
 
     /// It is neither idle nor to be left: its answer comes from here.

@@ -1,6 +1,6 @@
 //! What the system tells the daemon: end, or load everything again.
 //!
-//! SIGTERM and SIGINT end it in order; a second one at once. SIGHUP loads configuration,
+//! SIGTERM and SIGINT end it in order; a second one closes what is still open. SIGHUP loads configuration,
 //! lists and whitelist again. (libmilter ends on SIGHUP; this daemon does not.)
 
 use std::io;

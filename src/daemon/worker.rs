@@ -72,7 +72,10 @@ pub(super) async fn run<S: Service>(
             }
         }
     };
-    Ok(finish(stop, sockets, connections, sweep, shared.drain).await)
+    let Shared {
+        stop: stops, drain, ..
+    } = shared;
+    Ok(finish(stop, stops, sockets, connections, sweep, drain).await)
 }
 
 #[cfg(test)]

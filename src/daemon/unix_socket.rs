@@ -1,0 +1,240 @@
+//! A unix socket at a path: opening it, its permissions, its removal.
+//!
+//! It is made for its owner alone and opened to others only when its group is as wanted, so there is no
+//! moment at which a stranger could connect. One that is left over is removed only if it is a socket and
+//! nobody answers on it: what is not ours is never deleted, and a second daemon never takes the first
+//! one's place, not even when both start at once: the folder is locked meanwhile. Mode and group are set
+//! by descriptor, not by a path at which others may put a link.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+use super::Error;
+use crate::access;
+use crate::endpoint::Endpoint;
+
+/// Connections that may wait to be accepted. The kernel cuts it to
+/// `net.core.somaxconn`; with a short queue a busy Postfix waits in `connect`.
+pub(super) const BACKLOG: i32 = i32::MAX;
+
+/// Who may connect to a unix socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Permission bits of the socket; connecting needs the right to write.
+    pub mode: u32,
+    /// Group of the socket, by name or number; `None`: the group of the process.
+    pub group: Option<String>,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self {
+            mode: 0o660,
+            group: None,
+        }
+    }
+}
+
+/// A socket file of ours: its path, device and inode. Dropping it removes the file.
+#[derive(Debug)]
+pub(super) struct MadeSocket {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Drop for MadeSocket {
+    /// Removes the file, unless another has taken its place.
+    fn drop(&mut self) {
+        // Not between the look and the removal may another take its place.
+        let _lock = lock_folder(&self.path);
+        let ours = fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| found.dev() == self.device && found.ino() == self.inode);
+        if ours && let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(socket = %self.path.display(), %error, "the socket cannot be removed");
+        }
+    }
+}
+
+/// Opens a socket at this path.
+pub(super) fn open_unix(path: &Path, access: &Access) -> Result<(UnixListener, MadeSocket), Error> {
+    let failed = |cause: io::Error| Error::Listen {
+        endpoint: Endpoint::Unix(path.to_owned()),
+        cause,
+    };
+    if let Some(group) = &access.group {
+        group_number(group)?;
+    }
+    let _lock = lock_folder(path).map_err(failed)?;
+    remove_stale(path)?;
+    let listener = bind(path).map_err(|errno| failed(errno.into()))?;
+    let made = give_access(path, access).inspect_err(|error| {
+        // Nobody can use it; but what has come to stand there instead is not ours.
+        if !matches!(error, Error::NotASocket { .. }) {
+            let _ = fs::remove_file(path);
+        }
+    })?;
+    Ok((listener, made))
+}
+
+/// Gives the socket at this path the wanted group and mode.
+pub(super) fn give_access(path: &Path, access: &Access) -> Result<MadeSocket, Error> {
+    let failed = |cause: io::Error| Error::Listen {
+        endpoint: Endpoint::Unix(path.to_owned()),
+        cause,
+    };
+    // From here on by descriptor: another file may come to stand there.
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file =
+        rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
+    let found = rustix::fs::fstat(&file).map_err(|errno| failed(errno.into()))?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+        return Err(Error::NotASocket {
+            path: path.to_owned(),
+        });
+    }
+    if let Some(name) = &access.group {
+        let group = Some(Gid::from_raw(group_number(name)?));
+        rustix::fs::chownat(&file, "", None, group, AtFlags::EMPTY_PATH).map_err(|errno| {
+            Error::Group {
+                path: path.to_owned(),
+                group: name.clone(),
+                cause: errno.into(),
+            }
+        })?;
+    }
+    // Where such a descriptor leads to; itself it takes no change of mode.
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let mode = fs::Permissions::from_mode(access.mode);
+    fs::set_permissions(itself, mode).map_err(failed)?;
+    Ok(MadeSocket {
+        path: path.to_owned(),
+        device: found.st_dev,
+        inode: found.st_ino,
+    })
+}
+
+/// A socket that listens. The mode of an unbound one becomes that of its file: so it is made for
+/// its owner alone, without touching the mask of the whole process.
+fn bind(path: &Path) -> Result<UnixListener, Errno> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    Ok(UnixListener::from(socket))
+}
+
+/// Of two processes that start at once, the second waits here and then finds the first.
+fn lock_folder(path: &Path) -> io::Result<File> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let folder = File::open(folder)?;
+    folder.lock()?;
+    Ok(folder)
+}
+
+/// Makes room for a socket, if what is there is a socket that nobody listens on.
+fn remove_stale(path: &Path) -> Result<(), Error> {
+    let failed = |cause: io::Error| Error::Listen {
+        endpoint: Endpoint::Unix(path.to_owned()),
+        cause,
+    };
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(Error::NotASocket {
+                path: path.to_owned(),
+            });
+        }
+        Ok(_) => {}
+    }
+    match knock(path) {
+        Err(Errno::CONNREFUSED) => {
+            tracing::info!(socket = %path.display(), "removing a stale socket");
+            fs::remove_file(path).map_err(failed)
+        }
+        Err(Errno::NOENT) => Ok(()),
+        Err(Errno::ACCESS) => Err(failed(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "a socket of another user exists and may be in use: find the process that listens on it, or remove it",
+        ))),
+        // With a full queue the answer is "again": somebody is there all the same.
+        Ok(()) | Err(Errno::AGAIN) => Err(Error::InUse {
+            path: path.to_owned(),
+        }),
+        Err(errno) => Err(failed(errno.into())),
+    }
+}
+
+/// Connects without waiting.
+pub(super) fn knock(path: &Path) -> Result<(), Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)
+}
+
+/// The number of a group given by name or by number.
+///
+/// # Errors
+/// There is none of this name.
+pub fn group_number(group: &str) -> Result<u32, Error> {
+    access::group_number(group).ok_or_else(|| Error::NoGroup {
+        group: group.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A link to the socket of another program, which is dead or was put there after the bind.
+    #[test]
+    fn a_link_is_not_followed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (other, path) = (folder.path().join("other"), folder.path().join("m.sock"));
+        drop(UnixListener::bind(&other).expect("a socket that stays behind"));
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).expect("our own");
+        symlink(&other, &path).expect("a link");
+        let access = Access::default();
+        let is_refused = |result: Result<(), Error>| {
+            assert!(
+                matches!(result, Err(Error::NotASocket { .. })),
+                "{result:?}"
+            );
+            let mode = fs::metadata(&other).expect("it stays").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+            assert!(path.is_symlink());
+        };
+        is_refused(open_unix(&path, &access).map(drop));
+        is_refused(give_access(&path, &access).map(drop));
+    }
+
+    /// In the place of our socket stands a link to another one by now.
+    #[test]
+    fn what_a_link_leads_to_is_not_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (other, path) = (folder.path().join("other"), folder.path().join("m.sock"));
+        let ours = open_unix(&path, &Access::default()).expect("a socket");
+        fs::rename(&path, &other).expect("our own");
+        symlink(&other, &path).expect("a link");
+        drop(ours);
+        assert!(other.exists() && path.is_symlink());
+    }
+}
