@@ -17,14 +17,14 @@
 //! |---|---|
 //! | [`access`], `parallel`, `memory`, `numbers`, [`metrics`] | who may read a file; the same work on several threads; how much memory may still be taken; numbers for people; counters |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
-//! | [`lookup`] | whether a filter lists a sender: the one place that answers |
+//! | [`lookup`], [`journal`] | whether a filter lists a sender: the one place that answers; logs of syslog and the journal |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
 //! | [`inspect`], [`policy`] | what people ask of filters; senders and lists to a verdict |
 //! | [`config`] | the configuration file |
 //! | [`snapshot`] | configuration and filters in effect, replaced in one step |
 //! | [`screen`] | one message from MAIL to verdict |
 //! | [`explain`], [`serve`], [`digest`] | the same for a stored message; for the daemon; its log, read again |
-//! | [`demo`] | the daemon at work, with messages as a mail server sends them |
+//! | [`demo`], [`correspondents`] | the daemon at work, with messages as a mail server sends them; whom our users write to |
 //! | [`cli`] | the command lines |
 //!
 //! Where a change goes:
@@ -43,6 +43,7 @@ pub mod address;
 pub mod cli;
 pub mod compile;
 pub mod config;
+pub mod correspondents;
 pub mod daemon;
 pub mod demo;
 pub mod digest;
@@ -50,6 +51,7 @@ pub mod endpoint;
 pub mod explain;
 pub mod filter;
 pub mod inspect;
+pub mod journal;
 pub mod list;
 pub mod lookup;
 mod memory;

@@ -168,6 +168,7 @@ impl Config {
         self.enabled_lists()
             .map(|list| list.filter.as_path())
             .chain(self.whitelist.files.iter().map(PathBuf::as_path))
+            .chain(self.whitelist.correspondents.iter().map(PathBuf::as_path))
     }
 
     /// Settings that differ from those of `running` and take a restart to come into force.

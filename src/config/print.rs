@@ -30,6 +30,14 @@ impl fmt::Display for Config {
         set(f, "entries", texts(&self.whitelist.entries))?;
         set(f, "require_dkim", self.whitelist.require_dkim)?;
         set(f, "authserv_ids", texts(&self.whitelist.authserv_ids))?;
+        let correspondents = self.whitelist.correspondents.iter();
+        set(
+            f,
+            "correspondents",
+            texts(correspondents.map(|path| path.display())),
+        )?;
+        let require_dkim = self.whitelist.correspondents_require_dkim;
+        set(f, "correspondents_require_dkim", require_dkim)?;
         writeln!(f, "\n[exempt]")?;
         set(f, "authenticated", self.exempt.authenticated)?;
         set(f, "local", self.exempt.local)?;

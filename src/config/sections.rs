@@ -159,22 +159,32 @@ fn read_whitelist(section: Section<'_, '_>, folder: &Path) -> WhitelistSettings 
     let authserv_ids = section.each("authserv_ids", Vec::new(), |written| {
         Ok(written.to_ascii_lowercase())
     });
-    let require_dkim = section.get("require_dkim", false, |value| {
-        let required = boolean(value)?;
-        if required && authserv_ids.is_empty() {
-            return Err(
-                "needs authserv_ids, the servers whose Authentication-Results to trust".into(),
-            );
-        }
-        Ok(required)
-    });
-    section.finish();
-    WhitelistSettings {
+    let require_dkim = |name, default| {
+        section.get(name, default, |value| {
+            let required = boolean(value)?;
+            if required && authserv_ids.is_empty() {
+                return Err(
+                    "needs authserv_ids, the servers whose Authentication-Results to trust".into(),
+                );
+            }
+            Ok(required)
+        })
+    };
+    let settings = WhitelistSettings {
         files,
         entries,
-        require_dkim,
-        authserv_ids,
-    }
+        require_dkim: require_dkim("require_dkim", false),
+        correspondents: section.each("correspondents", Vec::new(), |written| {
+            path(written, folder)
+        }),
+        correspondents_require_dkim: require_dkim(
+            "correspondents_require_dkim",
+            !authserv_ids.is_empty(),
+        ),
+        authserv_ids: authserv_ids.clone(),
+    };
+    section.finish();
+    settings
 }
 
 fn read_exempt(section: Section<'_, '_>) -> ExemptSettings {

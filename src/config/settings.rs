@@ -126,6 +126,10 @@ pub struct WhitelistSettings {
     pub require_dkim: bool,
     /// Whose `Authentication-Results` are believed.
     pub authserv_ids: Vec<String>,
+    /// Files of addresses that our users write to.
+    pub correspondents: Vec<PathBuf>,
+    /// Whether such an address in a header needs an aligned DKIM signature.
+    pub correspondents_require_dkim: bool,
 }
 
 /// `[exempt]`

@@ -157,7 +157,7 @@ pub(super) fn entries(
     let written = section.each(name, default, |written| {
         Entries::default()
             .add(written.as_bytes())
-            .map(|()| written.to_owned())
+            .map(|_| written.to_owned())
             .map_err(|error| Fault::from(format!("\"{}\": {error}", escaped(written.as_bytes()))))
     });
     let mut set = Entries::default();

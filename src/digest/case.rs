@@ -7,9 +7,10 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::Error;
 use super::line::{Decision, What, parse};
-use super::{Error, each_line};
 use crate::address::{Canonical, escaped};
+use crate::journal;
 use crate::policy::{Action, Entries, Exemption, Reason};
 use crate::screen::Field;
 
@@ -66,7 +67,7 @@ pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, E
     let mut found: Option<Case> = None;
     let finder = memchr::memmem::Finder::new(id);
     for log in logs {
-        each_line(log, |line| {
+        journal::each_line(log, |line| {
             if finder.find(line.as_bytes()).is_none() {
                 return;
             }
@@ -79,7 +80,8 @@ pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, E
                     case.add_recipient(decision.get(Field::Recipient));
                 }
             });
-        })?;
+        })
+        .map_err(Error::of(log))?;
     }
     Ok(found)
 }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use super::Error;
 use super::history::History;
 use super::line::{Decision, Level, LogLine, What, parse};
-use super::{Error, each_line};
 use crate::config::Config;
 use crate::filter::{Filter, Load};
+use crate::journal;
 use crate::list::Day;
 use crate::policy::{Action, Exemption, Reason};
 use crate::screen::Field;
@@ -129,7 +130,7 @@ pub struct Idle {
 /// # Errors
 /// One of them cannot be read.
 pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Result<Digest, Error> {
-    let today = LogLine::day(options.now).unwrap_or(Day(0));
+    let today = journal::day(options.now).unwrap_or(Day(0));
     let mut sums = Sums {
         options,
         today,
@@ -146,11 +147,12 @@ pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Res
         problems: VecDeque::new(),
     };
     for log in logs {
-        each_line(log, |line| {
+        journal::each_line(log, |line| {
             if !parse(line, options.now, |line| sums.add(&line)) && !line.trim().is_empty() {
                 sums.digest.other_lines += 1;
             }
-        })?;
+        })
+        .map_err(Error::of(log))?;
     }
     Ok(sums.finish())
 }
@@ -173,7 +175,7 @@ struct Sums<'a> {
 
 impl Sums<'_> {
     fn add(&mut self, line: &LogLine<'_>) {
-        let written = line.at.and_then(LogLine::day);
+        let written = line.at.and_then(journal::day);
         let day = written.unwrap_or(self.today);
         // A clock that goes wrong must not make the history begin in the future.
         let day = day.min(self.today);

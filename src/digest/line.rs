@@ -15,15 +15,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use jiff::civil::Date;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::list::Day;
+use crate::journal;
 use crate::screen::{DECISION, Field};
 
 /// The name under which syslog and the journal keep the daemon's lines.
 const PROGRAM: &str = "blocklist-milter";
-const DAY_S: i64 = 86_400;
 
 /// How severe a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,64 +79,40 @@ impl<'a> Decision<'a> {
     }
 }
 
-impl LogLine<'_> {
-    /// The day of a time.
-    pub(super) fn day(at: i64) -> Option<Day> {
-        u16::try_from(at.div_euclid(DAY_S)).ok().map(Day)
-    }
-}
-
 /// Hands a line over, if it is one of the daemon's; `false` if it is not. `now` completes dates without
 /// a year.
-pub(super) fn parse(line: &str, now: i64, mut each: impl FnMut(LogLine<'_>)) -> bool {
+pub(super) fn parse(line: &str, now: i64, each: impl FnOnce(LogLine<'_>)) -> bool {
     let line = line.trim_end();
-    if !line.starts_with('{') {
-        return parse_text(line, now).map(&mut each).is_some();
+    if !journal::is_json(line)
+        && let Some(own) = own(line, now)
+    {
+        each(own);
+        return true;
     }
-    let Some(object) = Object::read(line) else {
-        return false;
-    };
-    let Some(text) = &object.journal_text else {
-        return object.into_line().map(&mut each).is_some();
-    };
-    if !object.is_ours {
+    let entry = journal::entry(line, now);
+    if entry.program.is_some_and(|program| program != PROGRAM) {
         return false;
     }
-    let inner = match text.trim_start() {
-        json if json.starts_with('{') => Object::read(json).and_then(Object::into_line),
-        text => parse_text(text, now),
+    let Some(own) = own(&entry.text, now) else {
+        return false;
     };
-    inner
-        .map(|line| {
-            let at = object.journal_at.or(line.at);
-            each(LogLine { at, ..line });
-        })
-        .is_some()
+    each(LogLine {
+        at: entry.at.or(own.at),
+        ..own
+    });
+    true
 }
 
-fn parse_text(line: &str, now: i64) -> Option<LogLine<'_>> {
-    let (mut at, rest) = match read_time(line, now) {
+/// A line as the daemon wrote it.
+fn own(line: &str, now: i64) -> Option<LogLine<'_>> {
+    if line.trim_start().starts_with('{') {
+        return Object::read(line)?.into_line();
+    }
+    let (at, rest) = match journal::read_time(line, now) {
         Some((at, rest)) => (Some(at), rest),
         None => (None, line),
     };
-    let (level, rest) = level(rest).or_else(|| {
-        // What syslog puts before: host and program.
-        let (_host, rest) = rest.trim_start().split_once(' ')?;
-        let (tag, rest) = rest.trim_start().split_once(' ')?;
-        let pid = tag.strip_suffix(':')?.strip_prefix(PROGRAM)?;
-        if !pid.is_empty() && !pid.starts_with('[') {
-            return None;
-        }
-        at?;
-        let rest = match read_time(rest, now) {
-            Some((own, rest)) => {
-                at = Some(own);
-                rest
-            }
-            None => rest,
-        };
-        level(rest)
-    })?;
+    let (level, rest) = level(rest)?;
     let fields = rest
         .strip_prefix(DECISION)
         .and_then(|rest| rest.strip_prefix(' '));
@@ -231,76 +205,7 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A time at the start of a line, in seconds since 1970, and what follows it.
-pub(crate) fn read_time(line: &str, now: i64) -> Option<(i64, &str)> {
-    let bytes = line.as_bytes();
-    if bytes.first()?.is_ascii_digit() {
-        read_iso(line)
-    } else {
-        read_syslog(line, now)
-    }
-}
-
-/// `2026-11-21T14:03:22.123456+01:00`, `...Z`, `...+0100`.
-fn read_iso(line: &str) -> Option<(i64, &str)> {
-    let (stamp, rest) = line.split_once(' ')?;
-    let bytes = stamp.as_bytes();
-    let (date, time) = stamp.split_at_checked(10)?;
-    let number = |at: usize| -> Option<i64> {
-        let digits = bytes.get(at..at + 2)?;
-        digits.iter().try_fold(0, |sum, &digit| {
-            digit
-                .is_ascii_digit()
-                .then(|| sum * 10 + i64::from(digit - b'0'))
-        })
-    };
-    if !time.starts_with('T') || bytes.get(13) != Some(&b':') || bytes.get(16) != Some(&b':') {
-        return None;
-    }
-    let day = Day::read(date.as_bytes())?;
-    let local = seconds(day, (number(11)?, number(14)?, number(17)?));
-    let zone = stamp.get(19..)?;
-    let zone = zone.trim_start_matches(|c: char| c == '.' || c == ',' || c.is_ascii_digit());
-    let offset = match zone.split_at_checked(1) {
-        None | Some(("Z", _)) => 0,
-        Some((sign @ ("+" | "-"), _)) => {
-            let at = bytes.len() - zone.len() + 1;
-            let minutes = number(at + 2).or_else(|| number(at + 3))?;
-            let offset = number(at)? * 3600 + minutes * 60;
-            if sign == "+" { offset } else { -offset }
-        }
-        Some(_) => return None,
-    };
-    Some((local - offset, rest))
-}
-
-/// `Nov 21 14:03:22`: the last such day that is not later than tomorrow.
-fn read_syslog(line: &str, now: i64) -> Option<(i64, &str)> {
-    const MONTHS: [&str; 12] = [
-        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-    ];
-    let (stamp, rest) = line.split_at_checked(15)?;
-    let name = stamp.get(..3)?;
-    let month = (1_i8..).zip(MONTHS).find(|&(_, known)| known == name)?.0;
-    let number = |from: usize, to: usize| stamp.get(from..to)?.trim_start().parse::<i8>().ok();
-    let day = number(4, 6)?;
-    let clock = (number(7, 9)?, number(10, 12)?, number(13, 15)?);
-    let clock = (clock.0.into(), clock.1.into(), clock.2.into());
-    let this_year: i16 = LogLine::day(now)?.to_string().get(..4)?.parse().ok()?;
-    let in_year = |year: i16| {
-        let at = seconds(Day::of(Date::new(year, month, day).ok()?)?, clock);
-        (at <= now + DAY_S).then_some(at)
-    };
-    // February 29 may be four years ago.
-    let at = (0..=4).find_map(|back| in_year(this_year - back))?;
-    Some((at, rest))
-}
-
-fn seconds(day: Day, (hour, minute, second): (i64, i64, i64)) -> i64 {
-    i64::from(day.0) * DAY_S + hour * 3600 + minute * 60 + second
-}
-
-/// A JSON object of the log, or of the journal around it.
+/// A JSON object of the log.
 #[derive(Default)]
 struct Object<'a> {
     at: Option<i64>,
@@ -309,9 +214,6 @@ struct Object<'a> {
     decision: Decision<'a>,
     /// Fields that no decision has.
     others: String,
-    journal_text: Option<Cow<'a, str>>,
-    journal_at: Option<i64>,
-    is_ours: bool,
 }
 
 impl<'a> Object<'a> {
@@ -345,10 +247,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-        let mut object = Object {
-            is_ours: true,
-            ..Object::default()
-        };
+        let mut object = Object::default();
         while let Some(Scalar(key)) = map.next_key()? {
             if let Some(field) = Field::from_name(&key) {
                 let value = map.next_value::<Scalar<'_>>()?.0;
@@ -358,23 +257,11 @@ impl<'de> Visitor<'de> for ObjectVisitor {
                 object.decision.set(field, value);
                 continue;
             }
-            if key.starts_with('_') && key != "__REALTIME_TIMESTAMP" {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            }
             let value = map.next_value::<Scalar<'_>>()?.0;
             match &*key {
-                "timestamp" => {
-                    // read_iso wants what follows a time, too.
-                    object.at = read_iso(&format!("{value} ")).map(|(at, _)| at);
-                }
+                "timestamp" => object.at = journal::read_iso(&value),
                 "level" => object.level = Level::from_name(&value),
                 "message" => object.text = value,
-                "MESSAGE" => object.journal_text = Some(value),
-                "SYSLOG_IDENTIFIER" => object.is_ours = value == PROGRAM,
-                "__REALTIME_TIMESTAMP" => {
-                    object.journal_at = value.parse().ok().map(|us: i64| us / 1_000_000);
-                }
                 _ => add_other(&mut object.others, &key, &value),
             }
         }
@@ -525,17 +412,5 @@ mod tests {
         ] {
             assert_eq!(decision(&line), None, "{line}");
         }
-    }
-
-    #[test]
-    fn a_date_without_a_year_is_in_the_past() {
-        let day = |text: &str| {
-            let (at, _) = read_syslog(text, NOW).unwrap();
-            LogLine::day(at).unwrap().to_string()
-        };
-        assert_eq!(day("Nov 22 23:59:59 x"), "2026-11-22");
-        assert_eq!(day("Dec  1 00:00:00 x"), "2025-12-01");
-        assert_eq!(day("Feb 29 00:00:00 x"), "2024-02-29");
-        assert_eq!(read_syslog("Nov 31 00:00:00 x", NOW), None);
     }
 }

@@ -143,7 +143,7 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
 }
 
 /// What [`each_message`] calls: with the place of a file, and its headers if it is a message.
-pub(super) type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
+pub type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
 
 /// Calls `each` for every message below `path`: the files of a folder (a maildir's `cur` and `new`,
 /// or any), or the messages of an mbox file, which may be packed by gzip or zstd. Other files, such
@@ -151,7 +151,7 @@ pub(super) type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
 ///
 /// # Errors
 /// The first file that cannot be read.
-pub(super) fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
+pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     if !path.is_dir() {
         return each_of_file(path, each);
     }

@@ -17,8 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use explanation::{Explanation, Lookup, Named, Recipient};
-use message::each_message;
-pub use message::{Field, Headers};
+pub use message::{EachMessage, Field, Headers, each_message};
 use recorder::{Recorder, text_of};
 pub use replay::{Decided, MAX_DECIDED, Replay, replay};
 pub use text::{Paint, Report};
@@ -119,7 +118,16 @@ impl Explainer {
     /// # Errors
     /// As for the daemon.
     pub fn open(config_path: &Path) -> Result<Self, Error> {
+        Self::open_with_correspondents(config_path, &[])
+    }
+
+    /// The same, with more files of correspondents.
+    ///
+    /// # Errors
+    /// As for the daemon.
+    pub fn open_with_correspondents(config_path: &Path, files: &[PathBuf]) -> Result<Self, Error> {
         let mut config = Config::load(config_path)?;
+        config.whitelist.correspondents.extend_from_slice(files);
         // It looks at the messages of five minutes; what is explained here did not come in them.
         config.safety.max_reject_share = Percent::ALL;
         let snapshot = Snapshot::build(config)?;
@@ -260,8 +268,7 @@ impl Explainer {
                     Ok(()) => {
                         named.canonical = Some(escaped(form.as_bytes()).to_string());
                         named.whitelist_entry = policy
-                            .whitelist
-                            .find(&form)
+                            .clearing_entry(&form)
                             .map(|entry| escaped(entry).to_string());
                         named.whitelisted = named.whitelist_entry.is_some() && !named.unaligned;
                     }

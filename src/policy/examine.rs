@@ -272,7 +272,7 @@ impl Policy {
                 Some(Stop::Exhausted) => return Err(Exhausted),
                 Some(Stop::Found(kind, entry, cause)) => (kind, entry, cause),
             };
-            if !self.whitelist.is_empty() {
+            if !self.whitelist.is_empty() || !self.correspondents.is_empty() {
                 now.budget.read(sender.address, WHITELIST_READS)?;
             }
             let rules = self.rules.get(list.rules).copied().unwrap_or_default();
@@ -302,8 +302,8 @@ impl Policy {
         Ok(())
     }
 
-    /// The entry of the whitelist that clears this sender of a hit on an entry under a list's rules,
-    /// if it counts here.
+    /// The entry of the whitelist, or of the correspondents, that clears this sender of a hit on an entry
+    /// under a list's rules, if it counts here.
     fn cleared_by(
         &self,
         sender: &Sender<'_>,
@@ -312,57 +312,72 @@ impl Policy {
         memory: &mut Option<Canonical>,
         seen: &mut impl FnMut(Seen<'_>),
     ) -> Option<&[u8]> {
-        if self.whitelist.is_empty() {
-            return None;
-        }
-        let form = memory.get_or_insert_with(Canonical::new);
-        let entry = self.whitelisted(sender.address, hit, form)?;
-        if self.whitelist_wants_dkim && sender.identity != Identity::MailFrom {
-            let mut vouched = (now.aligned)(form.domain());
-            if !vouched {
-                // A provider with several domains signs with the one that was written.
-                let rules = Rules {
-                    providers: false,
-                    ..Rules::default()
-                };
-                vouched = form.read(sender.address, rules).is_ok() && (now.aligned)(form.domain());
+        let sets = [
+            (&self.whitelist, self.whitelist_wants_dkim),
+            (&self.correspondents, self.correspondents_want_dkim),
+        ];
+        let mut unaligned = None;
+        for (entries, wants_dkim) in sets {
+            if entries.is_empty() {
+                continue;
             }
-            if !vouched {
-                seen(Seen::Unaligned(entry));
-                return None;
-            }
-        }
-        seen(Seen::Cleared(entry));
-        Some(entry)
-    }
-
-    /// The entry of the whitelist that names this address; `form` is left as it was found by.
-    ///
-    /// An address is known by the default rules, and by those of the list: where a list takes
-    /// `good+tag@x` for `good@x`, both are the one that is whitelisted. The sender inside an SRS
-    /// address can clear a hit on itself alone, since anyone can write it there.
-    fn whitelisted(
-        &self,
-        address: &[u8],
-        (kind, entry, rules): (Kind, &[u8], Rules),
-        form: &mut Canonical,
-    ) -> Option<&[u8]> {
-        form.read(address, Entries::rules()).ok()?;
-        let mut found = self.whitelist.find(form);
-        if found.is_none() && rules != Entries::rules() {
-            let outer = Rules {
-                srs: false,
-                ..rules
+            let form = memory.get_or_insert_with(Canonical::new);
+            let Some(entry) = named_by(entries, sender.address, hit, form) else {
+                continue;
             };
-            form.read(address, outer).ok()?;
-            found = self.whitelist.find(form);
-            if found.is_none() && rules.srs && !is_found_by(form, kind, entry) {
-                form.read(address, rules).ok()?;
-                found = self.whitelist.find(form);
+            if !wants_dkim
+                || sender.identity == Identity::MailFrom
+                || is_vouched_for(sender.address, form, now)
+            {
+                seen(Seen::Cleared(entry));
+                return Some(entry);
             }
+            unaligned = Some(entry);
         }
-        found
+        if let Some(entry) = unaligned {
+            seen(Seen::Unaligned(entry));
+        }
+        None
     }
+}
+
+/// Whether DKIM vouches for the domain of this address, by which it was just found.
+fn is_vouched_for(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> bool {
+    // A provider with several domains signs with the one that was written.
+    let rules = Rules {
+        providers: false,
+        ..Rules::default()
+    };
+    (now.aligned)(form.domain())
+        || form.read(address, rules).is_ok() && (now.aligned)(form.domain())
+}
+
+/// The entry of these that names this address; `form` is left as it was found by.
+///
+/// An address is known by the default rules, and by those of the list: where a list takes
+/// `good+tag@x` for `good@x`, both are the one that is whitelisted. The sender inside an SRS
+/// address can clear a hit on itself alone, since anyone can write it there.
+fn named_by<'e>(
+    entries: &'e Entries,
+    address: &[u8],
+    (kind, entry, rules): (Kind, &[u8], Rules),
+    form: &mut Canonical,
+) -> Option<&'e [u8]> {
+    form.read(address, Entries::rules()).ok()?;
+    let mut found = entries.find(form);
+    if found.is_none() && rules != Entries::rules() {
+        let outer = Rules {
+            srs: false,
+            ..rules
+        };
+        form.read(address, outer).ok()?;
+        found = entries.find(form);
+        if found.is_none() && rules.srs && !is_found_by(form, kind, entry) {
+            form.read(address, rules).ok()?;
+            found = entries.find(form);
+        }
+    }
+    found
 }
 
 /// Whether an address is looked up by this entry.

@@ -143,15 +143,15 @@ impl Entries {
         Rules::default()
     }
 
-    /// Adds one entry as an admin writes it.
+    /// Adds one entry as an admin writes it, and says of which kind it is.
     ///
     /// # Errors
     /// It is no address, domain, subtree or local part.
-    pub fn add(&mut self, written: &[u8]) -> Result<(), ParseError> {
+    pub fn add(&mut self, written: &[u8]) -> Result<Kind, ParseError> {
         let entry = Entry::parse(written, Self::rules())?;
         self.kinds.get_or_insert(Kinds::EMPTY).insert(entry.kind());
         self.set.insert(entry.as_bytes().into());
-        Ok(())
+        Ok(entry.kind())
     }
 
     /// How many there are.

@@ -41,7 +41,7 @@ pub use share::{Change, RejectShare};
 use thiserror::Error;
 pub use verdict::{Reason, Softening, Verdict};
 
-use crate::address::Rules;
+use crate::address::{Canonical, Rules};
 use crate::filter::Filter;
 use crate::lookup::{self, Lookup};
 use crate::sender::Identity;
@@ -73,6 +73,10 @@ pub struct Policy {
     pub whitelist_is_incomplete: bool,
     /// Whether a whitelisted address in a header counts only when DKIM vouches for it.
     pub whitelist_wants_dkim: bool,
+    /// Addresses that our users write to: never refused either.
+    pub correspondents: Entries,
+    /// The same for these.
+    pub correspondents_want_dkim: bool,
     /// Recipients that no list affects.
     pub exempt_recipients: Entries,
     /// What becomes of recipients whom other lists affect than those before them.
@@ -143,6 +147,18 @@ impl Policy {
     pub fn checks(&self, identity: Identity) -> bool {
         let checks = |list: &List| list.terms.check.contains(&identity);
         self.lists.iter().any(checks)
+    }
+
+    /// The entry that clears this address, if DKIM does not matter or vouches for it.
+    pub fn clearing_entry(&self, address: &Canonical) -> Option<&[u8]> {
+        let correspondent = || self.correspondents.find(address);
+        self.whitelist.find(address).or_else(correspondent)
+    }
+
+    /// Whether it matters for whom DKIM vouches.
+    pub fn wants_dkim(&self) -> bool {
+        self.whitelist_wants_dkim
+            || self.correspondents_want_dkim && !self.correspondents.is_empty()
     }
 
     /// The lists, in the order of the configuration.

@@ -377,7 +377,7 @@ impl<O: Observer> Handler for Screen<O> {
             message
                 .message_id
                 .extend_from_slice(&value[..value.len().min(MESSAGE_ID_MAX_BYTES)]);
-        } else if snapshot.policy.whitelist_wants_dkim && is("Authentication-Results") {
+        } else if snapshot.policy.wants_dkim() && is("Authentication-Results") {
             // Bounded, since anyone can write thousands of them.
             let room = DKIM_MAX.saturating_sub(message.dkim.len());
             let trusted = &snapshot.config.whitelist.authserv_ids;

@@ -72,6 +72,14 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
         "whitelist: {}",
         counted(snapshot.policy.whitelist.len() as u64, "entry", "entries")
     );
+    if !snapshot.config.whitelist.correspondents.is_empty() {
+        let correspondents = snapshot.policy.correspondents.len() as u64;
+        let _ = writeln!(
+            report,
+            "correspondents: {}",
+            counted(correspondents, "address", "addresses")
+        );
+    }
     let group = &snapshot.config.socket_group;
     if !group.is_empty()
         && let Err(missing) = group_number(group)

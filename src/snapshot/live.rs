@@ -355,6 +355,7 @@ impl Snapshot {
             .eq(old.loaded.iter().map(filter))
             && texts(&self.faults) == texts(&old.faults)
             && self.policy.whitelist == old.policy.whitelist
+            && self.policy.correspondents == old.policy.correspondents
             && self.config.to_string() == old.config.to_string()
     }
 }
@@ -395,6 +396,7 @@ fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
     info!(
         lists = new.policy.lists().len(),
         whitelist = new.policy.whitelist.len(),
+        correspondents = new.policy.correspondents.len(),
         ms,
         "reloaded"
     );

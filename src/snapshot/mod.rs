@@ -48,7 +48,7 @@ pub use permissions::writable_by_others;
 pub use status::StatusFile;
 
 use crate::access;
-use crate::address::escaped;
+use crate::address::{Kind, escaped};
 use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
 use crate::list::{self, Format, Reader, Row};
@@ -152,7 +152,7 @@ impl Snapshot {
             }
         }
         let before = faults.len();
-        policy.whitelist = whitelist(&config, &mut faults);
+        (policy.whitelist, policy.correspondents) = whitelist(&config, &mut faults);
         policy.whitelist_is_incomplete = faults.len() > before;
         configure(&mut policy, &config);
         let mut snapshot = Self {
@@ -302,6 +302,7 @@ impl Snapshot {
 /// What of the settings concerns all lists.
 fn configure(policy: &mut Policy, config: &Config) {
     policy.whitelist_wants_dkim = config.whitelist.require_dkim;
+    policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;
     for recipient in &config.exempt.recipients {
         // Checked when the configuration was read.
         let _ = policy.exempt_recipients.add(recipient.as_bytes());
@@ -313,15 +314,26 @@ fn configure(policy: &mut Policy, config: &Config) {
     });
 }
 
-/// The whitelist; what is wrong with it goes to `errors`.
-fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
-    let mut entries = Entries::default();
+/// The whitelist and the correspondents; what is wrong with them goes to `errors`.
+fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
+    let mut whitelist = Entries::default();
+    let mut correspondents = Entries::default();
     for entry in &config.whitelist.entries {
         // Checked when the configuration was read.
-        let _ = entries.add(entry.as_bytes());
+        let _ = whitelist.add(entry.as_bytes());
     }
     let mut rejected = Vec::new();
-    for path in &config.whitelist.files {
+    let files = config.whitelist.files.iter().map(|path| (path, false));
+    let of_people = config
+        .whitelist
+        .correspondents
+        .iter()
+        .map(|path| (path, true));
+    for (path, is_of_people) in files.chain(of_people) {
+        let entries = match is_of_people {
+            true => &mut correspondents,
+            false => &mut whitelist,
+        };
         let mut refuse = |line: u64, why: &dyn std::fmt::Display, text: &[u8]| {
             rejected.push(format!(
                 "{}:{line}: {why}: {}",
@@ -330,11 +342,12 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
             ));
         };
         let mut sink = |line: u64, row: Row<'_>| match row {
-            Row::Item(item) => {
-                if let Err(error) = entries.add(item.text) {
-                    refuse(line, &error, item.text);
-                }
-            }
+            Row::Item(item) => match entries.add(item.text) {
+                Ok(Kind::Mailbox) => {}
+                Ok(_) if is_of_people => refuse(line, &"not an address", item.text),
+                Ok(_) => {}
+                Err(error) => refuse(line, &error, item.text),
+            },
             Row::Rejected { reason, text } => refuse(line, &reason, text),
             Row::Skipped { .. } | Row::Mended { .. } => {}
         };
@@ -354,5 +367,5 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> Entries {
     if !rejected.is_empty() {
         errors.push(Error::Whitelist { lines: rejected });
     }
-    entries
+    (whitelist, correspondents)
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::logs::{Case, Report};
+use super::people::Correspondents;
 
 /// Default path of the configuration.
 pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
@@ -83,6 +84,13 @@ pub enum Command {
     ///
     /// The exit code is 1 if no log has the case; the time of the decision is in the case id, and is shown then.
     Case(Case),
+    /// Keep a file of the people whom your users write to, so that no list refuses their mail.
+    ///
+    /// Reads logs of Postfix and Sendmail (from files, syslog or journalctl) or mailboxes of sent mail. In logs
+    /// mail counts that a client with a login has sent and another server has accepted. Bounces, automatic
+    /// replies, mail that lists or aliases pass on, and messages to more than 100 recipients do not
+    /// count. Only addresses are kept, never domains, each with the day on which it was last written to.
+    Correspondents(Correspondents),
     /// Show the milter at work: compile ./blocklists, serve on a private socket, send messages as a mail server would.
     Demo,
 }
@@ -119,6 +127,10 @@ pub struct Replay {
     /// Show what another configuration would change.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
+    /// Show what this file of correspondents would change, such as how much mail would not have been
+    /// refused; may be repeated.
+    #[arg(long, value_name = "FILE", conflicts_with = "against")]
+    pub correspondents: Vec<PathBuf>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,

@@ -119,7 +119,7 @@ fn read_config(path: &Path) -> Result<Option<Config>, Box<dyn Error>> {
 }
 
 /// Seconds since 1970.
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }

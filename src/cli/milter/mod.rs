@@ -4,6 +4,7 @@
 
 pub mod args;
 pub mod logs;
+pub mod people;
 
 use std::io::Write;
 use std::path::Path;
@@ -45,6 +46,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::Explain(args)) => explain(config, &args, out)?,
         Some(Command::Replay(args)) => replay(config, &args, out)?,
         Some(Command::Report(args)) => logs::report(config, &args, out)?,
+        Some(Command::Correspondents(args)) => return people::correspondents(&args, out),
         Some(Command::Case(args)) => return logs::case(config, &args, out),
         Some(Command::Demo) => {
             let paint = out.paint();
@@ -92,7 +94,11 @@ fn replay(
     out: &mut Output,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let explainer = Explainer::open(config)?;
-    let other = args.against.as_deref().map(Explainer::open).transpose()?;
+    let other = match (&args.against, args.correspondents.as_slice()) {
+        (Some(other), _) => Some(Explainer::open(other)?),
+        (None, []) => None,
+        (None, files) => Some(Explainer::open_with_correspondents(config, files)?),
+    };
     let replay = explain::replay(&args.mailbox, &explainer, other.as_ref())?;
     if args.json {
         out.json(&replay)?;

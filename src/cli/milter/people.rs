@@ -1,0 +1,77 @@
+//! `blocklist-milter correspondents`: whom local users write to.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::logs::now;
+use crate::cli::{Done, Output};
+use crate::correspondents::{Book, Rules, Written, read_log, read_mailbox};
+use crate::policy::Network;
+use crate::screen::today;
+
+/// Arguments of `correspondents`.
+#[derive(Debug, Args)]
+pub struct Correspondents {
+    /// The file to keep; the setting correspondents of the configuration names it.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Drop addresses that nobody has written to for so long.
+    #[arg(long, value_name = "DAYS", default_value = "120d", value_parser = days)]
+    pub keep: u16,
+    /// A mailbox of sent mail: a maildir, another folder of messages, or an mbox; may be repeated.
+    #[arg(long, value_name = "MAILBOX")]
+    pub sent: Vec<PathBuf>,
+    /// One of your own domains, whose addresses are left out; may be repeated. The domain of each
+    /// sender is left out anyway.
+    #[arg(long, value_name = "DOMAIN")]
+    pub own_domain: Vec<String>,
+    /// Also count mail of these clients, which send without a login; may be repeated.
+    #[arg(long, value_name = "NETWORK")]
+    pub client: Vec<Network>,
+    /// Also count mail that this user of the machine submits there; may be repeated. Not for users of web
+    /// forms and programs: they write to anyone who asks for it.
+    #[arg(long, value_name = "UID")]
+    pub uid: Vec<u32>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Logs of Postfix or Sendmail, also compressed ones; - for standard input.
+    #[arg(value_name = "LOG", required_unless_present = "sent")]
+    pub logs: Vec<PathBuf>,
+}
+
+/// Adds whom users wrote to.
+pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
+    let rules = Rules {
+        own_domains: args
+            .own_domain
+            .iter()
+            .map(|own| own.to_lowercase())
+            .collect(),
+        clients: args.client.clone(),
+        uids: args.uid.clone(),
+    };
+    let mut book = Book::read(&args.output)?;
+    let mut written = Written::default();
+    for log in &args.logs {
+        read_log(log, &rules, now(), &mut written)?;
+    }
+    for mailbox in &args.sent {
+        read_mailbox(mailbox, &rules, &mut written)?;
+    }
+    let mut change = book.take(&written, crate::list::Day(today()), args.keep);
+    book.write(&args.output)?;
+    change.file.clone_from(&args.output);
+    out.show(&change, args.json)?;
+    Ok(std::process::ExitCode::SUCCESS)
+}
+
+/// `120d` or `120`.
+fn days(text: &str) -> Result<u16, String> {
+    let number = text.strip_suffix('d').unwrap_or(text).parse();
+    number
+        .ok()
+        .filter(|days| (1..=3650).contains(days))
+        .ok_or_else(|| "must be days such as 120d, at most 3650d".to_owned())
+}

@@ -1,0 +1,205 @@
+//! The file of correspondents.
+//!
+//! ```text
+//! # People whom our users wrote to, kept by blocklist-milter correspondents.
+//! bob@other.example # seen 2026-11-21
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::{Error, Written, correspondent};
+use crate::address::escaped;
+use crate::filter::Aside;
+use crate::list::Day;
+
+const HEAD: &str =
+    "# People whom our users wrote to, kept by \"blocklist-milter correspondents\".\n";
+const SEEN: &str = " # seen ";
+/// A larger file is none of ours.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Mode of a new file: the daemon must be able to read it; its folder says who else.
+const MODE: u32 = 0o644;
+
+/// The addresses, each with the day on which it was last written to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Book {
+    addresses: BTreeMap<String, Day>,
+}
+
+/// What one run did to the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// The file.
+    pub file: PathBuf,
+    /// Addresses in it now.
+    pub addresses: u64,
+    /// New ones.
+    pub added: u64,
+    /// Known ones that were written to again.
+    pub seen_again: u64,
+    /// Those that nobody wrote to for too long.
+    pub dropped: u64,
+    /// Messages of users that were found.
+    pub messages: u64,
+    /// Recipients left out: automatic replies.
+    pub automatic: u64,
+    /// Recipients left out: messages to very many.
+    pub crowds: u64,
+}
+
+impl Book {
+    /// Reads the file; a missing one has no addresses.
+    ///
+    /// # Errors
+    /// It cannot be read, or is another kind of file.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        match fs::metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(Error::of(path)(error)),
+            Ok(meta) if meta.len() > FILE_BYTES_MAX => {
+                return Err(Error::of(path)("too large for a file of correspondents"));
+            }
+            Ok(_) => {}
+        }
+        let text = fs::read_to_string(path).map_err(Error::of(path))?;
+        let mut addresses = BTreeMap::new();
+        for (number, line) in (1..).zip(text.lines()) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let entry = line.split_once(SEEN).and_then(|(address, day)| {
+                Some((correspondent(address)?, Day::read(day.as_bytes())?))
+            });
+            let Some((address, day)) = entry else {
+                let line = escaped(line.as_bytes());
+                let why = format!("line {number}: not \"ADDRESS # seen DATE\": {line}");
+                return Err(Error::of(path)(why));
+            };
+            addresses.insert(address, day);
+        }
+        Ok(Self { addresses })
+    }
+
+    /// Takes over who was written to, and drops whom nobody wrote to for `keep` days.
+    pub fn take(&mut self, written: &Written, today: Day, keep: u16) -> Change {
+        let mut change = Change {
+            messages: written.messages,
+            automatic: written.automatic,
+            crowds: written.crowds,
+            ..Change::default()
+        };
+        let oldest = Day(today.0.saturating_sub(keep));
+        for (address, &day) in &written.addresses {
+            // A wrong clock must not keep an address for ever.
+            let day = day.min(today);
+            if day < oldest {
+                continue;
+            }
+            match self.addresses.get_mut(address) {
+                Some(last) if *last < day => {
+                    *last = day;
+                    change.seen_again += 1;
+                }
+                Some(_) => {}
+                None => {
+                    self.addresses.insert(address.clone(), day);
+                    change.added += 1;
+                }
+            }
+        }
+        let before = self.addresses.len();
+        self.addresses.retain(|_, day| *day >= oldest);
+        change.dropped = (before - self.addresses.len()) as u64;
+        change.addresses = self.addresses.len() as u64;
+        change
+    }
+
+    /// Replaces the file, if that changes it.
+    ///
+    /// # Errors
+    /// It cannot be written; the old one stands.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let mut text = HEAD.to_owned();
+        for (address, day) in &self.addresses {
+            text.push_str(&format!("{address}{SEEN}{day}\n"));
+        }
+        let is_new = !path.exists();
+        if fs::read_to_string(path).is_ok_and(|old| old == text) {
+            return Ok(());
+        }
+        let aside = Aside::claim(path).map_err(Error::of(path))?;
+        let mut file = aside.file();
+        if is_new {
+            file.set_permissions(Permissions::from_mode(MODE))
+                .map_err(Error::of(path))?;
+        }
+        file.write_all(text.as_bytes()).map_err(Error::of(path))?;
+        aside.commit().map_err(Error::of(path))
+    }
+}
+
+impl Display for Change {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: {} addresses: {} new, {} written to again, {} dropped; from {} messages",
+            self.file.display(),
+            self.addresses,
+            self.added,
+            self.seen_again,
+            self.dropped,
+            self.messages
+        )?;
+        for (count, what) in [
+            (self.automatic, "recipients of automatic replies"),
+            (self.crowds, "recipients of messages to very many"),
+        ] {
+            if count > 0 {
+                write!(f, "; left out: {count} {what}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_kept_until_nobody_writes_to_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("correspondents");
+        let take = |day: u16, addresses: &[&str]| {
+            let mut written = Written::default();
+            for address in addresses {
+                written.addresses.insert((*address).to_owned(), Day(day));
+            }
+            let mut book = Book::read(&path).unwrap();
+            let change = book.take(&written, Day(day), 120);
+            book.write(&path).unwrap();
+            (change.added, change.seen_again, change.dropped)
+        };
+        assert_eq!(take(20_000, &["a@x.example", "b@x.example"]), (2, 0, 0));
+        assert_eq!(take(20_100, &["a@x.example"]), (0, 1, 0));
+        assert_eq!(take(20_120, &[]), (0, 0, 0));
+        assert_eq!(take(20_121, &[]), (0, 0, 1));
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text, format!("{HEAD}a@x.example # seen 2025-01-12\n"));
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            MODE
+        );
+
+        fs::write(&path, "a@x.example\n").unwrap();
+        let error = Book::read(&path).unwrap_err().to_string();
+        assert!(error.contains("line 1: not"), "{error}");
+    }
+}

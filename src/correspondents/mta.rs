@@ -1,0 +1,277 @@
+//! Who was written to, from the logs of Postfix and Sendmail.
+//!
+//! ```text
+//! Postfix    postfix/smtpd: 4Xy: client=host[192.0.2.5], sasl_method=PLAIN, sasl_username=alice
+//!            postfix/pickup: 4Xy: uid=1000 from=<alice>
+//!            postfix/qmgr: 4Xy: from=<alice@our.example>, size=500, nrcpt=1 (queue active)
+//!            postfix/smtp: 4Xy: to=<bob@other.example>, relay=mx.other.example[198.51.100.1]:25, ..., status=sent (250 ok)
+//!            postfix/qmgr: 4Xy: removed
+//! Sendmail   5AL: from=<alice@our.example>, size=500, class=0, nrcpts=1, msgid=<...>, proto=ESMTPSA, daemon=MTA, auth=PLAIN, relay=host [192.0.2.5]
+//!            5AL: to=<bob@other.example>, ctladdr=<alice@our.example> (1000/1000), ..., mailer=esmtp, ..., stat=Sent (ok)
+//! ```
+//!
+//! A queue id joins the lines of a message. What a stranger may have written into a line (sender,
+//! Message-ID) stands before what is read of it, or is read by its first character only.
+//!
+//! Mail that an alias, `.forward` or a list passes on has neither login nor user id in Postfix. A message that
+//! a user "writes" within a minute to somebody whose own message has just come in is taken for an
+//! automatic reply of his mail program.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::path::Path;
+
+use super::{Error, RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
+use crate::journal;
+use crate::list::Day;
+
+/// Messages in the queue, and senders of the last minute, that are kept at a time.
+const MESSAGES_MAX: usize = 500_000;
+/// Nobody reads and answers so fast.
+const AUTOMATIC_S: i64 = 60;
+/// Not to another server: into a mailbox, a program or a file of this one.
+const LOCAL_MAILERS: [&str; 9] = [
+    "local",
+    "prog",
+    "*file*",
+    "*include*",
+    "procmail",
+    "cyrus",
+    "cyrusv2",
+    "dovecot",
+    "lmtp",
+];
+
+/// Adds whom the messages of a log were sent to. `now`: in seconds since 1970.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn read_log(path: &Path, rules: &Rules, now: i64, written: &mut Written) -> Result<(), Error> {
+    let mut queue = Queue {
+        rules,
+        now,
+        written,
+        messages: HashMap::new(),
+        incoming: HashMap::new(),
+    };
+    journal::each_line(path, |line| queue.line(line)).map_err(Error::of(path))
+}
+
+/// A message in a mail server's queue, as far as the log has come.
+#[derive(Default)]
+struct Message {
+    /// A user has sent it.
+    is_users: bool,
+    /// Submitted on this machine, as Sendmail says.
+    is_local: bool,
+    is_counted: bool,
+    /// None: not known yet; empty: the null sender.
+    sender: Option<String>,
+    recipients: u64,
+    at: Option<i64>,
+}
+
+struct Queue<'a> {
+    rules: &'a Rules,
+    now: i64,
+    written: &'a mut Written,
+    messages: HashMap<String, Message>,
+    /// When senders last wrote to us.
+    incoming: HashMap<String, i64>,
+}
+
+impl Queue<'_> {
+    fn line(&mut self, line: &str) {
+        let entry = journal::entry(line, self.now);
+        let Some((id, text)) = entry.text.split_once(": ") else {
+            return;
+        };
+        if id.is_empty() || id.len() > 32 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return;
+        }
+        if let Some(client) = text.strip_prefix("client=") {
+            let has_login = client.contains(", sasl_username=");
+            let is_users = has_login || self.is_trusted(client);
+            self.begin(id, is_users, entry.at);
+        } else if let Some(submitted) = text.strip_prefix("uid=") {
+            let uid = submitted.split(' ').next().and_then(|uid| uid.parse().ok());
+            let is_users = uid.is_some_and(|uid| self.rules.uids.contains(&uid));
+            self.begin(id, is_users, entry.at);
+        } else if let Some(from) = text.strip_prefix("from=") {
+            self.from(id, from, entry.at);
+        } else if let Some(to) = text.strip_prefix("to=") {
+            self.to(id, to, entry.program.as_deref(), entry.at);
+        } else if text == "removed" {
+            self.messages.remove(id);
+        }
+    }
+
+    /// Whether the last address in brackets is of a client that needs no login.
+    fn is_trusted(&self, client: &str) -> bool {
+        let client = client.split(", ").next().unwrap_or_default();
+        let address = client.rsplit_once('[').and_then(|(_, rest)| {
+            let (address, _) = rest.split_once(']')?;
+            let address = address.strip_prefix("IPv6:").unwrap_or(address);
+            address.parse::<IpAddr>().ok()
+        });
+        address.is_some_and(|address| self.rules.clients.iter().any(|net| net.contains(address)))
+    }
+
+    fn begin(&mut self, id: &str, is_users: bool, at: Option<i64>) {
+        if self.messages.len() >= MESSAGES_MAX {
+            // A log without ends of messages, or a flood of them: begin anew rather than grow.
+            self.messages.clear();
+        }
+        let message = Message {
+            is_users,
+            at,
+            ..Message::default()
+        };
+        self.messages.insert(id.to_owned(), message);
+    }
+
+    fn from(&mut self, id: &str, from: &str, at: Option<i64>) {
+        // Sendmail tells all in this line; Postfix has told of the client before.
+        let sendmail = from
+            .rsplit_once(", nrcpts=")
+            .map(|(_, rest)| rest)
+            .filter(|_| !from.contains(", nrcpt="));
+        let nrcpt = from.rsplit_once(", nrcpt=").map(|(_, rest)| rest);
+        let recipients = sendmail.or(nrcpt).and_then(leading_number);
+        if sendmail.is_some() {
+            let relay = from.rsplit_once(", relay=").map_or("", |(_, relay)| relay);
+            let is_users = has_login_in_sendmail(from) || self.is_trusted(relay);
+            self.begin(id, is_users, at);
+            if let Some(message) = self.messages.get_mut(id) {
+                message.is_local = relay.ends_with("@localhost");
+            }
+        }
+        let sender = match from.strip_prefix('<') {
+            Some(rest) => rest.split(['>', ',']).next(),
+            None => from.split(',').next(),
+        };
+        let sender = sender.unwrap_or_default().to_ascii_lowercase();
+        let is_users = match self.messages.get_mut(id) {
+            Some(message) => {
+                message.sender = Some(sender.clone());
+                message.recipients = recipients.unwrap_or(0);
+                message.is_users
+            }
+            None => false,
+        };
+        if !is_users && let (Some(at), Some(sender)) = (at, correspondent(&sender)) {
+            if self.incoming.len() >= MESSAGES_MAX {
+                self.incoming.retain(|_, last| at - *last <= AUTOMATIC_S);
+            }
+            if self.incoming.len() < MESSAGES_MAX {
+                self.incoming.insert(sender, at);
+            }
+        }
+    }
+
+    fn to(&mut self, id: &str, to: &str, program: Option<&str>, at: Option<i64>) {
+        let Some((addresses, rest)) = to.split_once(", ") else {
+            return;
+        };
+        if !is_sent(rest, program) {
+            return;
+        }
+        let Some(message) = self.messages.get_mut(id) else {
+            return;
+        };
+        // A user of this machine, whom Sendmail names with each delivery; for mail from elsewhere it is the one
+        // whose .forward passes it on.
+        if message.is_local
+            && let Some(uid) = controlling_uid(rest)
+        {
+            message.is_users |= self.rules.uids.contains(&uid);
+        }
+        let Some(sender) = message
+            .sender
+            .as_deref()
+            .filter(|sender| !sender.is_empty())
+        else {
+            return;
+        };
+        if !message.is_users {
+            return;
+        }
+        if !message.is_counted {
+            message.is_counted = true;
+            self.written.messages += 1;
+        }
+        if message.recipients > RECIPIENTS_MAX {
+            self.written.crowds += 1;
+            return;
+        }
+        let day = at.and_then(journal::day);
+        let day = day.or_else(|| journal::day(self.now)).unwrap_or(Day(0));
+        for address in addresses.split(',') {
+            let address = address.trim_start_matches('<').trim_end_matches('>');
+            let came_in = correspondent(address).and_then(|known| self.incoming.get(&known));
+            let is_automatic = came_in
+                .zip(message.at)
+                .is_some_and(|(&came_in, at)| (0..=AUTOMATIC_S).contains(&(at - came_in)));
+            if is_automatic {
+                self.written.automatic += 1;
+            } else {
+                self.written
+                    .add(address, domain_of(sender), day, self.rules);
+            }
+        }
+    }
+}
+
+/// Whether a delivery went to another server.
+fn is_sent(rest: &str, program: Option<&str>) -> bool {
+    let value = |name: &str| {
+        let (_, value) = rest.split_once(name)?;
+        value.split(", ").next()
+    };
+    if let Some(mailer) = value("mailer=") {
+        let stat = value(", stat=").unwrap_or_default();
+        return !LOCAL_MAILERS.contains(&mailer) && (stat == "Sent" || stat.starts_with("Sent ("));
+    }
+    // Postfix: the status is followed by what the other server wrote.
+    let status = value(", status=").unwrap_or_default();
+    let service = program.and_then(|program| program.rsplit('/').next());
+    let relay = value("relay=").unwrap_or_default();
+    let is_remote = match service {
+        Some("smtp" | "relay") => true,
+        // Not known; a host with its address and port, unlike "local", "virtual" or a socket.
+        None => relay.contains("]:"),
+        Some(_) => false,
+    };
+    is_remote && (status == "sent" || status.starts_with("sent ("))
+}
+
+/// Whether the `from=` line of Sendmail is of a client with a login: `auth=PLAIN` since 8.16, or the
+/// protocol of RFC 3848. Only what follows the Message-ID is looked at, which the sender chooses.
+fn has_login_in_sendmail(from: &str) -> bool {
+    let Some((_, rest)) = from.rsplit_once(", proto=") else {
+        return false;
+    };
+    let mut fields = rest.split(", ");
+    let protocol = fields.next().unwrap_or_default();
+    let auth = fields.find_map(|field| field.strip_prefix("auth="));
+    match auth {
+        Some(mechanism) => !["NONE", "NO", "FAIL", "SOFT", "TEMP"].contains(&mechanism),
+        None => matches!(protocol, "ESMTPA" | "ESMTPSA"),
+    }
+}
+
+/// `ctladdr=alice (1000/1000)` -> 1000.
+fn controlling_uid(rest: &str) -> Option<u32> {
+    let ctladdr = rest.strip_prefix("ctladdr=")?;
+    let (ctladdr, _) = ctladdr.split_once(", ").unwrap_or((ctladdr, ""));
+    let (_, ids) = ctladdr.rsplit_once(" (")?;
+    let (uid, _) = ids.split_once('/')?;
+    uid.parse().ok()
+}
+
+fn leading_number(text: &str) -> Option<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    text.get(..end)?.parse().ok()
+}

@@ -1,0 +1,267 @@
+//! Logs as syslog and the journal keep them: of the daemon, and of mail servers.
+//!
+//! ```text
+//! Nov 21 14:03:22 mx postfix/qmgr[7]: 4Xy: removed                  syslog, journalctl
+//! 2026-11-21T14:03:22.5+01:00 mx postfix/qmgr[7]: 4Xy: removed      rsyslog, journalctl -o short-iso
+//! {"__REALTIME_TIMESTAMP":"...","SYSLOG_IDENTIFIER":"postfix/qmgr","MESSAGE":"4Xy: removed"}   -o json
+//! 4Xy: removed                                                      journalctl -o cat
+//! ```
+
+use std::borrow::Cow;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use jiff::civil::Date;
+use serde::Deserialize;
+
+use crate::list::{self, Day};
+
+/// A longer line is left out; syslog and the programs that are read cut theirs far below.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+const DAY_S: i64 = 86_400;
+
+/// A line of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Seconds since 1970, if the line says when.
+    pub at: Option<i64>,
+    /// The program, without its process id, if the line names it.
+    pub program: Option<Cow<'a, str>>,
+    /// What the program wrote.
+    pub text: Cow<'a, str>,
+}
+
+/// Takes a line apart. `now` completes dates without a year. A line of no known form is text alone.
+pub fn entry(line: &str, now: i64) -> Entry<'_> {
+    if let Some(entry) = of_journal(line) {
+        return entry;
+    }
+    let (at, rest) = match read_time(line, now) {
+        Some((at, rest)) => (Some(at), rest),
+        None => (None, line),
+    };
+    match at.and_then(|_| program(rest)) {
+        Some((program, text)) => Entry {
+            at,
+            program: Some(program.into()),
+            text: text.into(),
+        },
+        None => Entry {
+            at,
+            program: None,
+            text: rest.trim_start().into(),
+        },
+    }
+}
+
+/// Whether this is a line of `journalctl -o json`.
+pub fn is_json(line: &str) -> bool {
+    // In a value the quotes would be escaped.
+    line.starts_with('{') && line.contains("\"__REALTIME_TIMESTAMP\"")
+}
+
+fn of_journal(line: &str) -> Option<Entry<'_>> {
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(rename = "__REALTIME_TIMESTAMP", borrow)]
+        us: Cow<'a, str>,
+        #[serde(rename = "SYSLOG_IDENTIFIER", borrow)]
+        program: Option<Cow<'a, str>>,
+        // An array of bytes where it is not text: that is none of what is read here.
+        #[serde(rename = "MESSAGE", borrow)]
+        text: Cow<'a, str>,
+    }
+    if !is_json(line) {
+        return None;
+    }
+    let object: Object<'_> = serde_json::from_str(line).ok()?;
+    Some(Entry {
+        at: object.us.parse().ok().map(|us: i64| us / 1_000_000),
+        program: object.program,
+        text: object.text,
+    })
+}
+
+/// `host program[pid]: text` -> program and text.
+fn program(rest: &str) -> Option<(&str, &str)> {
+    let (_host, rest) = rest.trim_start().split_once(' ')?;
+    let (tag, text) = rest.trim_start().split_once(' ')?;
+    let tag = tag.strip_suffix(':')?;
+    let program = match tag.split_once('[') {
+        Some((program, pid)) => {
+            pid.strip_suffix(']')?.parse::<u32>().ok()?;
+            program
+        }
+        None => tag,
+    };
+    Some((program, text))
+}
+
+/// The day of a time.
+pub fn day(at: i64) -> Option<Day> {
+    u16::try_from(at.div_euclid(DAY_S)).ok().map(Day)
+}
+
+/// A time at the start of a line, in seconds since 1970, and what follows it.
+pub fn read_time(line: &str, now: i64) -> Option<(i64, &str)> {
+    if line.as_bytes().first()?.is_ascii_digit() {
+        let (stamp, rest) = line.split_once(' ')?;
+        Some((read_iso(stamp)?, rest))
+    } else {
+        read_syslog(line, now)
+    }
+}
+
+/// `2026-11-21T14:03:22.123456+01:00`, `...Z`, `...+0100`.
+pub fn read_iso(stamp: &str) -> Option<i64> {
+    let bytes = stamp.as_bytes();
+    let (date, time) = stamp.split_at_checked(10)?;
+    let number = |at: usize| -> Option<i64> {
+        let digits = bytes.get(at..at + 2)?;
+        digits.iter().try_fold(0, |sum, &digit| {
+            digit
+                .is_ascii_digit()
+                .then(|| sum * 10 + i64::from(digit - b'0'))
+        })
+    };
+    if !time.starts_with('T') || bytes.get(13) != Some(&b':') || bytes.get(16) != Some(&b':') {
+        return None;
+    }
+    let day = Day::read(date.as_bytes())?;
+    let local = seconds(day, (number(11)?, number(14)?, number(17)?));
+    let zone = stamp.get(19..)?;
+    let zone = zone.trim_start_matches(|c: char| c == '.' || c == ',' || c.is_ascii_digit());
+    let offset = match zone.split_at_checked(1) {
+        None | Some(("Z", _)) => 0,
+        Some((sign @ ("+" | "-"), _)) => {
+            let at = bytes.len() - zone.len() + 1;
+            let minutes = number(at + 2).or_else(|| number(at + 3))?;
+            let offset = number(at)? * 3600 + minutes * 60;
+            if sign == "+" { offset } else { -offset }
+        }
+        Some(_) => return None,
+    };
+    Some(local - offset)
+}
+
+/// `Nov 21 14:03:22`: the last such day that is not later than tomorrow.
+fn read_syslog(line: &str, now: i64) -> Option<(i64, &str)> {
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
+    let (stamp, rest) = line.split_at_checked(15)?;
+    let name = stamp.get(..3)?;
+    let month = (1_i8..).zip(MONTHS).find(|&(_, known)| known == name)?.0;
+    let number = |from: usize, to: usize| stamp.get(from..to)?.trim_start().parse::<i8>().ok();
+    let date = number(4, 6)?;
+    let clock = (number(7, 9)?, number(10, 12)?, number(13, 15)?);
+    let clock = (clock.0.into(), clock.1.into(), clock.2.into());
+    let this_year: i16 = day(now)?.to_string().get(..4)?.parse().ok()?;
+    let in_year = |year: i16| {
+        let at = seconds(Day::of(Date::new(year, month, date).ok()?)?, clock);
+        (at <= now + DAY_S).then_some(at)
+    };
+    // February 29 may be four years ago.
+    let at = (0..=4).find_map(|back| in_year(this_year - back))?;
+    Some((at, rest))
+}
+
+fn seconds(day: Day, (hour, minute, second): (i64, i64, i64)) -> i64 {
+    i64::from(day.0) * DAY_S + hour * 3600 + minute * 60 + second
+}
+
+/// Hands over every line of a log: a file, also a compressed one, or `-` for standard input. Bytes
+/// that are not UTF-8 become U+FFFD. Lines longer than any program writes are left out.
+///
+/// # Errors
+/// It cannot be opened or read.
+pub fn each_line(path: &Path, mut each: impl FnMut(&str)) -> io::Result<()> {
+    let mut input = BufReader::with_capacity(256 << 10, list::open(path)?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let limited = input.by_ref().take(LINE_BYTES_MAX);
+        let read = { limited }.read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if read as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") {
+            skip_line(&mut input)?;
+            continue;
+        }
+        let text = String::from_utf8_lossy(&line);
+        each(text.trim_end_matches(['\n', '\r']));
+    }
+}
+
+fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
+    loop {
+        let buffer = input.fill_buf()?;
+        let (length, ends) = match memchr::memchr(b'\n', buffer) {
+            Some(at) => (at + 1, true),
+            None => (buffer.len(), buffer.is_empty()),
+        };
+        input.consume(length);
+        if ends {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_795_310_000; // 2026-11-22T01:13:20Z
+
+    #[test]
+    fn a_line_is_taken_apart_in_every_form() {
+        let at = Some(1_795_269_802); // 2026-11-21T14:03:22Z
+        let text = "4Xy: to=<a@b.example>";
+        for (line, at, program) in [
+            (
+                format!("Nov 21 14:03:22 mx postfix/smtp[7]: {text}"),
+                at,
+                true,
+            ),
+            (
+                format!("2026-11-21T15:03:22.1+01:00 mx postfix/smtp[7]: {text}"),
+                at,
+                true,
+            ),
+            (
+                format!("2026-11-21T13:03:22-0100 mx postfix/smtp: {text}"),
+                at,
+                true,
+            ),
+            (
+                format!(
+                    r#"{{"MESSAGE":"{text}","__REALTIME_TIMESTAMP":"1795269802123456","SYSLOG_IDENTIFIER":"postfix/smtp"}}"#
+                ),
+                at,
+                true,
+            ),
+            (text.to_owned(), None, false),
+        ] {
+            let found = entry(&line, NOW);
+            assert_eq!((found.at, &*found.text), (at, text), "{line}");
+            assert_eq!(
+                found.program.as_deref(),
+                program.then_some("postfix/smtp"),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_date_without_a_year_is_in_the_past() {
+        let shown = |text: &str| {
+            let (at, _) = read_syslog(text, NOW).unwrap();
+            day(at).unwrap().to_string()
+        };
+        assert_eq!(shown("Nov 22 23:59:59 x"), "2026-11-22");
+        assert_eq!(shown("Dec  1 00:00:00 x"), "2025-12-01");
+        assert_eq!(shown("Feb 29 00:00:00 x"), "2024-02-29");
+        assert_eq!(read_syslog("Nov 31 00:00:00 x", NOW), None);
+    }
+}
