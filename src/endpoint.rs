@@ -10,7 +10,7 @@
 //! The text alone: `daemon` opens what it names.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -28,6 +28,21 @@ pub enum Endpoint {
         /// IPv6 instead of IPv4.
         v6: bool,
     },
+}
+
+impl Endpoint {
+    /// Whether only programs of this machine can connect: a unix socket, or a loopback address.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Inet { host, .. } => {
+                host == "localhost"
+                    || host
+                        .parse()
+                        .is_ok_and(|address: IpAddr| address.is_loopback())
+            }
+        }
+    }
 }
 
 /// Why a written endpoint is none.

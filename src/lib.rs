@@ -22,7 +22,7 @@
 //! | [`inspect`], [`policy`] | what people ask of filters; senders and lists to a verdict |
 //! | [`config`] | the configuration file |
 //! | [`snapshot`] | configuration and filters in effect, replaced in one step |
-//! | [`screen`] | one message from MAIL to verdict |
+//! | [`screen`], [`status`] | one message from MAIL to verdict; what the daemon says of itself |
 //! | [`explain`], [`serve`], [`digest`] | the same for a stored message; for the daemon; its log, read again |
 //! | [`demo`], [`correspondents`] | the daemon at work, with messages as a mail server sends them; whom our users write to |
 //! | [`cli`] | the command lines |
@@ -64,3 +64,4 @@ pub mod screen;
 pub mod sender;
 pub mod serve;
 pub mod snapshot;
+pub mod status;

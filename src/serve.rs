@@ -11,10 +11,12 @@ use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Level, LogFormat};
 use crate::daemon::logging::{Format, Logging};
-use crate::daemon::{self, Access, Cause, Options, Readers, Service, Traffic};
+use crate::daemon::{self, Access, Cause, Options, Page, Readers, Service, Traffic};
+use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::Screen;
 use crate::snapshot::{Live, Reloaded, Snapshot, StatusFile, writable_by_others};
+use crate::status::Status;
 
 /// Why the daemon does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -40,20 +42,23 @@ pub struct Blocklists {
     live: Arc<Live>,
     readers: Arc<Readers>,
     traffic: Arc<Traffic>,
-    status: Mutex<StatusFile>,
+    status: Status,
+    status_file: Mutex<StatusFile>,
 }
 
 impl Blocklists {
-    /// Serves what is in effect.
+    /// Serves what is in effect. `log_lines_lost` is for the reports.
     ///
     /// # Errors
     /// A thread cannot be had.
-    pub fn new(live: Arc<Live>) -> io::Result<Self> {
+    pub fn new(live: Arc<Live>, log_lines_lost: Arc<Counter>) -> io::Result<Self> {
+        let traffic = Arc::<Traffic>::default();
         Ok(Self {
+            status: Status::new(Arc::clone(&live), Arc::clone(&traffic), log_lines_lost),
+            traffic,
             live,
             readers: Arc::new(Readers::start(READERS)?),
-            traffic: Arc::default(),
-            status: Mutex::default(),
+            status_file: Mutex::default(),
         })
     }
 }
@@ -83,9 +88,20 @@ impl Service for Blocklists {
 
     fn upkeep(&self) -> bool {
         let done = self.live.upkeep(Instant::now());
-        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut status = self
+            .status_file
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         status.update(&self.live);
         done
+    }
+
+    fn page(&self, path: &str) -> Page {
+        self.status.page(path)
+    }
+
+    fn tick(&self) {
+        self.status.tick();
     }
 
     fn traffic(&self) -> Arc<Traffic> {
@@ -105,6 +121,14 @@ pub fn options(config: &Config) -> Options {
             mode: config.socket_mode,
             group: (!config.socket_group.is_empty()).then(|| config.socket_group.clone()),
         },
+        status: config.status.listen.clone().map(|listen| {
+            let group = &config.status.group;
+            let access = Access {
+                mode: 0o660,
+                group: (!group.is_empty()).then(|| group.clone()),
+            };
+            (listen, access)
+        }),
         workers: NonZeroUsize::new(config.workers),
         connections_max: config.limits.connections,
         drain: Duration::from_secs(config.limits.drain_s),
@@ -126,7 +150,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         }
         fault => fault,
     };
-    let _logging = Logging::start(level(config.log.level), format(config.log.format))?;
+    let logging = Logging::start(level(config.log.level), format(config.log.format))?;
     let options = options(&config);
     // Said before the filters are read, which may take its time.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
@@ -162,7 +186,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         warn!("{warning}");
     }
     let live = Arc::new(Live::new(snapshot, Some(config_path.clone())));
-    let service = Blocklists::new(Arc::clone(&live))?;
+    let service = Blocklists::new(Arc::clone(&live), logging.lost())?;
     let result = daemon::run(&options, &Arc::new(service));
     let counters = &live.counters;
     let did = |action| counters.verdicts.get(Some(action));

@@ -59,6 +59,8 @@ fn what_is_printed_is_a_configuration_and_means_the_same() {
 {{not a field}} see https://our.example/{case}"""
         recipients = ["@our.example"]
         mailing_list = "tag"
+        max_age = "36h"
+        max_unchanged = "2w"
         [[list]]
         name = "two"
         filter = "/two.blf"
@@ -68,6 +70,8 @@ fn what_is_printed_is_a_configuration_and_means_the_same() {
         networks = ["192.0.2.0/24", "2001:db8::/32"]
         [safety]
         max_reject_share = "50%"
+        [status]
+        listen = "inet6:9642@::1"
     "#;
     let once = parse(full).unwrap().to_string();
     assert!(once.contains("filter = \"/etc/lists/one.blf\""), "{once}");
@@ -107,6 +111,14 @@ require_dkim = true
 [safety]
 max_reject_share = \"120%\"
 max_shrink = 0.5
+
+[status]
+listen = \"inet:9642@192.0.2.1\"
+
+[[list]]
+name = \"old\"
+filter = \"old.blf\"
+max_age = \"2 days\"
 ";
     let problems = parse(faulty).unwrap_err();
     let expected = [
@@ -125,6 +137,8 @@ max_shrink = 0.5
         ("23:17:", "expected true or false"),
         ("26:16:", "needs authserv_ids"),
         ("29:20:", "must be at most 100%"),
+        ("33:10:", "can be reached from other machines"),
+        ("38:11:", "\"2 days\" is not an age"),
         (
             "30:14:",
             "expected a percentage such as \"50%\", found a float",

@@ -6,8 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates and the only places that may name them.
-const CRATES: [(&str, &[&str]); 8] = [
+const CRATES: [(&str, &[&str]); 9] = [
     ("tokio", &["daemon/"]),
+    ("hyper", &["daemon/http.rs"]),
     ("notify", &["daemon/watch.rs"]),
     ("tracing_subscriber", &["daemon/logging.rs"]),
     ("mail_parser", &["sender/header.rs"]),

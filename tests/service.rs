@@ -8,10 +8,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
+use blocklist_milter::daemon::fetch;
+use blocklist_milter::demo::peer::Peer;
+use blocklist_milter::endpoint::Endpoint;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use support::site::{Daemon, Site, Socket, Transport};
-use support::{run, until};
+use support::{find_program, run, until, usable};
 
 const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
 
@@ -208,4 +211,34 @@ fn catches_hangup(pid: Pid) -> bool {
     caught.is_some_and(|mask| {
         u64::from_str_radix(mask.trim(), 16).expect("a mask in hexadecimal") & 1 == 1
     })
+}
+
+/// Pages come from the socket that systemd marks for them; it serves no mail, and none opens for the others.
+#[test]
+fn a_status_socket_from_systemd() {
+    let missing = find_program("systemd-socket-activate").is_none();
+    let obstacle = missing.then(|| "not installed".to_owned());
+    if !usable("systemd-socket-activate", obstacle) {
+        return;
+    }
+    let (mut site, _) = site();
+    let configured = site.path().join("configured.sock");
+    let status = format!("[status]\nlisten = \"unix:{}\"\n", configured.display());
+    site.configure(&format!("{LIST}{status}"));
+    let [mail, pages] = ["mail", "pages"].map(|name| site.path().join(name));
+    let text = |path: &std::path::Path| path.to_str().expect("a plain path").to_owned();
+    let arguments = [
+        "-l",
+        &text(&mail),
+        "-l",
+        &text(&pages),
+        "--fdname=mail:status",
+    ];
+    let command = site.program_under("systemd-socket-activate", &arguments);
+    let log = site.path().join("daemon.log");
+    let _daemon = Daemon::spawn(command, &Socket::Unix(mail.clone()), log);
+    let (code, body) = fetch(&Endpoint::Unix(pages), "/readyz").expect("it is served");
+    assert_eq!((code, body.as_slice()), (200, &b"ok\n"[..]));
+    Peer::unix(&mail).expect("it speaks the milter protocol");
+    assert!(!configured.exists());
 }

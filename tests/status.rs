@@ -2,13 +2,16 @@
 
 mod support;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
+use blocklist_milter::compile;
 use blocklist_milter::daemon::Service as _;
 use blocklist_milter::demo::peer::Letter;
 use blocklist_milter::policy::{Action, Exemption, Reason};
 use blocklist_milter::sender::Identity;
+use blocklist_milter::status::{Health, Report};
 use support::rig::{Rig, verdict};
 use support::until;
 
@@ -74,15 +77,12 @@ fn every_message_is_counted_once_and_every_hit() {
     let rig = Rig::new(LISTS, CONFIG);
     play(&rig);
     let counters = &rig.live.counters;
-    let verdicts: Vec<_> = counters
-        .verdicts
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .collect();
+    let did = |action| counters.verdicts.get(action);
     assert_eq!(
-        verdicts,
-        [(None, 4), (Some(Action::Reject), 3), (Some(Action::Tag), 1)]
+        (did(None), did(Some(Action::Reject)), did(Some(Action::Tag))),
+        (4, 3, 1)
     );
+    assert_eq!(counters.messages(), 8);
     let reasons: Vec<_> = counters
         .reasons
         .iter()
@@ -109,7 +109,7 @@ fn every_message_is_counted_once_and_every_hit() {
     assert_eq!(spam.list.whitelisted.get(), 1);
     assert_eq!(spam.list.verdicts.get(Some(Action::Reject)), 3);
     assert_eq!(spam.list.verdicts.get(None), 1);
-    assert_eq!(spam.sources[0].get(), 5);
+    assert_eq!(spam.by_source()["spam"], 5);
     assert_eq!(mild.list.hits.get(Identity::ReplyTo), 1);
     assert_eq!(mild.list.hits.sum(), 2);
     assert_eq!(mild.list.verdicts.sum(), 1);
@@ -137,7 +137,7 @@ fn the_counts_of_a_list_outlive_reloads() {
     let snapshot = rig.live.snapshot();
     let spam = &snapshot.counts[0];
     assert_eq!(spam.list.hits.get(Identity::MailFrom), 4);
-    assert_eq!(spam.sources[0].get(), 6, "by the name of the source");
+    assert_eq!(spam.by_source()["spam"], 6, "by the name of the source");
 }
 
 #[test]
@@ -166,4 +166,207 @@ fn connections_are_counted_and_what_breaks_the_protocol() {
     assert_eq!(traffic.opened.get(), 4);
     peer.quit().expect("nothing is left over");
     until("all are closed", || (traffic.open() == 0).then_some(()));
+}
+
+#[test]
+fn metrics_and_json_say_what_was_played() {
+    let rig = Rig::new(LISTS, CONFIG);
+    play(&rig);
+    let (code, metrics) = rig.page("/metrics");
+    assert_eq!(code, 200);
+    for line in [
+        "messages_total{verdict=\"accept\"} 4",
+        "messages_total{verdict=\"reject\"} 3",
+        "messages_total{verdict=\"tag\"} 1",
+        "messages_by_reason_total{reason=\"network\"} 1",
+        "messages_by_reason_total{reason=\"whitelisted\"} 1",
+        "message_duration_seconds_bucket{le=\"+Inf\"} 8",
+        "message_duration_seconds_count 8",
+        "connections_total 8",
+        "list_entries{list=\"spam\"} 2",
+        "list_generation{list=\"mild\"} 1",
+        "list_hits_total{list=\"spam\",identity=\"mail-from\"} 3",
+        "list_hits_total{list=\"spam\",identity=\"from\"} 2",
+        "list_source_hits_total{list=\"spam\",source=\"spam\"} 5",
+        "list_messages_total{list=\"mild\",verdict=\"tag\"} 1",
+        "list_whitelisted_hits_total{list=\"spam\"} 1",
+        "last_reload_successful 1",
+        "whitelist_entries 1",
+    ] {
+        let line = format!("blocklist_milter_{line}");
+        assert!(
+            metrics.lines().any(|one| one == line),
+            "{line} in\n{metrics}"
+        );
+    }
+    assert!(
+        !metrics.contains('@') && !metrics.contains(".example"),
+        "{metrics}"
+    );
+
+    let report: Report = serde_json::from_str(&rig.page("/status.json").1).expect("JSON");
+    assert_eq!(report.health, Health::Ok);
+    assert_eq!((report.messages.total, report.whitelist_entries), (8, 1));
+    assert_eq!(report.lists[0].hits["from"], 2);
+    assert_eq!(report.lists[0].hits_24h, 5);
+    let minutes = report
+        .minutes
+        .iter()
+        .map(|minute| minute.verdicts.values().sum::<u64>());
+    assert_eq!(minutes.sum::<u64>(), 8);
+    assert_eq!(report.last_refused, None, "addresses need a setting");
+    assert_eq!(rig.page("/nothing").0, 404);
+}
+
+#[test]
+fn refused_senders_are_shown_where_the_configuration_says_so() {
+    let rig = Rig::new(
+        LISTS,
+        &format!("{CONFIG}\n[status]\nshow_addresses = true\n"),
+    );
+    play(&rig);
+    let report: Report = serde_json::from_str(&rig.page("/status.json").1).expect("JSON");
+    let refused: Vec<_> = report
+        .last_refused
+        .iter()
+        .flatten()
+        .map(|one| {
+            (
+                one.address.as_str(),
+                one.identity.as_str(),
+                one.list.as_str(),
+            )
+        })
+        .collect();
+    let mail_from = ("a@bad.example", "mail-from", "spam");
+    assert_eq!(
+        refused,
+        [("a@bad.example", "from", "spam"), mail_from, mail_from]
+    );
+    assert!(!rig.page("/metrics").1.contains("bad.example"));
+}
+
+#[test]
+fn ready_means_that_mail_is_checked_as_configured() {
+    let config = format!("{CONFIG}\n[[list]]\nname = 'late'\nfilter = 'late.blf'\n");
+    let rig = Rig::started(LISTS, &config);
+    assert_eq!(rig.page("/healthz"), (200, "ok\n".to_owned()));
+    let (code, why) = rig.page("/readyz");
+    assert_eq!(code, 503);
+    assert!(why.contains("late.blf"), "{why}");
+    assert!(
+        rig.page("/metrics")
+            .1
+            .contains("list_available{list=\"late\"} 0\n")
+    );
+    rig.write("late.list", "@late.example\n");
+    until("it is ready", || {
+        (rig.page("/readyz").0 == 200).then_some(())
+    });
+
+    rig.write("c.toml", "nonsense");
+    until("the reload is refused", || {
+        let report: Report = serde_json::from_str(&rig.page("/status.json").1).expect("JSON");
+        let reloads = report.reloads;
+        (report.health == Health::Warning && reloads.is_old && reloads.refused > 0).then_some(())
+    });
+    assert_eq!(rig.page("/readyz").0, 200, "the old lists are in effect");
+    rig.write("c.toml", &config);
+    until("all is well", || {
+        let metrics = rig.page("/metrics").1;
+        metrics
+            .contains("blocklist_milter_last_reload_successful 1\n")
+            .then_some(())
+    });
+}
+
+/// They take the places there are for a while, and nothing else.
+#[test]
+fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let connect = || {
+        let stream = UnixStream::connect(rig.path("s.sock")).expect("it listens");
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_secs(60)))
+            .expect("a socket");
+        stream
+    };
+    let mut silent: Vec<UnixStream> = (0..100).map(|_| connect()).collect();
+    for stream in &mut silent {
+        stream.write_all(b"GET / HT").expect("the kernel takes it");
+    }
+    play(&rig);
+    drop(silent);
+    assert_eq!(rig.page("/healthz").0, 200);
+    // More than the header may have, and a body of which nothing is read.
+    for (sent, code) in [
+        (
+            format!(
+                "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+                "x".repeat(100_000)
+            ),
+            "431",
+        ),
+        (
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n".to_owned(),
+            "405",
+        ),
+        ("\0\0\0\x0dO".repeat(100), "400"),
+    ] {
+        let mut stream = connect();
+        // It may be closed before all is sent.
+        let _ = stream.write_all(sent.as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {code} ")),
+            "{answer:?}"
+        );
+    }
+    assert_eq!(rig.page("/healthz").0, 200);
+}
+
+#[test]
+fn a_list_that_is_older_than_it_should_be_is_shown() {
+    let limits = "max_age = '30d'\nmax_unchanged = '60d'\naction = 'tag'";
+    let config = CONFIG.replace("action = 'tag'", limits);
+    let rig = Rig::new(LISTS, &config);
+    assert_eq!(rig.live.complaints(), []);
+    // Other entries, built long ago.
+    let build = |days_ago: u64| {
+        let list = rig.path("mild.list");
+        fs::write(&list, "@mild.example\n@other.example\n").expect("a file");
+        support::rig::compile_at(&list, compile::now() - days_ago * 86_400);
+    };
+    let is_stale = |limit: &str| {
+        let line = format!("list_stale{{list=\"mild\",limit=\"{limit}\"}} 1\n");
+        rig.page("/metrics").1.contains(&line)
+    };
+    build(70);
+    until("it is too old", || is_stale("max_age").then_some(()));
+    let complaints = rig.live.complaints();
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(!complaints[0].is_critical);
+    let text = &complaints[0].text;
+    assert!(
+        text.contains("list mild: too old: built 70 d ago, max_age is 30d"),
+        "{text}"
+    );
+
+    // Built again from the same entries: new, but unchanged.
+    build(0);
+    until("the new build is in effect", || {
+        (!is_stale("max_age")).then_some(())
+    });
+    assert!(is_stale("max_unchanged"));
+    let text = rig.live.complaints().remove(0).text;
+    assert!(
+        text.contains("the same entries for 70 d, max_unchanged is 60d"),
+        "{text}"
+    );
+    rig.write("mild.list", "@mild.example\n@new.example\n");
+    until("other entries", || {
+        rig.live.complaints().is_empty().then_some(())
+    });
 }

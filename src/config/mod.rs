@@ -24,9 +24,10 @@ pub use read::Problem;
 use read::Reader;
 pub use settings::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
-    SafetySettings, WhitelistSettings,
+    SafetySettings, StatusSettings, WhitelistSettings,
 };
 use thiserror::Error;
+pub use values::age_text;
 
 /// Where the configuration lies unless `--config` names another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
@@ -35,7 +36,7 @@ pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
 const FILE_MAX_BYTES: u64 = 4 << 20;
 
 /// Every setting, by section: `""` is the top of the file.
-pub const SETTINGS: [(&str, &[&str]); 7] = [
+pub const SETTINGS: [(&str, &[&str]); 8] = [
     (
         "",
         &[
@@ -62,6 +63,8 @@ pub const SETTINGS: [(&str, &[&str]); 7] = [
             "mailing_list",
             "weak",
             "dry_run",
+            "max_age",
+            "max_unchanged",
             "enabled",
         ],
     ),
@@ -78,6 +81,7 @@ pub const SETTINGS: [(&str, &[&str]); 7] = [
         &["max_reject_share", "max_shrink", "max_growth", "must_miss"],
     ),
     ("limits", &["connections", "drain_s", "read_ms"]),
+    ("status", &["listen", "group", "show_addresses"]),
     ("log", &["level", "format", "accepted"]),
 ];
 
@@ -185,6 +189,8 @@ impl Config {
         differs("workers", self.workers != running.workers);
         differs("log.level", self.log.level != running.log.level);
         differs("log.format", self.log.format != running.log.format);
+        differs("status.listen", self.status.listen != running.status.listen);
+        differs("status.group", self.status.group != running.status.group);
         differs(
             "limits.connections",
             self.limits.connections != running.limits.connections,

@@ -6,6 +6,7 @@ use std::fmt;
 
 use toml::Value;
 
+use super::values::age_text;
 use super::{Config, ListSettings, LogFormat};
 use crate::filter::Load;
 
@@ -56,6 +57,12 @@ impl fmt::Display for Config {
         set(f, "connections", number(self.limits.connections))?;
         set(f, "drain_s", number(self.limits.drain_s))?;
         set(f, "read_ms", number(self.limits.read_ms))?;
+        writeln!(f, "\n[status]")?;
+        let listen = self.status.listen.as_ref();
+        let listen = listen.map_or(String::new(), ToString::to_string);
+        set(f, "listen", listen)?;
+        set(f, "group", self.status.group.as_str())?;
+        set(f, "show_addresses", self.status.show_addresses)?;
         writeln!(f, "\n[log]")?;
         set(f, "level", self.log.level.name())?;
         set(
@@ -104,6 +111,8 @@ impl fmt::Display for ListSettings {
         )?;
         set(f, "weak", terms.weak.name())?;
         set(f, "dry_run", terms.dry_run)?;
+        set(f, "max_age", age(self.max_age_s))?;
+        set(f, "max_unchanged", age(self.max_unchanged_s))?;
         set(f, "enabled", self.enabled)
     }
 }
@@ -118,6 +127,10 @@ fn texts<T: fmt::Display>(all: impl IntoIterator<Item = T>) -> Value {
             .map(|one| Value::String(one.to_string()))
             .collect(),
     )
+}
+
+fn age(seconds: Option<u64>) -> String {
+    seconds.map_or_else(|| "none".to_owned(), age_text)
 }
 
 fn number(number: impl TryInto<i64>) -> Value {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use super::read::{Fault, Reader, Section};
 use super::settings::DEFAULT_CHECK;
 use super::values::{
-    boolean, choice, count, entries, list_name, mode, number, path, percent, percent_of_a_whole,
-    reply, text,
+    age, boolean, choice, count, entries, list_name, mode, number, path, percent,
+    percent_of_a_whole, reply, text,
 };
 use super::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
-    Percent, SafetySettings, WhitelistSettings,
+    Percent, SafetySettings, StatusSettings, WhitelistSettings,
 };
 use crate::address::Canonical;
 use crate::endpoint::{Endpoint, EndpointError};
@@ -83,6 +83,7 @@ impl Config {
             exempt: read_exempt(top.table("exempt")),
             safety: read_safety(top.table("safety")),
             limits: read_limits(top.table("limits")),
+            status: read_status(top.table("status")),
             log: read_log(top.table("log")),
         };
         top.finish();
@@ -138,6 +139,8 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
         except_recipients: except_entries,
         dry_run: section.get("dry_run", false, boolean),
     };
+    let max_age_s = section.get("max_age", None, |value| age(text(value)?));
+    let max_unchanged_s = section.get("max_unchanged", None, |value| age(text(value)?));
     let enabled = section.get("enabled", true, boolean);
     let place = section.place("filter");
     section.finish();
@@ -147,6 +150,8 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
         filter: filter?,
         place,
         load,
+        max_age_s,
+        max_unchanged_s,
         enabled,
         recipients,
         except_recipients,
@@ -227,6 +232,32 @@ fn read_limits(section: Section<'_, '_>) -> LimitSettings {
         ),
         drain_s: section.get("drain_s", 5, |value| number(value, 0..=86_400)),
         read_ms: section.get("read_ms", 2_000, |value| number(value, 1..=60_000)),
+    };
+    section.finish();
+    settings
+}
+
+fn read_status(section: Section<'_, '_>) -> StatusSettings {
+    let default = Endpoint::Unix("/run/blocklist-milter/status.sock".into());
+    let settings = StatusSettings {
+        listen: section.get("listen", Some(default), |value| {
+            let written = text(value)?;
+            if written.is_empty() {
+                return Ok(None);
+            }
+            let endpoint: Endpoint = written
+                .parse()
+                .map_err(|error: EndpointError| Fault::from(error.to_string()))?;
+            if !endpoint.is_local() {
+                return Err(format!(
+                    "{endpoint} can be reached from other machines; use a unix socket or a loopback address, such as inet:9642@127.0.0.1"
+                )
+                .into());
+            }
+            Ok(Some(endpoint))
+        }),
+        group: section.get("group", String::new(), |value| Ok(text(value)?.to_owned())),
+        show_addresses: section.get("show_addresses", false, boolean),
     };
     section.finish();
     settings

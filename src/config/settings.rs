@@ -66,6 +66,8 @@ pub struct Config {
     pub safety: SafetySettings,
     /// Bounds.
     pub limits: LimitSettings,
+    /// The status pages.
+    pub status: StatusSettings,
     /// The log.
     pub log: LogSettings,
 }
@@ -81,6 +83,10 @@ pub struct ListSettings {
     pub place: (usize, usize),
     /// Where its pages are kept.
     pub load: Load,
+    /// Seconds since the filter was built after which a warning says so.
+    pub max_age_s: Option<u64>,
+    /// Seconds without another content after which a warning says so, whenever the filter was built.
+    pub max_unchanged_s: Option<u64>,
     /// Whether it is used at all.
     pub enabled: bool,
     /// As written, for `--print-config`.
@@ -108,6 +114,8 @@ impl ListSettings {
             filter: PathBuf::new(),
             place: (1, 1),
             load: Load::Memory,
+            max_age_s: None,
+            max_unchanged_s: None,
             enabled: true,
             recipients: Vec::new(),
             except_recipients: Vec::new(),
@@ -167,6 +175,17 @@ pub struct LimitSettings {
     pub drain_s: u64,
     /// Milliseconds that a step of a message waits for what is read from filter files.
     pub read_ms: u64,
+}
+
+/// `[status]`
+#[derive(Clone, Debug)]
+pub struct StatusSettings {
+    /// Where to serve the pages: a unix socket or a loopback address; `None`: nowhere.
+    pub listen: Option<Endpoint>,
+    /// Group of the unix socket; empty: that of the process.
+    pub group: String,
+    /// Whether the pages show addresses of refused senders.
+    pub show_addresses: bool,
 }
 
 /// `[log]`

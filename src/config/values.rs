@@ -96,6 +96,42 @@ pub(super) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> R
     .into())
 }
 
+/// Units of an age, the largest first, with their seconds.
+const UNITS: [(char, u64); 4] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60)];
+/// Ten years: a longer one is a mistake.
+const AGE_MAX_S: u64 = 3_660 * 86_400;
+
+/// An age such as `36h`, in seconds; `none`: no limit.
+pub(super) fn age(written: &str) -> Result<Option<u64>, Fault> {
+    if written == "none" {
+        return Ok(None);
+    }
+    let mut digits = written.chars();
+    let unit = digits.next_back();
+    let unit = UNITS.iter().find(|(name, _)| Some(*name) == unit);
+    let seconds = unit.and_then(|&(_, seconds)| {
+        let number: u64 = digits.as_str().parse().ok()?;
+        number.checked_mul(seconds)
+    });
+    match seconds {
+        Some(seconds) if (60..=AGE_MAX_S).contains(&seconds) => Ok(Some(seconds)),
+        Some(_) | None => Err(format!(
+            "\"{}\" is not an age: write a whole number of minutes, hours, days or weeks, such as \"90m\", \"36h\", \"7d\" or \"2w\", or \"none\"",
+            written.escape_debug()
+        )
+        .into()),
+    }
+}
+
+/// An age as settings have it, such as `36h`.
+pub fn age_text(seconds: u64) -> String {
+    let unit = UNITS.iter().find(|(_, unit)| seconds.is_multiple_of(*unit));
+    unit.map_or_else(
+        || format!("{}m", seconds / 60),
+        |(name, unit)| format!("{}{name}", seconds / unit),
+    )
+}
+
 pub(super) fn list_name(written: &str) -> Result<String, Fault> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if written.is_empty() || written.len() > NAME_MAX_BYTES || !written.chars().all(fits) {

@@ -21,11 +21,14 @@ use super::handover::{self, CONNECTIONS, LISTENER};
 use super::unix_socket::{Access, BACKLOG, MadeSocket, give_access, open_unix};
 use crate::endpoint::Endpoint;
 
-/// Whether a socket unit of systemd hands sockets over to this process (sd_listen_fds(3)).
+/// How a systemd socket unit marks a socket for the status pages (`FileDescriptorName=`).
+const STATUS: &str = "status";
+
+/// Whether a socket unit of systemd hands sockets for mail over to this process (sd_listen_fds(3)).
 pub fn inherits_sockets() -> bool {
     let number = |name: &str| env::var(name).ok()?.parse::<usize>().ok();
     let names = names();
-    let is_own = |name: &&String| [CONNECTIONS, LISTENER].contains(&name.as_str());
+    let is_own = |name: &&String| [CONNECTIONS, LISTENER, STATUS].contains(&name.as_str());
     number("LISTEN_PID").is_some_and(|pid| pid == std::process::id() as usize)
         && number("LISTEN_FDS").is_some_and(|count| count > names.iter().filter(is_own).count())
 }
@@ -91,7 +94,10 @@ pub(super) struct Listeners {
     pub(super) left_behind: Vec<UnixStream>,
     /// The sockets of `listen` that the previous process has left there.
     stored: Vec<Listener>,
+    /// Those that a socket unit of systemd has handed over for the status pages.
+    pub(super) status: Vec<Listener>,
     made: Vec<MadeSocket>,
+    status_made: Vec<MadeSocket>,
 }
 
 impl Listeners {
@@ -116,6 +122,7 @@ impl Listeners {
         }
         let mut listeners = Self {
             left_behind: std::mem::take(&mut inherited.left_behind),
+            status: std::mem::take(&mut inherited.status),
             ..Self::default()
         };
         for endpoint in endpoints {
@@ -193,9 +200,54 @@ impl Listeners {
                     .into(),
             };
             listeners.add(listener, &endpoint)?;
-            listeners.inherited = true;
+            if names.get(n).is_some_and(|name| name == STATUS) {
+                listeners.take_for_status();
+            } else {
+                listeners.inherited = true;
+            }
         }
         Ok(listeners)
+    }
+
+    /// The socket that was just added is for the status pages.
+    fn take_for_status(&mut self) {
+        let (Some(listener), Some(endpoint)) = (self.open.pop(), self.endpoints.pop()) else {
+            return;
+        };
+        if endpoint.is_local() {
+            self.status.push(listener);
+        } else {
+            tracing::error!(%endpoint, "no status pages there: not a loopback address");
+        }
+    }
+
+    /// Opens the configured socket of the status pages, unless systemd has handed one over.
+    pub(super) fn open_status(
+        &mut self,
+        endpoint: &Endpoint,
+        access: &Access,
+    ) -> Result<(), Error> {
+        if !self.status.is_empty() {
+            return Ok(());
+        }
+        let mut opened = Self::default();
+        match endpoint {
+            Endpoint::Unix(path) => {
+                let (listener, made) = open_unix(path, access)?;
+                opened.made.push(made);
+                opened.add(Listener::Unix(listener), endpoint)?;
+            }
+            Endpoint::Inet { host, port, v6 } => {
+                let listener = open_inet(host, *port, *v6).map_err(|cause| Error::Listen {
+                    endpoint: endpoint.clone(),
+                    cause,
+                })?;
+                opened.add(Listener::Tcp(listener), endpoint)?;
+            }
+        }
+        self.status_made.append(&mut opened.made);
+        self.status.append(&mut opened.open);
+        Ok(())
     }
 
     fn add(&mut self, listener: Listener, endpoint: &Endpoint) -> Result<(), Error> {

@@ -18,7 +18,6 @@ use std::env;
 use std::io::{self, Write};
 use std::panic;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -26,6 +25,8 @@ use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
 use tracing_subscriber::fmt::MakeWriter;
+
+use crate::metrics::Counter;
 
 /// Lines that may wait to be written.
 const QUEUE_LINES: usize = 8192;
@@ -50,7 +51,7 @@ pub enum Format {
 /// The running log. Dropping it writes what still waits, as far as somebody reads it.
 #[derive(Debug)]
 pub struct Logging {
-    lost: Arc<AtomicU64>,
+    lost: Arc<Counter>,
     queue: SyncSender<Line>,
     /// Closed when the thread has written all.
     written: Receiver<()>,
@@ -104,8 +105,8 @@ impl Logging {
     /// Lines that were lost since the start, because nobody took them or they could not be
     /// written.
     #[must_use]
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Relaxed)
+    pub fn lost(&self) -> Arc<Counter> {
+        Arc::clone(&self.lost)
     }
 
     fn write_to(
@@ -114,7 +115,7 @@ impl Logging {
         journal: bool,
     ) -> io::Result<(Self, Queue)> {
         let (sender, receiver) = sync_channel(QUEUE_LINES);
-        let lost = Arc::new(AtomicU64::new(0));
+        let lost = Arc::new(Counter::default());
         let counted = Arc::clone(&lost);
         let (writing, written) = sync_channel(0);
         thread::Builder::new()
@@ -154,7 +155,7 @@ fn write_lines(
     format: Format,
     journal: bool,
     lines: &Receiver<Line>,
-    lost: &AtomicU64,
+    lost: &Counter,
 ) {
     let mut told = 0;
     let mut batch = Vec::new();
@@ -180,7 +181,7 @@ fn write_lines(
                 next = lines.try_recv().ok();
             }
         }
-        let now_lost = lost.load(Relaxed);
+        let now_lost = lost.get();
         if now_lost > told {
             // Not by way of the log itself, whose queue is just full.
             batch.extend_from_slice(priority(journal, Level::WARN));
@@ -189,7 +190,7 @@ fn write_lines(
         // Where the log itself fails there is nobody to tell, until it works again.
         torn = out.write_all(&batch).and_then(|()| out.flush()).is_err();
         if torn {
-            lost.fetch_add(count, Relaxed);
+            lost.add(count);
         } else {
             told = now_lost;
         }
@@ -214,7 +215,7 @@ impl Format {
 struct Queue {
     journal: bool,
     lines: SyncSender<Line>,
-    lost: Arc<AtomicU64>,
+    lost: Arc<Counter>,
 }
 
 impl<'a> MakeWriter<'a> for Queue {
@@ -286,7 +287,7 @@ impl Drop for LineWriter<'_> {
             line.push(b'\n');
         }
         if self.queue.lines.try_send(Line::Text(line)).is_err() {
-            self.queue.lost.fetch_add(1, Relaxed);
+            self.queue.lost.increment();
         }
     }
 }
@@ -335,7 +336,7 @@ mod tests {
         for n in 0..total {
             writeln!(queue.make_writer(), "line {n}").expect("never fails");
         }
-        let lost = logging.lost();
+        let lost = logging.lost().get();
         assert!(lost > 0);
 
         *open.0.lock().expect("not poisoned") = true;
@@ -394,7 +395,7 @@ mod tests {
             // A batch for each.
             text.extend(lines.recv().expect("written or refused"));
         }
-        assert_eq!(logging.lost(), 2);
+        assert_eq!(logging.lost().get(), 2);
         let expected = concat!(
             "\n{\"n\":2}\n",
             "<4>{\"level\":\"WARN\",\"message\":\"log lines were lost: ",

@@ -9,6 +9,7 @@
 //!  worker 1..n      accept, read, decide, write; one runtime of one thread each
 //!  reader 1..n      read files for the workers, which never wait for a disk
 //!  watch            folders, polls; loads what changed
+//!  status           pages for whoever watches the daemon (see `http`)
 //!  log              writes lines, or loses them (see `logging`)
 //! ```
 //!
@@ -32,6 +33,7 @@ mod accept;
 mod connection;
 mod connections;
 mod handover;
+mod http;
 mod listen;
 pub mod logging;
 mod readers;
@@ -61,6 +63,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use sd_notify::NotifyState;
 use tokio::sync::{mpsc, watch as latest};
 
+pub use http::{Page, fetch};
 pub use listen::inherits_sockets;
 pub use readers::{Deadline, Readers, Waiting};
 pub use signals::outlive_hangup;
@@ -108,6 +111,14 @@ pub trait Service: Send + Sync + 'static {
         Arc::default()
     }
 
+    /// The page at a path of the status socket. Called on a thread of its own.
+    fn page(&self, _path: &str) -> Page {
+        Page::text(404, "not found\n")
+    }
+
+    /// Does what the pages need now and then, on the same thread, every few seconds.
+    fn tick(&self) {}
+
     /// How it is, in one line for the service manager. Called after
     /// [`upkeep`](Self::upkeep).
     fn status(&self) -> String {
@@ -122,6 +133,8 @@ pub struct Options {
     pub listen: Vec<Endpoint>,
     /// Who may connect to the unix sockets among them.
     pub access: Access,
+    /// Where to serve pages, unless systemd hands over a socket for that, and to whom.
+    pub status: Option<(Endpoint, Access)>,
     /// Threads that serve connections; `None`: one per processor.
     pub workers: Option<NonZeroUsize>,
     /// Connections at a time; above that mail servers wait to be accepted.
@@ -135,6 +148,7 @@ impl Default for Options {
         Self {
             listen: Vec::new(),
             access: Access::default(),
+            status: None,
             workers: None,
             connections_max: 10_000,
             drain: Duration::from_secs(5),
@@ -216,6 +230,7 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Daemon {
     listeners: Listeners,
+    _status: Option<http::Server>,
     stop: latest::Sender<Option<Stop>>,
     workers: Vec<JoinHandle<io::Result<Vec<Detached>>>>,
     heartbeats: Vec<Heartbeat>,
@@ -232,6 +247,7 @@ impl Daemon {
     pub fn start<S: Service>(options: &Options, service: &Arc<S>) -> Result<Self, Error> {
         let mut listeners = Listeners::open(&options.listen, &options.access)?;
         let mut taken = take_over(&std::mem::take(&mut listeners.left_behind));
+        let status = serve_pages(&mut listeners, options.status.as_ref(), service);
         let watch = Watch::start(Arc::clone(service)).map_err(Error::Start)?;
         let (stop, stopped) = latest::channel(None);
         let (ending, ended) = mpsc::unbounded_channel();
@@ -278,6 +294,7 @@ impl Daemon {
         }
         Ok(Self {
             listeners,
+            _status: status,
             stop,
             workers,
             heartbeats,
@@ -337,6 +354,28 @@ impl Daemon {
         }
         if failed { Err(Error::Worker) } else { Ok(()) }
     }
+}
+
+/// Serves the status pages. What goes wrong there must not keep mail waiting.
+fn serve_pages<S: Service>(
+    listeners: &mut Listeners,
+    wanted: Option<&(Endpoint, Access)>,
+    service: &Arc<S>,
+) -> Option<http::Server> {
+    if let Some((endpoint, access)) = wanted
+        && let Err(error) = listeners.open_status(endpoint, access)
+    {
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        tracing::warn!(%error, cause, "no status pages: see [status] in the configuration");
+    }
+    let sockets = std::mem::take(&mut listeners.status);
+    if sockets.is_empty() {
+        return None;
+    }
+    let server = http::Server::start(sockets, service);
+    server
+        .inspect_err(|error| tracing::error!(%error, "no status pages"))
+        .ok()
 }
 
 /// The connections of the previous process, and of one before it that nobody has taken over.

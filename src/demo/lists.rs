@@ -109,6 +109,6 @@ pub(super) fn write_config(folder: &Path, lists: &[Compiled]) -> Result<Config, 
             list.action
         );
     }
-    text += "[whitelist]\nfiles = [\"whitelist.txt\"]\n";
+    text += "[whitelist]\nfiles = [\"whitelist.txt\"]\n[status]\nlisten = \"\"\n";
     Config::parse(&text, &folder.join("demo.toml")).map_err(|error| Error::Snapshot(error.into()))
 }

@@ -119,6 +119,14 @@ impl Header {
         self.sections.records.end()
     }
 
+    /// Whether both were built with the same seed from the same entries.
+    #[must_use]
+    pub fn has_entries_of(&self, other: &Self) -> bool {
+        // The sum of the pages' sums.
+        let entries = |header: &Self| (header.spec.seed, header.entries, header.sections.sums.sum);
+        entries(self) == entries(other)
+    }
+
     /// Size of the Bloom pages in bytes.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {

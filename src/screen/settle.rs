@@ -1,12 +1,16 @@
 //! What every decision leaves behind: counts, the brake, word to the observer, the log line.
 
+use std::time::UNIX_EPOCH;
+
 use tracing::{error, warn};
 
+use super::shown::shown_address;
 use super::{Decision, Observer, Screen};
+use crate::address::escaped;
 use crate::config::Percent;
 use crate::milter::Reply;
-use crate::policy::{Change, Reason, Verdict};
-use crate::snapshot::Snapshot;
+use crate::policy::{Action, Change, Hit, Reason, Verdict};
+use crate::snapshot::{Refusal, Snapshot};
 
 impl<O: Observer> Screen<O> {
     /// Counts a message once, for the log and the brake.
@@ -21,6 +25,12 @@ impl<O: Observer> Screen<O> {
         let decided = verdict.hit.and_then(|index| self.message.hits.get(index));
         if let Some(counts) = decided.and_then(|hit| snapshot.counts.get(hit.list)) {
             counts.list.verdicts.increment(verdict.action);
+        }
+        if let (Some(hit), Some(action)) = (decided, verdict.action)
+            && action.refuses()
+            && snapshot.config.status.show_addresses
+        {
+            counters.remember(self.refusal_of(snapshot, hit, action));
         }
         let limit = snapshot.config.safety.max_reject_share;
         if limit >= Percent::ALL {
@@ -44,6 +54,19 @@ impl<O: Observer> Screen<O> {
                 %limit, "below max_reject_share again: refusing mail again"
             ),
             None => {}
+        }
+    }
+
+    /// A refused sender as the status page shows it.
+    fn refusal_of(&self, snapshot: &Snapshot, hit: &Hit, action: Action) -> Refusal {
+        let list = snapshot.policy.lists().get(hit.list);
+        Refusal {
+            time_s: UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
+            address: escaped(shown_address(hit)).to_string(),
+            identity: hit.identity,
+            list: list.map_or_else(String::new, |list| list.name().to_owned()),
+            action,
+            case: self.message.case.clone(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! order of their numbers, so that a message finds them without a look-up by name; a reload hands the
 //! same ones to the next snapshot, and a list that comes back goes on where it was.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::metrics::{Counter, Each, Histogram};
@@ -13,8 +13,10 @@ use crate::sender::Identity;
 
 /// Sources counted for a list; those beyond share one counter. A list is made from a handful.
 const SOURCES_MAX: usize = 1_000;
-/// The name of that counter.
-pub const OTHER_SOURCES: &str = "(others)";
+/// Refused senders that are remembered.
+const REFUSALS_MAX: usize = 20;
+/// The name of the counter of further sources.
+const OTHER_SOURCES: &str = "(others)";
 
 /// Counts since the start.
 #[derive(Debug)]
@@ -36,8 +38,27 @@ pub struct Counters {
     pub reloads: Counter,
     /// Reloads that kept the old.
     pub reloads_refused: Counter,
+    /// Filled only where `[status] show_addresses` allows it.
+    last_refused: Mutex<VecDeque<Refusal>>,
     /// By name; used when a snapshot is made, never for a message.
     lists: Mutex<BTreeMap<String, Arc<Known>>>,
+}
+
+/// A sender that was refused.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// When, in seconds since 1970.
+    pub time_s: u64,
+    /// The sender as far as it can be shown.
+    pub address: String,
+    /// Where it stood.
+    pub identity: Identity,
+    /// The list that names it.
+    pub list: String,
+    /// What was done.
+    pub action: Action,
+    /// Names the decision in the log.
+    pub case: String,
 }
 
 /// Counts of a list.
@@ -70,8 +91,8 @@ struct Known {
 pub struct ListCounts {
     /// Those of the list.
     pub list: Arc<ListCounters>,
-    /// Hits by source, in the order of the filter's.
-    pub sources: Arc<[Arc<Counter>]>,
+    /// Hits by source, with its name, in the order of the filter's.
+    sources: Vec<(String, Arc<Counter>)>,
 }
 
 impl Default for Counters {
@@ -85,6 +106,7 @@ impl Default for Counters {
             truncated: Counter::default(),
             reloads: Counter::default(),
             reloads_refused: Counter::default(),
+            last_refused: Mutex::default(),
             lists: Mutex::default(),
         }
     }
@@ -120,13 +142,11 @@ impl Counters {
         let lists = policy.lists().iter().map(|list| {
             let known = known.entry(list.name().to_owned()).or_default();
             let mut counters = known.sources.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut counter = |name: &str| match counters.get(name) {
-                Some(counter) => Arc::clone(counter),
-                None => {
-                    let is_one_too_many = counters.len() >= SOURCES_MAX;
-                    let name = if is_one_too_many { OTHER_SOURCES } else { name };
-                    Arc::clone(counters.entry(name.to_owned()).or_default())
-                }
+            let mut counter = |name: &str| {
+                let is_one_too_many = counters.len() >= SOURCES_MAX && !counters.contains_key(name);
+                let name = if is_one_too_many { OTHER_SOURCES } else { name };
+                let counter = counters.entry(name.to_owned()).or_default();
+                (name.to_owned(), Arc::clone(counter))
             };
             let sources = list
                 .filter()
@@ -139,6 +159,25 @@ impl Counters {
         lists.collect()
     }
 
+    /// Remembers a refused sender in place of the oldest.
+    pub fn remember(&self, refusal: Refusal) {
+        let mut last = self
+            .last_refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        last.truncate(REFUSALS_MAX - 1);
+        last.push_front(refusal);
+    }
+
+    /// The last refused senders, the newest first.
+    pub fn last_refused(&self) -> Vec<Refusal> {
+        let last = self
+            .last_refused
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        last.iter().cloned().collect()
+    }
+
     /// Messages decided.
     pub fn messages(&self) -> u64 {
         self.verdicts.sum()
@@ -146,6 +185,14 @@ impl Counters {
 }
 
 impl ListCounts {
+    /// Hits by the name of the source.
+    pub fn by_source(&self) -> BTreeMap<String, u64> {
+        let counts = self.sources.iter();
+        counts
+            .map(|(name, counter)| (name.clone(), counter.get()))
+            .collect()
+    }
+
     /// Counts a hit of this list.
     pub fn count(&self, hit: &Hit) {
         match &hit.cause {
@@ -156,7 +203,7 @@ impl ListCounts {
             Cause::Proved { source, .. } => {
                 let source = usize::try_from(*source).ok();
                 if let Some(counter) = source.and_then(|source| self.sources.get(source)) {
-                    counter.increment();
+                    counter.1.increment();
                 }
             }
             Cause::Unproved => {}

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 
 use super::lease::Shelf;
-use super::{Counters, Error, Lease, Loaded, Snapshot, Tried};
+use super::trouble::{Reloads, Trouble, now_s};
+use super::{Complaint, Counters, Error, Lease, Loaded, Snapshot, Tried};
 use crate::config::Config;
-use crate::filter::Filter;
 use crate::memory;
 use crate::numbers::counted;
 use crate::policy::RejectShare;
@@ -31,19 +31,6 @@ pub struct Live {
     cases: AtomicU64,
     failure_told_s: AtomicU64,
     has_room_for: fn(u64) -> bool,
-}
-
-/// What is wrong, beside the faults of the snapshot.
-#[derive(Default)]
-struct Trouble {
-    /// Why the last reload was refused.
-    refused: Option<String>,
-    /// What is wrong with filters that a start took without reading their records.
-    damaged: Vec<(Arc<Filter>, String)>,
-    /// Whether those were read since.
-    start_is_checked: bool,
-    /// When the complaints were last repeated.
-    reminded: Option<Instant>,
 }
 
 /// What a reload did.
@@ -143,7 +130,7 @@ impl Live {
         match new {
             Ok(new) => {
                 tried.clear();
-                if lock(&self.trouble).refused.take().is_some() {
+                if lock(&self.trouble).accept() {
                     info!(
                         "the problem that kept the previous configuration and filters in effect is solved"
                     );
@@ -158,12 +145,7 @@ impl Live {
                 let doubt = doubt.to_string();
                 tried.tidy();
                 self.counters.reloads_refused.increment();
-                let mut state = lock(&self.trouble);
-                if state.refused.as_ref() != Some(&doubt) {
-                    tell_refusal(&doubt);
-                    state.refused = Some(doubt.clone());
-                    state.reminded = Some(Instant::now());
-                }
+                lock(&self.trouble).refuse(&doubt);
                 Reloaded::Kept(doubt)
             }
         }
@@ -193,6 +175,7 @@ impl Live {
         let new = Arc::new(new);
         self.shelf.replace(Arc::clone(&new));
         self.counters.reloads.increment();
+        lock(&self.trouble).reloads.good_s = Some(now_s());
         if !new.lacking_pages().is_empty() {
             info!(
                 "not enough memory for old and new pages: look-ups read from disk until the exchange is done"
@@ -244,37 +227,30 @@ impl Live {
                 // One thread: the others serve mail.
                 if let Err(fault) = file.filter.check(1) {
                     error!(reason = %fault, "a filter in effect is damaged");
-                    let damage = (Arc::clone(&file.filter), fault.to_string());
-                    lock(&self.trouble).damaged.push(damage);
+                    lock(&self.trouble).damage(&file.filter, fault.to_string());
                 }
             }
         }
         self.load_lacking_pages(&snapshot);
-        let mut state = lock(&self.trouble);
-        state.damaged.retain(|(filter, _)| {
-            snapshot
-                .files()
-                .any(|file| Arc::ptr_eq(&file.filter, filter))
-        });
-        if is_due(&mut state.reminded, now) {
-            state.remind(&snapshot);
-        }
+        lock(&self.trouble).look(&snapshot, now);
         freed
     }
 
-    /// What is wrong at the moment, a line each. Never waits for a reload or a check.
-    pub fn complaints(&self) -> Vec<String> {
-        let snapshot = self.snapshot();
-        let state = lock(&self.trouble);
-        let complaints = state.complaints(&snapshot);
-        complaints.map(|one| one.replace('\n', "; ")).collect()
+    /// What is wrong at the moment, the worst first. Never waits for a reload or a check.
+    pub fn complaints(&self) -> Vec<Complaint> {
+        lock(&self.trouble).complaints(&self.snapshot())
+    }
+
+    /// The last reloads.
+    pub fn last_reloads(&self) -> Reloads {
+        lock(&self.trouble).reloads.clone()
     }
 
     /// How it is, in a line: for `systemctl status`.
     pub fn status(&self) -> String {
         let snapshot = self.snapshot();
         if let Some(first) = self.complaints().into_iter().next() {
-            return first;
+            return first.text;
         }
         let lists = snapshot.policy.lists();
         let entries: u64 = snapshot.files().map(|file| file.filter.entries()).sum();
@@ -299,50 +275,6 @@ impl Live {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Trouble {
-    /// What is wrong at the moment.
-    fn complaints<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = String> + 'a {
-        let refused = self.refused.iter().map(|doubt| {
-            format!("reload refused, keeping the previous configuration and filters: {doubt}")
-        });
-        let faults = snapshot.faults().iter();
-        let faults = faults.map(|fault| format!("not serving as configured: {fault}"));
-        let damaged = self.damaged.iter();
-        let damaged = damaged.map(|(_, fault)| format!("a filter in effect is damaged: {fault}"));
-        let lacking = snapshot.lacking_pages().into_iter().map(|filter| {
-            format!(
-                "not enough memory for the pages of {}: look-ups read from disk",
-                filter.spec().name
-            )
-        });
-        refused.chain(faults).chain(damaged).chain(lacking)
-    }
-
-    fn remind(&self, snapshot: &Snapshot) {
-        for complaint in self.complaints(snapshot) {
-            error!("{}", complaint.replace('\n', "; "));
-        }
-    }
-}
-
-fn tell_refusal(doubt: &str) {
-    error!(
-        reason = doubt.replace('\n', "; ").as_str(),
-        "reload refused, keeping the previous configuration and filters"
-    );
-}
-
-/// Once an hour, from an hour after the first call on.
-fn is_due(last: &mut Option<Instant>, now: Instant) -> bool {
-    const PERIOD: Duration = Duration::from_secs(3600);
-    let last = last.get_or_insert(now);
-    let due = now.saturating_duration_since(*last) >= PERIOD;
-    if due {
-        *last = now;
-    }
-    due
 }
 
 impl Snapshot {
@@ -406,16 +338,6 @@ fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
 mod tests {
     use super::*;
     use crate::compile::{self, Plan, Progress};
-
-    #[test]
-    fn what_is_wrong_is_repeated_every_hour() {
-        let now = Instant::now();
-        let minutes = |n: u64| now + Duration::from_secs(60 * n);
-        let mut last = None;
-        let due = [0, 1, 59, 60, 61, 119, 120, 300, 301].map(|n| is_due(&mut last, minutes(n)));
-        let expected = [false, false, false, true, false, false, true, true, false];
-        assert_eq!(due, expected);
-    }
 
     /// The main thread asks before it tells systemd that mail is served.
     #[test]

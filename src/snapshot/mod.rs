@@ -12,6 +12,7 @@
 //! | `gate` | what speaks against a sound file in the place of the one in effect |
 //! | `lease` | who holds which snapshot, and who frees it |
 //! | `counters` | what was counted since the start, by list and in all |
+//! | `trouble`, `freshness` | what is wrong at the moment; lists that are older than they should be |
 //! | `live` | the snapshot in effect, and its replacement |
 //! | `check`, `status` | the report of `--check`, and what the running daemon leaves for it |
 //!
@@ -27,25 +28,29 @@
 mod check;
 mod counters;
 mod error;
+mod freshness;
 mod gate;
 mod lease;
 mod live;
 mod open;
 mod permissions;
 mod status;
+mod trouble;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use check::check;
-pub use counters::{Counters, ListCounters, ListCounts, OTHER_SOURCES};
+pub use counters::{Counters, ListCounters, ListCounts, Refusal};
 pub use error::Error;
+pub use freshness::{Freshness, approximate};
 pub use gate::Objection;
 pub use lease::Lease;
 pub use live::{Live, Reloaded};
 use open::{Loaded, Tried};
 pub use permissions::writable_by_others;
 pub use status::StatusFile;
+pub use trouble::{Complaint, Reloads};
 
 use crate::access;
 use crate::address::{Kind, escaped};

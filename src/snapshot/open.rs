@@ -12,10 +12,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::Error;
 use super::gate::{self, Facts};
+use super::trouble::now_s;
 use crate::access;
 use crate::config::{ListSettings, SafetySettings};
 use crate::filter::{self, Fault, Filter, Load};
@@ -53,6 +53,8 @@ pub(super) struct Loaded {
     pub(super) load: Load,
     mark: Option<Mark>,
     pub(super) filter: Arc<Filter>,
+    /// When it was built, or one before with the same entries, in seconds since 1970.
+    pub(super) unchanged_since_s: u64,
 }
 
 /// A filter that was read as a whole, and what is wrong with it.
@@ -111,12 +113,15 @@ impl Loaded {
     }
 
     fn open(path: &Path, load: Load) -> Result<Self, filter::Error> {
+        // Taken before opening: if the file is replaced in between, the next look sees a change.
+        let mark = Mark::of(path).ok();
+        let filter = Filter::open(path, Load::Disk)?;
         Ok(Self {
             path: path.to_owned(),
             load,
-            // Taken before opening: if the file is replaced in between, the next look sees a change.
-            mark: Mark::of(path).ok(),
-            filter: Arc::new(Filter::open(path, Load::Disk)?),
+            mark,
+            unchanged_since_s: filter.spec().built,
+            filter: Arc::new(filter),
         })
     }
 
@@ -146,7 +151,7 @@ pub(super) fn open(
     let same = known.into_iter().find(|known| {
         known.path == *path && known.load == settings.load && known.mark == mark && mark.is_some()
     });
-    let file = match same {
+    let mut file = match same {
         Some(same) => same.clone(),
         None => Loaded::open(path, settings.load).map_err(failed)?,
     };
@@ -160,6 +165,9 @@ pub(super) fn open(
             path: path.clone(),
             source,
         })?;
+        if file.filter.header().has_entries_of(before.filter.header()) {
+            file.unchanged_since_s = before.unchanged_since_s;
+        }
     }
     match tried {
         Some(tried) => tried.check(&file).map_err(failed)?,
@@ -212,11 +220,4 @@ fn rate_bound(declared: f64, probes: u64) -> f64 {
     let probes = probes as f64;
     let expected = 2.0 * declared * probes;
     (expected + 6.0 * expected.sqrt() + 6.0) / probes
-}
-
-/// Seconds since 1970.
-fn now_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }

@@ -27,7 +27,7 @@ impl StatusFile {
         let path = live.snapshot().config.status_file.clone();
         let mut text = format!("{}\n{}\n", std::process::id(), live.status());
         for complaint in live.complaints() {
-            text.push_str(&complaint);
+            text.push_str(&complaint.text);
             text.push('\n');
         }
         let now = (path, text);

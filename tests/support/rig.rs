@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
-use blocklist_milter::daemon::Daemon;
+use blocklist_milter::daemon::{Daemon, fetch};
 use blocklist_milter::demo::peer::{Answer, Change, Letter, Outcome, Peer};
+use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::serve::{self, Blocklists};
 use blocklist_milter::snapshot::{Live, Snapshot};
 use tempfile::TempDir;
@@ -44,7 +45,8 @@ impl Rig {
         let options = serve::options(&config);
         let snapshot = begin(config);
         let live = Arc::new(Live::new(snapshot, Some(path)));
-        let service = Arc::new(Blocklists::new(Arc::clone(&live)).expect("threads"));
+        let service =
+            Arc::new(Blocklists::new(Arc::clone(&live), Arc::default()).expect("threads"));
         let daemon = Daemon::start(&options, &service);
         let daemon = daemon.unwrap_or_else(|error| panic!("{error}"));
         Self {
@@ -76,6 +78,13 @@ impl Rig {
         peer
     }
 
+    /// A page of the status socket: its code and its text.
+    pub(crate) fn page(&self, path: &str) -> (u16, String) {
+        let endpoint = Endpoint::Unix(self.path("s.sock"));
+        let (code, body) = fetch(&endpoint, path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        (code, String::from_utf8(body).expect("pages are UTF-8"))
+    }
+
     /// What becomes of one message, over a connection of its own.
     pub(crate) fn deliver(&self, letter: &Letter) -> Outcome {
         let mut peer = self.peer();
@@ -91,6 +100,17 @@ pub(crate) fn unix(rig: &Rig) -> Peer {
 }
 
 fn with_socket(folder: &Path, config: &str) -> String {
+    let status = match config.contains("[status]") {
+        true => "",
+        false => "\n[status]",
+    };
+    let config = format!("{config}{status}").replace(
+        "[status]",
+        &format!(
+            "[status]\nlisten = \"unix:{}\"",
+            folder.join("s.sock").display()
+        ),
+    );
     format!(
         "listen = [\"unix:{}\"]\nworkers = 2\n{config}",
         folder.join("m.sock").display()
@@ -112,7 +132,13 @@ fn write(folder: &Path, name: &str, text: &str) {
 
 /// Compiles `x.list` to `x.blf`.
 pub(crate) fn compile(list: &Path) {
+    compile_at(list, compile::now());
+}
+
+/// The same as if it were done at this time, in seconds since 1970.
+pub(crate) fn compile_at(list: &Path, built: u64) {
     let plan = Plan {
+        built,
         threads: 1,
         ..Plan::new(list.with_extension("blf"), vec![list.to_owned()])
     };

@@ -117,7 +117,14 @@ impl Site {
     /// Writes the configuration: the socket, and then `rest`.
     pub(crate) fn configure(&mut self, rest: &str) {
         rest.clone_into(&mut self.rest);
-        let text = format!("listen = [\"{}\"]\n{rest}", self.socket.for_daemon());
+        let status = match rest.contains("[status]") {
+            true => "",
+            false => "\n[status]\nlisten = \"\"\n",
+        };
+        let text = format!(
+            "listen = [\"{}\"]\n{rest}{status}",
+            self.socket.for_daemon()
+        );
         self.write("milter.toml", &text);
     }
 

@@ -1,0 +1,74 @@
+//! Whether lists are as new as they should be.
+
+use super::Snapshot;
+use crate::config::age_text;
+
+/// How new a list is, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    /// Since the filter was built.
+    pub age_s: u64,
+    /// Since it was built with these entries, as far as this process knows.
+    pub unchanged_s: u64,
+    /// More than `max_age`.
+    pub is_too_old: bool,
+    /// More than `max_unchanged`.
+    pub is_unchanged_too_long: bool,
+}
+
+impl Snapshot {
+    /// How new each list is, in the order of the policy's; `None` without a filter.
+    pub fn freshness(&self, now_s: u64) -> impl Iterator<Item = Option<Freshness>> + '_ {
+        let lists = self.config.enabled_lists().zip(&self.loaded);
+        lists.map(move |(settings, file)| {
+            let file = file.as_ref()?;
+            let age_s = now_s.saturating_sub(file.filter.spec().built);
+            let unchanged_s = now_s.saturating_sub(file.unchanged_since_s);
+            Some(Freshness {
+                age_s,
+                unchanged_s,
+                is_too_old: settings.max_age_s.is_some_and(|max| age_s > max),
+                is_unchanged_too_long: settings
+                    .max_unchanged_s
+                    .is_some_and(|max| unchanged_s > max),
+            })
+        })
+    }
+
+    /// The lists that are not as new as they should be, a line each.
+    pub(super) fn stale(&self, now_s: u64) -> impl Iterator<Item = String> + '_ {
+        let lists = self.config.enabled_lists().zip(self.freshness(now_s));
+        lists.filter_map(|(settings, freshness)| {
+            let name = &settings.terms.name;
+            let fresh = freshness?;
+            let limit = |max: Option<u64>| max.map_or(String::new(), age_text);
+            if fresh.is_too_old {
+                Some(format!(
+                    "list {name}: too old: built {} ago, max_age is {}; is it still downloaded and compiled?",
+                    approximate(fresh.age_s),
+                    limit(settings.max_age_s)
+                ))
+            } else if fresh.is_unchanged_too_long {
+                Some(format!(
+                    "list {name}: the same entries for {}, max_unchanged is {}; is its feed still alive?",
+                    approximate(fresh.unchanged_s),
+                    limit(settings.max_unchanged_s)
+                ))
+            } else {
+                None
+            }
+        })
+    }
+}
+
+/// A time in two units at most, such as `2 d 4 h`.
+pub fn approximate(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, minutes) => format!("{minutes} min"),
+        (0, hours, minutes) => format!("{hours} h {} min", minutes % 60),
+        (1..=9, hours, _) => format!("{days} d {} h", hours % 24),
+        (days, _, _) => format!("{days} d"),
+    }
+}

@@ -1,0 +1,146 @@
+//! The last day, minute by minute, from counters that only rise.
+//!
+//! Whoever counts does not know of minutes: the totals are read every few seconds, and what has been added
+//! since belongs to the minute of the reading.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::report::Counts;
+
+/// Minutes of a day.
+const MINUTES: u64 = 24 * 60;
+const HOURS: u64 = 24;
+
+/// The messages of one minute.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Minute {
+    /// Its first second, in seconds since 1970.
+    pub time_s: u64,
+    /// Messages by what was done with them; what did not occur is left out.
+    pub verdicts: Counts,
+}
+
+/// What was read so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct History {
+    minutes: VecDeque<Minute>,
+    verdicts: Counts,
+    /// For each list its total, and what was added in an hour.
+    lists: BTreeMap<String, (u64, VecDeque<(u64, u64)>)>,
+}
+
+impl History {
+    /// Takes totals of messages and of the hits of each list, read at this time.
+    pub(super) fn sample(&mut self, time_s: u64, verdicts: Counts, lists: &Counts) {
+        let minute_s = time_s - time_s % 60;
+        let mut added = Counts::new();
+        for (name, total) in &verdicts {
+            let before = self.verdicts.get(name).copied().unwrap_or_default();
+            if *total > before {
+                added.insert(name.clone(), total - before);
+            }
+        }
+        self.verdicts = verdicts;
+        if !added.is_empty() {
+            match self.minutes.back_mut() {
+                // Also when the clock was put back.
+                Some(last) if last.time_s >= minute_s => {
+                    for (name, count) in added {
+                        *last.verdicts.entry(name).or_default() += count;
+                    }
+                }
+                Some(_) | None => self.minutes.push_back(Minute {
+                    time_s: minute_s,
+                    verdicts: added,
+                }),
+            }
+        }
+        let oldest_s = (minute_s + 60).saturating_sub(MINUTES * 60);
+        while self
+            .minutes
+            .front()
+            .is_some_and(|minute| minute.time_s < oldest_s)
+            || self.minutes.len() as u64 > MINUTES
+        {
+            self.minutes.pop_front();
+        }
+        self.sample_lists(time_s / 3600, lists);
+    }
+
+    fn sample_lists(&mut self, hour: u64, lists: &Counts) {
+        self.lists.retain(|name, _| lists.contains_key(name));
+        for (name, &total) in lists {
+            let (before, hours) = self.lists.entry(name.clone()).or_default();
+            let added = total.saturating_sub(*before);
+            *before = total;
+            match hours.back_mut() {
+                Some((last, count)) if *last >= hour => *count += added,
+                Some(_) | None => hours.push_back((hour, added)),
+            }
+            while hours
+                .front()
+                .is_some_and(|(first, _)| first + HOURS <= hour)
+            {
+                hours.pop_front();
+            }
+        }
+    }
+
+    /// The minutes of the last day in which something happened, the oldest first.
+    pub(super) fn minutes(&mut self) -> Vec<Minute> {
+        self.minutes.make_contiguous().to_vec()
+    }
+
+    /// Hits of a list in this hour and the 23 before.
+    pub(super) fn hits_24h(&self, list: &str) -> u64 {
+        let hours = self.lists.get(list).map(|(_, hours)| hours);
+        hours.into_iter().flatten().map(|(_, count)| count).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(pairs: &[(&str, u64)]) -> Counts {
+        let pairs = pairs.iter().map(|&(name, count)| (name.to_owned(), count));
+        pairs.collect()
+    }
+
+    #[test]
+    fn what_was_added_belongs_to_the_minute_of_the_reading() {
+        const T: u64 = 1_800_000_000;
+        let mut history = History::default();
+        let mut sample = |at: u64, accept: u64, reject: u64, spam: u64| {
+            let verdicts = counts(&[("accept", accept), ("reject", reject)]);
+            history.sample(T + at, verdicts, &counts(&[("spam", spam)]));
+            (history.minutes(), history.hits_24h("spam"))
+        };
+        assert_eq!(sample(0, 0, 0, 0), (vec![], 0));
+        sample(5, 3, 0, 0);
+        sample(59, 4, 1, 1);
+        sample(60, 4, 1, 1);
+        // A clock that was put back.
+        sample(20, 4, 2, 2);
+        let (minutes, hits) = sample(130, 5, 2, 2);
+        let minute = |at: u64, pairs| Minute {
+            time_s: T + at,
+            verdicts: counts(pairs),
+        };
+        assert_eq!(
+            minutes,
+            [
+                minute(0, &[("accept", 4), ("reject", 2)]),
+                minute(120, &[("accept", 1)])
+            ]
+        );
+        assert_eq!(hits, 2);
+        // A day later the first is gone, and the hour of the hits, too.
+        let (minutes, hits) = sample(24 * 3600, 5, 3, 5);
+        assert_eq!(minutes.len(), 2);
+        assert_eq!(minutes[0].time_s, T + 120);
+        assert_eq!(hits, 3);
+    }
+}

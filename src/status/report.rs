@@ -1,0 +1,366 @@
+//! How the daemon is at one moment: all that the page, JSON, metrics and the command show.
+//!
+//! The names of the fields are those of `/status.json`, which other programs read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Status;
+use super::history::Minute;
+use crate::daemon::Cut;
+use crate::metrics::{Buckets, Each};
+use crate::policy::{Action, Exemption, Reason};
+use crate::sender::Identity;
+use crate::snapshot::{ListCounts, Snapshot};
+
+/// Counts by name.
+pub type Counts = BTreeMap<String, u64>;
+
+/// Whether somebody should look, and how soon.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Health {
+    /// All is well.
+    #[default]
+    Ok,
+    /// Mail is checked, but somebody should look.
+    Warning,
+    /// Mail is not checked as configured.
+    Critical,
+}
+
+impl Health {
+    /// Its name in JSON and text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Critical => "critical",
+        }
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Version of the program.
+    pub version: String,
+    /// Number of the process.
+    pub process: u32,
+    /// When this was, in seconds since 1970.
+    pub time_s: u64,
+    /// Seconds since the start.
+    pub uptime_s: u64,
+    /// The worst of the problems.
+    pub health: Health,
+    /// What is wrong, the worst first.
+    pub problems: Vec<Problem>,
+    /// The lists in effect, in the order of the configuration.
+    pub lists: Vec<List>,
+    /// Entries of the whitelist.
+    pub whitelist_entries: u64,
+    /// Messages decided.
+    pub messages: Messages,
+    /// How long they took.
+    pub durations: Durations,
+    /// Connections of mail servers.
+    pub connections: Connections,
+    /// Reloads of configuration and filters.
+    pub reloads: Reloads,
+    /// Lines of the log that could not be written.
+    pub log_lines_lost: u64,
+    /// The minutes of the last day in which messages were decided.
+    pub minutes: Vec<Minute>,
+    /// The last refused senders, the newest first, if the configuration allows to show them.
+    pub last_refused: Option<Vec<Refused>>,
+}
+
+/// Something that is wrong.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Problem {
+    /// How bad.
+    pub severity: Health,
+    /// What.
+    pub text: String,
+}
+
+/// A list in effect.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct List {
+    /// Its name.
+    pub name: String,
+    /// What it does with a message.
+    pub action: String,
+    /// It only says what it would do.
+    pub dry_run: bool,
+    /// Its filter; `None` while there is none that can be used.
+    pub filter: Option<Filter>,
+    /// Messages that it decided, by what was done.
+    pub messages: Counts,
+    /// Senders that it names, by where they stood.
+    pub hits: Counts,
+    /// The same by the source that lists them.
+    pub sources: Counts,
+    /// Hits of the last 24 hours.
+    pub hits_24h: u64,
+    /// Hits that the whitelist cleared.
+    pub whitelisted: u64,
+    /// Senders that could not be looked up.
+    pub undecided: u64,
+    /// Look-ups that the records cleared after a Bloom page had said yes.
+    pub false_positives: u64,
+    /// Look-ups that failed.
+    pub read_errors: u64,
+}
+
+/// The filter of a list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Filter {
+    /// Its entries.
+    pub entries: u64,
+    /// Rises with each build.
+    pub generation: u64,
+    /// When it was built, in seconds since 1970.
+    pub built_s: u64,
+    /// Seconds since then.
+    pub age_s: u64,
+    /// Seconds since it was built with these entries, as far as the daemon knows.
+    pub unchanged_s: u64,
+    /// Older than `max_age`.
+    pub too_old: bool,
+    /// Without another entry for longer than `max_unchanged`.
+    pub unchanged_too_long: bool,
+}
+
+/// Messages decided since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Messages {
+    /// All.
+    pub total: u64,
+    /// By what was done; `accept` where nobody objected.
+    pub verdicts: Counts,
+    /// By why, as the log has it.
+    pub reasons: Counts,
+    /// Those that named more senders than were looked up.
+    pub truncated: u64,
+    /// Recipients asked to come in a transaction of their own.
+    pub recipients_deferred: u64,
+    /// Refusals are turned into tags, since there are too many.
+    pub circuit_breaker: bool,
+}
+
+/// How long messages took, in seconds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Durations {
+    /// How many.
+    pub count: u64,
+    /// All together.
+    pub sum_s: f64,
+    /// Upper bounds, each with how many took at most so long.
+    pub at_most: Vec<(f64, u64)>,
+    /// Bound of the faster half; `None`: there is none, or it is above all bounds.
+    pub median_s: Option<f64>,
+    /// Bound of all but the slowest hundredth.
+    pub p99_s: Option<f64>,
+}
+
+/// Connections of mail servers since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// At the moment.
+    pub open: u64,
+    /// In all.
+    pub total: u64,
+    /// Those that broke the protocol, by how.
+    pub protocol_errors: Counts,
+    /// Those that were cut, by why.
+    pub cut: Counts,
+    /// Times that mail servers had to wait, since there were as many as there may be.
+    pub limit_waits: u64,
+}
+
+/// Reloads since the start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reloads {
+    /// Those that put something new into effect.
+    pub good: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// The last good one, in seconds since 1970.
+    pub last_good_s: Option<u64>,
+    /// The last refused one.
+    pub last_refused_s: Option<u64>,
+    /// Why.
+    pub last_refused_reason: Option<String>,
+    /// What runs is older than the files, as the last reload was refused.
+    pub is_old: bool,
+}
+
+/// A refused sender.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Refused {
+    /// When, in seconds since 1970.
+    pub time_s: u64,
+    /// The sender.
+    pub address: String,
+    /// Where it stood.
+    pub identity: String,
+    /// The list that names it.
+    pub list: String,
+    /// What was done.
+    pub action: String,
+    /// Names the decision in the log.
+    pub case: String,
+}
+
+impl Status {
+    /// How it is now.
+    pub fn report(&self) -> Report {
+        let live = &self.live;
+        let snapshot = live.snapshot();
+        let counters = &live.counters;
+        let time_s = super::now_s();
+        let mut history = self.sample();
+        let problems = self.problems();
+        let reloads = live.last_reloads();
+        let mut reasons = counts(&counters.reasons, Reason::name);
+        reasons.extend(counts(&counters.exemptions, Exemption::name));
+        Report {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            process: std::process::id(),
+            time_s,
+            uptime_s: live.uptime_s(),
+            health: problems
+                .iter()
+                .map(|one| one.severity)
+                .max()
+                .unwrap_or_default(),
+            problems,
+            lists: lists(&snapshot, time_s, |name| history.hits_24h(name)),
+            whitelist_entries: snapshot.policy.whitelist.len() as u64,
+            messages: Messages {
+                total: counters.messages(),
+                verdicts: counts(&counters.verdicts, verdict_name),
+                reasons,
+                truncated: counters.truncated.get(),
+                recipients_deferred: counters.deferred.get(),
+                circuit_breaker: live.brake.is_on(),
+            },
+            durations: counters.durations.buckets().into(),
+            connections: Connections {
+                open: self.traffic.open(),
+                total: self.traffic.opened.get(),
+                protocol_errors: counts(&self.traffic.protocol_errors, |kind| kind),
+                cut: counts(&self.traffic.cut, Cut::name),
+                limit_waits: self.traffic.full.get(),
+            },
+            reloads: Reloads {
+                good: counters.reloads.get(),
+                refused: counters.reloads_refused.get(),
+                last_good_s: reloads.good_s,
+                is_old: reloads.is_old,
+                last_refused_s: reloads.refused.as_ref().map(|(at, _)| *at),
+                last_refused_reason: reloads.refused.map(|(_, reason)| reason),
+            },
+            log_lines_lost: self.log_lines_lost.get(),
+            minutes: history.minutes(),
+            last_refused: snapshot
+                .config
+                .status
+                .show_addresses
+                .then(|| self.last_refused()),
+        }
+    }
+
+    fn problems(&self) -> Vec<Problem> {
+        let complaints = self.live.complaints().into_iter();
+        let problems = complaints.map(|complaint| Problem {
+            severity: if complaint.is_critical {
+                Health::Critical
+            } else {
+                Health::Warning
+            },
+            text: complaint.text,
+        });
+        let breaker = self.live.brake.is_on().then(|| Problem {
+            severity: Health::Warning,
+            text: "circuit breaker: more than max_reject_share of the messages would be refused, tagging them instead".to_owned(),
+        });
+        problems.chain(breaker).collect()
+    }
+
+    fn last_refused(&self) -> Vec<Refused> {
+        let refused = self.live.counters.last_refused();
+        let refused = refused.into_iter().map(|one| Refused {
+            time_s: one.time_s,
+            address: one.address,
+            identity: one.identity.name().to_owned(),
+            list: one.list,
+            action: one.action.name().to_owned(),
+            case: one.case,
+        });
+        refused.collect()
+    }
+}
+
+fn lists(snapshot: &Snapshot, now_s: u64, hits_24h: impl Fn(&str) -> u64) -> Vec<List> {
+    let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
+    let lists = lists.zip(snapshot.freshness(now_s));
+    let lists = lists.map(|((list, counted), freshness)| {
+        let ListCounts { list: counters, .. } = counted;
+        let filter = list.filter().zip(freshness);
+        List {
+            name: list.name().to_owned(),
+            action: list.terms.action.name().to_owned(),
+            dry_run: list.terms.dry_run,
+            filter: filter.map(|(filter, fresh)| Filter {
+                entries: filter.entries(),
+                generation: filter.spec().generation,
+                built_s: filter.spec().built,
+                age_s: fresh.age_s,
+                unchanged_s: fresh.unchanged_s,
+                too_old: fresh.is_too_old,
+                unchanged_too_long: fresh.is_unchanged_too_long,
+            }),
+            messages: counts(&counters.verdicts, verdict_name),
+            hits: counts(&counters.hits, Identity::name)
+                .into_iter()
+                .filter(|(name, count)| {
+                    *count > 0 || list.terms.check.iter().any(|one| one.name() == name)
+                })
+                .collect(),
+            sources: counted.by_source(),
+            hits_24h: hits_24h(list.name()),
+            whitelisted: counters.whitelisted.get(),
+            undecided: counters.undecided.get(),
+            false_positives: counters.false_positives.get(),
+            read_errors: counters.failures.get(),
+        }
+    });
+    lists.collect()
+}
+
+/// The name of what is done with a message.
+pub(super) fn verdict_name(verdict: Option<Action>) -> &'static str {
+    verdict.map_or("accept", Action::name)
+}
+
+fn counts<K: Copy + PartialEq>(each: &Each<K>, name: impl Fn(K) -> &'static str) -> Counts {
+    each.iter()
+        .map(|(key, count)| (name(key).to_owned(), count))
+        .collect()
+}
+
+impl From<Buckets> for Durations {
+    fn from(buckets: Buckets) -> Self {
+        let bound = |share| buckets.quantile(share).filter(|bound| bound.is_finite());
+        Self {
+            median_s: bound(0.5),
+            p99_s: bound(0.99),
+            count: buckets.count,
+            sum_s: buckets.sum_s,
+            at_most: buckets.at_most,
+        }
+    }
+}
