@@ -11,7 +11,7 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("hyper", &["daemon/http.rs"]),
     ("notify", &["daemon/watch.rs"]),
     ("tracing_subscriber", &["daemon/logging.rs"]),
-    ("mail_parser", &["sender/header.rs"]),
+    ("mail_parser", &["sender/header.rs", "sender/charset.rs"]),
     ("arc_swap", &["snapshot/"]),
     ("idna", &["address/"]),
     ("clap", &["cli/", "main.rs", "bin/"]),

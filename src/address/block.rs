@@ -20,8 +20,10 @@
 
 use wide::u8x16;
 
+use super::canonical::Canonical;
 use super::plain::{Classes, LANES, MAX_BYTES, is_separator};
-use super::{Canonical, Rules, providers};
+use super::providers;
+use super::rules::Rules;
 
 /// Memory for the lowered copy of a piece and the marks in it; kept for the next.
 #[derive(Clone, Debug, Default)]

@@ -2,10 +2,12 @@
 
 use std::ops::ControlFlow;
 
+use super::domain::{self, MAX_DOMAIN_BYTES};
+use super::error::ParseError;
+use super::kind::{Kind, Kinds};
+use super::rules::Rules;
 use super::unicode::{Fold, fold};
-use super::{
-    Kind, Kinds, MAX_DOMAIN_BYTES, ParseError, Rules, bounce, domain, parse, plain, providers,
-};
+use super::{bounce, parse, plain, providers};
 
 /// The canonical form of an address. Reusable: it keeps its memory, so that
 /// reading a plain ASCII address into it again allocates nothing.

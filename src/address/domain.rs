@@ -22,6 +22,9 @@ use idna::uts46::{AsciiDenyList, Hyphens, Uts46};
 use super::parse::{Keep, push_visible};
 use super::unicode::{Fold, fold};
 
+/// The longest domain that a list may name, in bytes (RFC 1035 section 2.3.4, as text).
+pub const MAX_DOMAIN_BYTES: usize = 253;
+
 /// What the reader of an address takes for something else than a letter; a `*` is
 /// the reader of an entry's.
 const SPECIAL: &str = "()<>[]:;@\\,\"*";

@@ -14,8 +14,13 @@
 //! What is not closed: a comment runs to the end, as in every reader that was
 //! compared; a quotation mark without a second one is a letter of the local part.
 
-use super::ParseError;
+use super::error::ParseError;
 use super::unicode::{first_char, is_invisible, is_joiner, last_blank, may_begin_blank};
+
+/// The longest text that is read as one address, in bytes. Far beyond any mail
+/// server's limits (RFC 5321 has 320, Postfix keeps 102,400 of a header), so that
+/// no comment is long enough to hide an address.
+pub const MAX_WRITTEN_BYTES: usize = 1 << 20;
 
 /// One byte of the address, and whether it stood in quotes or behind a backslash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,10 +190,10 @@ pub(super) struct Parts<'a> {
 /// # Errors
 /// [`ParseError::TooLong`]; [`ParseError::Empty`] when nothing can be seen.
 pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
-    if written.len() > super::MAX_WRITTEN_BYTES {
+    if written.len() > MAX_WRITTEN_BYTES {
         return Err(ParseError::TooLong {
             got: written.len(),
-            most: super::MAX_WRITTEN_BYTES,
+            most: MAX_WRITTEN_BYTES,
         });
     }
     let mut lexer = Lexer::new(written);

@@ -19,7 +19,7 @@
 //!
 //! Tags that are cut leave at least one byte: `+tag@gmail.com` stays as it is.
 
-use super::Rules;
+use super::rules::Rules;
 
 /// What a provider does with a local part.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //! Finding is linear over a whole text, however many openers it has: a search stops at
 //! the next opener, so no byte is passed by two searches.
 
-use super::header;
+use super::charset;
 
 /// Longest name of a charset; the registry's longest has 45 bytes.
 const MAX_CHARSET_BYTES: usize = 64;
@@ -88,7 +88,7 @@ impl<'t> Encoded<'t> {
         if charset.eq_ignore_ascii_case(b"utf-8") || charset.eq_ignore_ascii_case(b"us-ascii") {
             return;
         }
-        if let Some(decoded) = header::in_charset(charset, &text[start..]) {
+        if let Some(decoded) = charset::in_charset(charset, &text[start..]) {
             text.truncate(start);
             text.extend_from_slice(decoded.as_bytes());
         }

@@ -1,6 +1,6 @@
 //! A header value by crate `mail-parser`, beside our own scan: a second pair of eyes.
 //!
-//! This is the only file that names the crate. Its answer is not taken blindly, for it
+//! Its answer is not taken blindly, for it
 //! glues neighbours together (`a@b <c@d>` gives `a@bc@d`), replaces 8-bit bytes by
 //! U+FFFD and takes a quoted name for an address where a comment follows. So an address
 //! counts
@@ -17,12 +17,11 @@
 //! encoded words), so it is given no more than [`MAX_VALUE_BYTES`] of one value and
 //! [`MAX_MESSAGE_BYTES`] of one message. The scan does not need it.
 
-use mail_parser::decoders::charsets::map::charset_decoder;
 use mail_parser::parsers::MessageStream;
 use mail_parser::{Addr, HeaderValue};
 use memchr::memmem;
 
-use super::Strength;
+use super::identity::Strength;
 use super::path::Paths;
 use super::store::Out;
 
@@ -133,11 +132,4 @@ fn standing(value: &[u8], address: &[u8]) -> Option<Standing> {
         standing = Some(Standing::Loose);
     }
     standing
-}
-
-/// Text of a charset other than UTF-8, as UTF-8; `None` when the charset is not known
-/// or a character is not in it.
-pub(super) fn in_charset(charset: &[u8], text: &[u8]) -> Option<String> {
-    let decoded = charset_decoder(charset)?(text);
-    (!decoded.contains('\u{FFFD}')).then_some(decoded)
 }

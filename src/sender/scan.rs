@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use memchr::memchr_iter;
 
-use super::Strength;
 use super::encoded::{self, may_encode};
+use super::identity::Strength;
 use super::path::Paths;
 use super::store::{Mark, Out};
 use super::token::{Kind, Tokens};
@@ -356,7 +356,7 @@ fn narrow_ats(text: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Identity, Senders, Strength};
+    use crate::sender::{Identity, Senders, Strength};
 
     /// Addresses of a value, weak ones with a `~` before them, doubtful ones with a `?`, joined by blanks.
     fn found(value: &str) -> String {

@@ -12,7 +12,7 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-use super::{Identity, Sender, Strength};
+use super::identity::{Identity, Sender, Strength};
 
 /// Most addresses kept of one identity. Real messages name fewer than ten; a mail with
 /// more than this cannot be decided by what was seen, and says so. Each identity has a bound of

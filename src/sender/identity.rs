@@ -1,0 +1,136 @@
+//! The sender fields, and a sender as it was found in one of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The field in which a sender is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Identity {
+    /// The envelope: the argument of MAIL FROM.
+    MailFrom,
+    /// `From:`
+    From,
+    /// `Sender:`
+    Sender,
+    /// `Reply-To:`
+    ReplyTo,
+    /// `Return-Path:` as it came in: not trusted, it adds a sender and replaces none.
+    ReturnPath,
+    /// `Resent-From:`
+    ResentFrom,
+    /// `Resent-Sender:`
+    ResentSender,
+    /// `Resent-Reply-To:`
+    ResentReplyTo,
+}
+
+impl Identity {
+    /// All identities, in the order in which they are documented.
+    pub const ALL: [Self; 8] = [
+        Self::MailFrom,
+        Self::From,
+        Self::Sender,
+        Self::ReplyTo,
+        Self::ReturnPath,
+        Self::ResentFrom,
+        Self::ResentSender,
+        Self::ResentReplyTo,
+    ];
+
+    /// The name in configuration, logs and JSON; for a header, its field name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MailFrom => "mail-from",
+            Self::From => "from",
+            Self::Sender => "sender",
+            Self::ReplyTo => "reply-to",
+            Self::ReturnPath => "return-path",
+            Self::ResentFrom => "resent-from",
+            Self::ResentSender => "resent-sender",
+            Self::ResentReplyTo => "resent-reply-to",
+        }
+    }
+
+    /// The identity that a header of this name gives, in any letter case; blanks
+    /// before the colon (`From :`, RFC 5322 section 4.5) do not hide a field.
+    #[must_use]
+    pub fn of_header(name: &[u8]) -> Option<Self> {
+        let name = name.trim_ascii();
+        Self::ALL
+            .into_iter()
+            .filter(|identity| *identity != Self::MailFrom)
+            .find(|identity| name.eq_ignore_ascii_case(identity.name().as_bytes()))
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no identity.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a sender field; use one of mail-from, from, sender, reply-to, return-path, resent-from, resent-sender, resent-reply-to"
+)]
+pub struct UnknownIdentity(pub String);
+
+impl FromStr for Identity {
+    type Err = UnknownIdentity;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|identity| identity.name() == name)
+            .ok_or_else(|| UnknownIdentity(name.to_owned()))
+    }
+}
+
+/// One address of a message and where it stood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Sender<'a> {
+    /// The field it was found in.
+    pub identity: Identity,
+    /// The address as written, for [`crate::address`] to bring into its one form. It
+    /// has an `@` with something on both sides and at most [`super::MAX_ADDRESS_BYTES`] bytes.
+    pub address: &'a [u8],
+    /// How it stands there.
+    pub strength: Strength,
+}
+
+/// How sure it is that an address in a field names a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strength {
+    /// It stands where an address belongs.
+    Strong,
+    /// It stands only inside quotes, a comment, a group's name or an encoded word, in a
+    /// field that names no other address.
+    Weak,
+    /// Some mail programs show it; others show the address beside it instead.
+    Doubtful,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_header_names_belong_together() {
+        for identity in Identity::ALL {
+            assert_eq!(identity.name().parse(), Ok(identity));
+            let header = identity.name().to_uppercase();
+            let found = Identity::of_header(header.as_bytes());
+            assert_eq!(
+                found,
+                (identity != Identity::MailFrom).then_some(identity),
+                "{header}"
+            );
+        }
+        assert_eq!(Identity::of_header(b"From \t"), Some(Identity::From));
+        assert_eq!(Identity::of_header(b"X-From"), None);
+        assert_eq!(Identity::of_header(b""), None);
+        assert!("From".parse::<Identity>().is_err());
+    }
+}
