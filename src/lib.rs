@@ -15,7 +15,7 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | [`access`], `parallel`, `memory`, `numbers`, [`metrics`] | who may read a file; the same work on several threads; how much memory may still be taken; numbers for people; counters |
+//! | [`access`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; the same work on several threads; how much memory may still be taken; numbers for people; counters; quotes and comments of addresses |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
 //! | [`lookup`], [`journal`] | whether a filter lists a sender: the one place that answers; logs of syslog and the journal |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
@@ -60,6 +60,7 @@ pub mod milter;
 mod numbers;
 mod parallel;
 pub mod policy;
+mod rfc5322;
 pub mod screen;
 pub mod sender;
 pub mod serve;

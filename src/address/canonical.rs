@@ -8,6 +8,7 @@ use super::kind::{Kind, Kinds};
 use super::rules::Rules;
 use super::unicode::{Fold, fold};
 use super::{bounce, parse, plain, providers};
+use crate::rfc5322::{is_atext, quote};
 
 /// The canonical form of an address. Reusable: it keeps its memory, so that
 /// reading a plain ASCII address into it again allocates nothing.
@@ -323,14 +324,7 @@ fn write_local(content: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(content);
         return;
     }
-    out.push(b'"');
-    for &byte in content {
-        if matches!(byte, b'"' | b'\\') {
-            out.push(b'\\');
-        }
-        out.push(byte);
-    }
-    out.push(b'"');
+    quote(content, out);
 }
 
 /// RFC 5322 section 3.2.3, RFC 6532 section 3.2. What begins with a `*` is not one here:
@@ -338,7 +332,7 @@ fn write_local(content: &[u8], out: &mut Vec<u8>) {
 fn is_dot_atom(content: &[u8]) -> bool {
     let mut before = b'.';
     for &byte in content {
-        if byte == b'.' && before == b'.' || !(byte >= 0x80 || byte == b'.' || is_atext(byte)) {
+        if byte == b'.' && before == b'.' || !(byte == b'.' || is_atext(byte)) {
             return false;
         }
         before = byte;
@@ -349,12 +343,6 @@ fn is_dot_atom(content: &[u8]) -> bool {
             || !content
                 .utf8_chunks()
                 .any(|chunk| chunk.valid().contains(char::is_whitespace)))
-}
-
-/// RFC 5322 section 3.2.3.
-fn is_atext(byte: u8) -> bool {
-    matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+'
-        | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~')
 }
 
 /// The halves of an entry that is no mailbox; for [`super::Entry`].

@@ -7,8 +7,9 @@
 //!                          j.doe                              local()
 //! ```
 //!
-//! [`Lexer`] alone knows what quotes, comments, folds and invisible code points are;
-//! all else here takes its tokens. No recursion, no look back, one pass and at
+//! [`Lexer`] alone knows what quotes, comments, folds and invisible code points are; it differs from
+//! [`Nesting`] alone in that a quotation mark which nothing closes is text, and invisible code points are
+//! none even behind a backslash. All else here takes its tokens. No recursion, no look back, one pass and at
 //! most one look ahead a byte: linear in the input, whatever it is.
 //!
 //! What is not closed: a comment runs to the end, as in every reader that was
@@ -16,6 +17,7 @@
 
 use super::error::ParseError;
 use super::unicode::{first_char, is_invisible, is_joiner, last_blank, may_begin_blank};
+use crate::rfc5322::Nesting;
 
 /// The longest text that is read as one address, in bytes. Far beyond any mail
 /// server's limits (RFC 5321 has 320, Postfix keeps 102,400 of a header), so that
@@ -113,7 +115,8 @@ impl Iterator for Lexer<'_> {
                     continue;
                 }
                 b'"' => {
-                    self.unclosed = self.unclosed || !quote_closes(self.bytes, self.next);
+                    self.unclosed = self.unclosed
+                        || end_of(Nesting::in_quotes(), self.bytes, self.next).is_none();
                     if self.unclosed {
                         Token::Quoted(byte)
                     } else {
@@ -122,7 +125,8 @@ impl Iterator for Lexer<'_> {
                     }
                 }
                 b'(' if !self.quoted => {
-                    self.next = comment_end(self.bytes, self.next);
+                    let end = end_of(Nesting::in_comment(), self.bytes, self.next);
+                    self.next = end.unwrap_or(self.bytes.len());
                     continue;
                 }
                 b' ' | b'\t' if self.quoted => Token::Quoted(b' '),
@@ -146,32 +150,20 @@ fn visible_from(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Does the quoted string that opened just before `at` close?
-fn quote_closes(bytes: &[u8], mut at: usize) -> bool {
+/// Where reading goes on behind the quoted string or comment that opened just before `at`; `None` if
+/// it is not closed. A backslash escapes the next byte that can be seen.
+fn end_of(mut nesting: Nesting, bytes: &[u8], mut at: usize) -> Option<usize> {
     while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'"' => return true,
-            b'\\' => at = visible_from(bytes, at + 1) + 1,
-            _ => at += 1,
-        }
-    }
-    false
-}
-
-/// Where the comment that opened just before `at` ends: behind its own `)`, or at the end of all.
-fn comment_end(bytes: &[u8], mut at: usize) -> usize {
-    let mut depth = 1_usize;
-    while let Some(&byte) = bytes.get(at) {
+        nesting.step(byte);
         at += 1;
-        match byte {
-            b'\\' => at = visible_from(bytes, at) + 1,
-            b'(' => depth += 1,
-            b')' if depth == 1 => return at,
-            b')' => depth -= 1,
-            _ => {}
+        if nesting.is_outside() {
+            return Some(at);
+        }
+        if nesting.is_escaping() {
+            at = visible_from(bytes, at);
         }
     }
-    bytes.len()
+    None
 }
 
 /// The halves of an address, as they were written.
