@@ -109,6 +109,11 @@ impl Nesting {
         self.escaped
     }
 
+    /// Whether the next byte stands in a quoted string.
+    pub(crate) const fn is_in_quotes(&self) -> bool {
+        self.quoted
+    }
+
     /// Whether the next byte stands in a comment.
     pub(crate) const fn is_in_comment(&self) -> bool {
         self.depth > 0

@@ -13,6 +13,7 @@
 use memchr::memchr2;
 
 use super::encoded::Encoded;
+use crate::rfc5322::{self, Nesting};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,15 +191,7 @@ impl<'t> Tokens<'t> {
         {
             return quote.close;
         }
-        let mut index = open + 1;
-        let close = loop {
-            let rest = self.text.get(index..).unwrap_or_default();
-            match memchr2(b'"', b'\\', rest) {
-                None => break None,
-                Some(offset) if rest[offset] == b'"' => break Some(index + offset),
-                Some(offset) => index += offset + 2,
-            }
-        };
+        let close = rfc5322::closing_quote(self.text, open + 1);
         self.quote = Some(Quote {
             open,
             close,
@@ -209,23 +202,16 @@ impl<'t> Tokens<'t> {
 
     /// The parenthesis that closes the comment opened at `open`; comments nest.
     fn closing_parenthesis(&mut self, open: usize) -> Option<usize> {
-        let mut depth = 1_usize;
-        let mut escaped = false;
+        let mut nesting = Nesting::in_comment();
         for (index, &byte) in self.text.iter().enumerate().skip(open + 1) {
-            match byte {
-                // Escaped, too, for an unclosed comment ends there: were it passed over
-                // here, the same text would be searched from each such comma again.
-                b',' | b'<' if self.open_comment => return None,
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'(' => depth += 1,
-                b')' => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return Some(index);
-                    }
-                }
-                _ => {}
+            // Escaped, too, for an unclosed comment ends there: were it passed over here, the same
+            // text would be searched from each such comma again.
+            if self.open_comment && matches!(byte, b',' | b'<') {
+                return None;
+            }
+            nesting.step(byte);
+            if !nesting.is_in_comment() {
+                return Some(index);
             }
         }
         self.open_comment = true;
