@@ -1,6 +1,7 @@
 //! What stands between angle brackets, or should be one address: its words, and the whole of it.
 
 use crate::address::{Canonical, Rules};
+use crate::rfc5322::{Nesting, Place};
 
 use super::encoded::{self, Encoded, may_encode};
 use super::plain;
@@ -190,15 +191,12 @@ impl Paths {
 /// Whether this may be one address: no brackets within, and blanks only beside a single `@`.
 fn is_one(path: &[u8]) -> bool {
     let (mut ats, mut blanks) = (0, 0);
-    let (mut quoted, mut escaped) = (false, false);
+    let mut nesting = Nesting::with_escapes_outside().without_comments();
     for &byte in path {
-        match byte {
-            b'<' | b'>' => return false,
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => quoted = !quoted,
-            b'@' => ats += 1,
-            byte if !quoted && byte.is_ascii_whitespace() => blanks += 1,
+        match (nesting.step(byte), byte) {
+            (_, b'<' | b'>') => return false,
+            (Place::Outside | Place::Quoted, b'@') => ats += 1,
+            (Place::Outside, byte) if byte.is_ascii_whitespace() => blanks += 1,
             _ => {}
         }
     }

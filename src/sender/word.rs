@@ -12,6 +12,7 @@
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::store::{MAX_ADDRESS_BYTES, Out};
+use crate::rfc5322::{Nesting, Place, is_quoted_string, is_special, quote};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
@@ -67,15 +68,8 @@ impl Word {
         } else if self.at.is_some() {
             self.finish(out);
         } else {
-            let mut quoted = Vec::with_capacity(bytes.len() + 2);
-            quoted.push(b'"');
-            for &byte in bytes {
-                if matches!(byte, b'"' | b'\\') {
-                    quoted.push(b'\\');
-                }
-                quoted.push(byte);
-            }
-            quoted.push(b'"');
+            let mut quoted = Vec::new();
+            quote(bytes, &mut quoted);
             self.piece(&quoted, Piece::Encoded, out);
         }
     }
@@ -223,7 +217,7 @@ fn readings(word: &[u8], at: usize, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
         let at = peel(word, at, peeled);
         // Without its quotes a local part may read as something else altogether.
         let local = &peeled[..at];
-        let plain = is_quoted(local) || !local.iter().copied().any(is_special);
+        let plain = is_quoted_string(local) || !local.iter().copied().any(is_special);
         if plain && peeled.as_slice() != word && is_address(peeled, at) {
             out.push(peeled);
         }
@@ -252,16 +246,16 @@ fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     // Where the piece began, and its last `@` outside quotes.
     let (mut from, mut at) = (0, None);
     let mut next = 0;
-    let (mut quoted, mut escaped) = (false, false);
+    let mut nesting = Nesting::with_escapes_outside().without_comments();
     for chunk in word.utf8_chunks() {
         for character in chunk.valid().chars() {
             let here = next;
             next += character.len_utf8();
+            // What is special to it is ASCII, so the first byte says where all of them stand.
+            if nesting.step(word[here]) != Place::Outside {
+                continue;
+            }
             match character {
-                _ if escaped => escaped = false,
-                '\\' => escaped = true,
-                '"' => quoted = !quoted,
-                _ if quoted => {}
                 '@' => at = Some(here - from),
                 character if character.is_ascii_control() || is_break(character) => {
                     push(&word[from..here], at.take());
@@ -271,7 +265,7 @@ fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
             }
         }
         // Latin-1 has its blanks, too.
-        if !quoted && matches!(chunk.invalid(), [0x85 | 0xA0]) {
+        if nesting.is_outside() && matches!(chunk.invalid(), [0x85 | 0xA0]) {
             push(&word[from..next], at.take());
             from = next + 1;
         }
@@ -292,15 +286,6 @@ fn names_domain(bytes: &[u8]) -> bool {
         .any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
 }
 
-/// Has a meaning in a header field unless it is quoted (RFC 5322 section 3.2.3).
-fn is_special(byte: u8) -> bool {
-    byte.is_ascii_whitespace()
-        || matches!(
-            byte,
-            b'"' | b'\\' | b'(' | b')' | b'<' | b'>' | b',' | b':' | b';' | b'@' | b'[' | b']'
-        )
-}
-
 fn in_domain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
 }
@@ -314,28 +299,11 @@ fn is_odd(word: &[u8], at: usize) -> bool {
             .any(|&byte| matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~'))
 }
 
-/// The local part is one quoted string, as it should be.
-fn is_quoted(local: &[u8]) -> bool {
-    let [b'"', inner @ .., b'"'] = local else {
-        return false;
-    };
-    let mut escaped = false;
-    for &byte in inner {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return false,
-            _ => {}
-        }
-    }
-    !escaped
-}
-
 /// What is left between the nearest bytes on both sides of the `@` that no one would
 /// take for a part of the address; says where the `@` is then.
 fn peel(word: &[u8], at: usize, peeled: &mut Vec<u8>) -> usize {
     peeled.clear();
-    let quoted = is_quoted(&word[..at]);
+    let quoted = is_quoted_string(&word[..at]);
     if quoted {
         peeled.extend_from_slice(&word[..at]);
     } else {
