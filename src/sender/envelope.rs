@@ -10,6 +10,7 @@
 //! it (without that, a percent hack or a bang path is never undone), and what a bare `x` is.
 
 use crate::address::{Canonical, ParseError, Rules};
+use crate::rfc5322::{Nesting, Place, is_atext, quote};
 
 use super::path::Paths;
 use super::plain;
@@ -69,55 +70,33 @@ pub(super) fn understood(paths: &mut Paths, address: &[u8], out: &mut Out<'_>) {
 /// `blank` takes their place; and the last `@` of what is left divides. `x<sp"am@"bad .example>;` is spam@bad.example to it.
 fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(argument.len());
-    let (mut escaped, mut quoted, mut bracketed, mut comments) = (false, false, false, 0_usize);
-    let mut in_route = false;
+    let mut nesting = Nesting::with_escapes_outside();
+    let (mut bracketed, mut in_route) = (false, false);
     for &byte in argument {
-        match byte {
-            _ if escaped => {
-                escaped = false;
-                if comments > 0 {
-                    continue;
-                }
-            }
-            b'\\' => {
-                escaped = true;
-                continue;
-            }
-            b'(' if !quoted => {
-                comments += 1;
-                continue;
-            }
-            b')' if !quoted => {
-                comments = comments.saturating_sub(1);
-                continue;
-            }
-            _ if comments > 0 => continue,
-            b'"' => {
-                quoted = !quoted;
-                continue;
-            }
-            _ if quoted => {}
-            b'<' => {
+        match (nesting.step(byte), byte) {
+            (Place::Delimiter | Place::Comment, _) | (Place::Outside, b')') => continue,
+            (Place::Escaped | Place::Quoted, _) => {}
+            (Place::Outside, b'<') => {
                 text.clear();
                 bracketed = true;
                 in_route = false;
                 continue;
             }
-            b'>' if in_route => continue,
+            (Place::Outside, b'>') if in_route => continue,
             // `<>` is nobody, unless somebody is glued to it.
-            b'>' if text.is_empty() => {
+            (Place::Outside, b'>') if text.is_empty() => {
                 bracketed = false;
                 continue;
             }
-            b'>' => break,
-            byte if is_blank(byte) && bracketed => {
+            (Place::Outside, b'>') => break,
+            (Place::Outside, byte) if is_blank(byte) && bracketed => {
                 if !text.is_empty() {
                     text.extend(blank);
                 }
                 continue;
             }
-            byte if is_blank(byte) => break,
-            _ => {}
+            (Place::Outside, byte) if is_blank(byte) => break,
+            (Place::Outside, _) => {}
         }
         match byte {
             // What begins with an `@` is a route, up to its colon.
@@ -132,23 +111,16 @@ fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
         text.push(byte);
     }
     let at = memchr::memrchr(b'@', &text)?;
-    (at > 0 && !in_route && !quoted).then(|| joined(&text[..at], &text[at + 1..]))
+    (at > 0 && !in_route && !nesting.is_in_quotes()).then(|| joined(&text[..at], &text[at + 1..]))
 }
 
 /// An address of which the local part says this, and the domain that: as it would be written.
 fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
     let mut address = Vec::with_capacity(local.len() + domain.len() + 4);
-    if local.iter().copied().all(is_atext) {
+    if local.iter().all(|&byte| byte == b'.' || is_atext(byte)) {
         address.extend_from_slice(local);
     } else {
-        address.push(b'"');
-        for &byte in local {
-            if matches!(byte, b'"' | b'\\') {
-                address.push(b'\\');
-            }
-            address.push(byte);
-        }
-        address.push(b'"');
+        quote(local, &mut address);
     }
     address.push(b'@');
     let stray = |byte: u8| matches!(byte, b'"' | b'\\') || is_blank(byte);
@@ -167,25 +139,22 @@ fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
 /// without the parameters.
 fn split(argument: &[u8]) -> (&[u8], &[u8]) {
     let bracketed = argument.starts_with(b"<");
-    let mut quoted = false;
-    let mut escaped = false;
-    let mut comments = 0_usize;
+    let mut nesting = Nesting::with_escapes_outside();
+    if !bracketed {
+        nesting = nesting.without_comments();
+    }
     // The first `>` outside quotes and comments.
     let mut end = None;
     for (index, &byte) in argument.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' if comments == 0 => quoted = !quoted,
-            _ if quoted => {}
-            byte if !bracketed && is_blank(byte) => return (&argument[..index], b""),
-            b'(' if bracketed => comments += 1,
-            b')' => comments = comments.saturating_sub(1),
-            b'>' if bracketed && comments == 0 => {
-                end = Some(index);
-                break;
-            }
-            _ => {}
+        if nesting.step(byte) != Place::Outside {
+            continue;
+        }
+        if !bracketed && is_blank(byte) {
+            return (&argument[..index], b"");
+        }
+        if bracketed && byte == b'>' {
+            end = Some(index);
+            break;
         }
     }
     if !bracketed {
@@ -200,11 +169,6 @@ fn split(argument: &[u8]) -> (&[u8], &[u8]) {
         }
         None => (&argument[1..], b""),
     }
-}
-
-/// Needs no quotes in a local part (RFC 5322 section 3.2.3, RFC 6532 section 3.2), dots included.
-fn is_atext(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"!#$%&'*+-/=?^_`{|}~.".contains(&byte)
 }
 
 fn is_blank(byte: u8) -> bool {
