@@ -10,6 +10,7 @@ use super::csv::looks_like_entry;
 use super::out::Out;
 use super::words::{Nesting, Words};
 use super::{Reason, Skip, plain};
+use crate::rfc5322::{is_special, quote};
 
 /// The state between lines.
 #[derive(Debug, Default)]
@@ -53,7 +54,7 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
     let (key, data) = match quoted_key(text) {
         Some((key, data)) => (key, data),
         None => {
-            let mut nesting = Nesting::default();
+            let mut nesting = Nesting::new();
             let end = text
                 .iter()
                 .position(|&b| nesting.step(b) && (b == b':' || b.is_ascii_whitespace()))
@@ -106,18 +107,12 @@ fn with_quotes(key: &[u8]) -> Vec<u8> {
         return key.to_vec();
     };
     let (local, domain) = key.split_at(at);
-    let needs_quotes = local.iter().any(|b| b" \t:,;<>()[]\"\\@".contains(b));
+    let needs_quotes = local.iter().copied().any(is_special);
     if !needs_quotes || local.starts_with(b"\"") {
         return key.to_vec();
     }
-    let mut quoted = vec![b'"'];
-    for &byte in local {
-        if matches!(byte, b'"' | b'\\') {
-            quoted.push(b'\\');
-        }
-        quoted.push(byte);
-    }
-    quoted.push(b'"');
+    let mut quoted = Vec::new();
+    quote(local, &mut quoted);
     quoted.extend_from_slice(domain);
     quoted
 }

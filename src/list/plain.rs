@@ -295,7 +295,7 @@ impl<'a> Pieces<'a> {
 
     /// The next piece, perhaps empty.
     fn cut(&mut self) -> &'a [u8] {
-        let mut nesting = Nesting::default();
+        let mut nesting = Nesting::new();
         let mut before = 0;
         for (at, &byte) in self.rest.iter().enumerate() {
             let apart = before == b' ' || before == b'\t';

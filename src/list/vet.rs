@@ -9,6 +9,7 @@
 use std::net::IpAddr;
 
 use super::Reason;
+use crate::rfc5322::{Nesting, Place};
 
 /// Which wild cards the format has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,26 +49,26 @@ pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
 /// Refuses what would become a strange address that never matches: two addresses in one
 /// field, or an address with a separator, quote or bracket after it.
 fn one_address(text: &[u8]) -> Result<(), Reason> {
-    let (mut quoted, mut escaped, mut depth) = (false, false, 0_usize);
+    let mut nesting = Nesting::new();
     let (mut ats, mut literal, mut strange) = (0, false, false);
     // What an entry without an `@` is made of is all domain.
     let mut strange_before = false;
     let mut before = 0;
     for &b in text {
-        match b {
-            _ if escaped => escaped = false,
-            b'\\' if quoted || depth > 0 => escaped = true,
-            b'(' if !quoted => depth += 1,
-            b')' if !quoted => depth = depth.saturating_sub(1),
-            _ if depth > 0 => {}
-            b'"' if ats == 0 => quoted = !quoted,
-            b'@' if !quoted => {
+        // Behind an `@` a quotation mark opens nothing: it is strange there.
+        let place = match b {
+            b'"' if ats > 0 && !nesting.is_in_comment() => Place::Outside,
+            b => nesting.step(b),
+        };
+        match (place, b) {
+            (Place::Delimiter | Place::Escaped | Place::Comment, _) | (Place::Outside, b')') => {}
+            (Place::Outside, b'@') => {
                 ats += 1;
                 (literal, strange) = (false, false);
             }
             _ if ats == 0 => strange_before |= !is_domain_byte(b),
-            // An address literal has signs of its own.
-            b'[' if before == b'@' => literal = true,
+            // An address literal has characters of its own.
+            (_, b'[') if before == b'@' => literal = true,
             _ if literal => literal = b != b']',
             _ => strange |= b"|=!$%&'+,/;?^`{}~\"#<>[]:".contains(&b),
         }
@@ -191,21 +192,19 @@ fn is_expression(text: &[u8]) -> bool {
         return true;
     }
     let has_group = memchr::memchr(b'(', text).is_some();
-    let mut in_quotes = false;
+    // A parenthesis is what is looked for here.
+    let mut nesting = Nesting::new().without_comments();
     let mut before = b' ';
-    let mut escaped = false;
     for &b in text {
-        match b {
-            _ if escaped => escaped = false,
-            b'\\' if in_quotes => escaped = true,
-            b'"' => in_quotes = !in_quotes,
-            _ if in_quotes => {}
-            b'\\' => return true,
-            b'*' if before == b'.' => return true,
-            // A comment stands apart: `(er)` in `spam(er)@bad.example` is a group.
-            b'(' if !matches!(before, b' ' | b'\t' | b'>') => return true,
-            b'|' if has_group => return true,
-            _ => {}
+        if nesting.step(b) == Place::Outside {
+            match b {
+                b'\\' => return true,
+                b'*' if before == b'.' => return true,
+                // A comment stands apart: `(er)` in `spam(er)@bad.example` is a group.
+                b'(' if !matches!(before, b' ' | b'\t' | b'>') => return true,
+                b'|' if has_group => return true,
+                _ => {}
+            }
         }
         before = b;
     }
@@ -220,23 +219,18 @@ fn has_inner_wildcard(text: &[u8], wildcards: Wildcards) -> bool {
         [rest @ .., b'@', b'*'] => rest,
         _ => text,
     };
-    let mut in_quotes = false;
-    let mut escaped = false;
+    let mut nesting = Nesting::new().without_comments();
     let mut before = 0;
     text.iter().any(|&b| {
         let before = std::mem::replace(&mut before, b);
-        match b {
-            _ if escaped => escaped = false,
-            b'\\' if in_quotes => escaped = true,
-            b'"' => in_quotes = !in_quotes,
-            _ if in_quotes => {}
-            b'*' => return true,
-            b'?' | b'{' => return wildcards == Wildcards::StarAndQuestionMark,
-            // The bracket of an address literal stands after the `@`.
-            b'[' => return wildcards == Wildcards::StarAndQuestionMark && before != b'@',
-            _ => {}
-        }
-        false
+        nesting.step(b) == Place::Outside
+            && match b {
+                b'*' => true,
+                b'?' | b'{' => wildcards == Wildcards::StarAndQuestionMark,
+                // The bracket of an address literal stands after the `@`.
+                b'[' => wildcards == Wildcards::StarAndQuestionMark && before != b'@',
+                _ => false,
+            }
     })
 }
 

@@ -1,30 +1,32 @@
 //! Cutting a line into words and pieces without cutting through quotes.
 
-/// Follows quotes, angle brackets and parentheses through a text.
-#[derive(Clone, Copy, Default)]
+use crate::rfc5322::{self, Place};
+
+/// Follows quotes, comments and angle brackets through a text.
 pub(super) struct Nesting {
-    quoted: bool,
-    escaped: bool,
+    inner: rfc5322::Nesting,
     angled: bool,
-    depth: u32,
 }
 
 impl Nesting {
-    /// Takes the next byte in; says whether it stands outside of everything.
+    pub(super) const fn new() -> Self {
+        Self {
+            inner: rfc5322::Nesting::new(),
+            angled: false,
+        }
+    }
+
+    /// Takes the next byte in; says whether it stands outside of everything. The bracket that opens
+    /// does, the one that closes does not.
     pub(super) fn step(&mut self, byte: u8) -> bool {
-        let outside = !self.quoted && !self.angled && self.depth == 0;
+        let was_angled = self.angled;
+        let outside = self.inner.step(byte) == Place::Outside;
         match byte {
-            _ if self.escaped => self.escaped = false,
-            b'\\' => self.escaped = self.quoted || self.depth > 0,
-            b'"' if self.depth == 0 => self.quoted = !self.quoted,
-            _ if self.quoted => {}
-            b'(' => self.depth = self.depth.saturating_add(1),
-            b')' => self.depth = self.depth.saturating_sub(1),
-            b'<' if self.depth == 0 => self.angled = true,
-            b'>' if self.depth == 0 => self.angled = false,
+            b'<' if outside => self.angled = true,
+            b'>' if outside => self.angled = false,
             _ => {}
         }
-        outside
+        outside && !was_angled
     }
 }
 
@@ -47,7 +49,7 @@ impl<'a> Iterator for Words<'a> {
             .position(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'(' | b'<' | b'\\'));
         let end = match sign.and_then(|at| text.get(at)) {
             Some(sign) if !sign.is_ascii_whitespace() => {
-                let mut nesting = Nesting::default();
+                let mut nesting = Nesting::new();
                 text.iter()
                     .position(|&b| nesting.step(b) && b.is_ascii_whitespace())
             }
