@@ -8,6 +8,8 @@
 //! Only what is needed is read: comments and quoted strings count as white space, a result is
 //! `dkim=pass`, its signer `header.d` (or the domain of `header.i`). Whatever is odd vouches for nothing.
 
+use crate::rfc5322::{Nesting, Place};
+
 /// The domains whose signatures an `Authentication-Results` of one of `trusted` (lower case) calls good.
 pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
     let value = without_comments(value);
@@ -69,29 +71,19 @@ fn signer(result: &[u8]) -> Option<Vec<u8>> {
 /// Comments, nested ones too, and quoted strings become a space; blanks around `=` go.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(value.len());
-    let mut depth = 0_usize;
-    let mut quoted = false;
-    let mut bytes = value.iter().copied();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' if quoted || depth > 0 => {
-                bytes.next();
-            }
-            b'"' if depth == 0 => quoted = !quoted,
-            b'(' if !quoted => depth += 1,
-            b')' if !quoted && depth > 0 => {
-                depth -= 1;
-                clean.push(b' ');
-            }
-            _ if quoted || depth > 0 => {}
-            b'=' => {
+    let mut nesting = Nesting::new();
+    for &byte in value {
+        match (nesting.step(byte), byte) {
+            (Place::Delimiter, b')') => clean.push(b' '),
+            (Place::Delimiter | Place::Escaped | Place::Quoted | Place::Comment, _) => {}
+            (Place::Outside, b'=') => {
                 while clean.last().is_some_and(u8::is_ascii_whitespace) {
                     clean.pop();
                 }
                 clean.push(byte);
             }
-            _ if byte.is_ascii_whitespace() && clean.last() == Some(&b'=') => {}
-            _ => clean.push(byte),
+            (Place::Outside, _) if byte.is_ascii_whitespace() && clean.last() == Some(&b'=') => {}
+            (Place::Outside, _) => clean.push(byte),
         }
     }
     clean
