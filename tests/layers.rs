@@ -90,12 +90,15 @@ fn sources() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The words that follow `before` in `code`.
-fn words_after<'a>(code: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
-    code.split(before).skip(1).map(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_');
-        &rest[..end.unwrap_or(rest.len())]
-    })
+/// The name of a module that the text begins with; empty if it begins with something else.
+fn name(text: &str) -> &str {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    &text[..text.find(|c| !is_name(c)).unwrap_or(text.len())]
+}
+
+/// The names that follow `before` in `code`.
+fn names_after<'a>(code: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
+    code.split(before).skip(1).map(name)
 }
 
 #[test]
@@ -112,7 +115,7 @@ fn modules_import_only_from_below() {
             !code.contains("crate::{"),
             "src/{file}: one `use crate::` a module"
         );
-        for import in words_after(&code, "crate::") {
+        for import in names_after(&code, "crate::") {
             imports += 1;
             assert!(
                 import == module || layer(import) < layer(module),
@@ -121,6 +124,48 @@ fn modules_import_only_from_below() {
         }
     }
     assert!(imports > 50, "only {imports} imports were seen");
+}
+
+/// Folders in which no import goes in a circle.
+const WITHOUT_CIRCLES: [&str; 2] = ["address/", "sender/"];
+
+#[test]
+fn no_import_goes_in_a_circle() {
+    for folder in WITHOUT_CIRCLES {
+        let mut files: Vec<(String, Vec<String>)> = Vec::new();
+        for (file, code) in sources() {
+            let Some(module) = file.strip_prefix(folder).filter(|&file| file != "mod.rs") else {
+                continue;
+            };
+            let code = code.split("#[cfg(test)]\nmod").next().unwrap();
+            let groups = code.split("super::{").skip(1).flat_map(|rest| {
+                let group = rest.split("};").next().unwrap();
+                group
+                    .split_inclusive(',')
+                    .map(|path| name(path.trim_start()))
+            });
+            let single = code.replace("super::{", "");
+            let imports = groups.chain(names_after(&single, "super::"));
+            let imports: Vec<_> = imports.map(str::to_owned).collect();
+            assert!(
+                imports
+                    .iter()
+                    .all(|import| !import.is_empty() && import != "super"),
+                "src/{file} imports what mod.rs defines"
+            );
+            files.push((module.trim_end_matches(".rs").to_owned(), imports));
+        }
+        assert!(files.len() > 5, "{folder}");
+        // Those that import nothing go first, then those that import nothing else.
+        while !files.is_empty() {
+            let left: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
+            files.retain(|(_, imports)| imports.iter().any(|import| left.contains(import)));
+            assert!(
+                files.len() < left.len(),
+                "in a circle below src/{folder}: {left:?}"
+            );
+        }
+    }
 }
 
 #[test]
