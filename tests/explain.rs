@@ -173,6 +173,45 @@ fn every_look_up_is_shown() {
     );
 }
 
+/// The envelope in the server's own reading, which its macros tell.
+#[test]
+fn the_mail_server_may_understand_other_addresses() {
+    let rig = rig();
+    rig.write("m.eml", "From: a@ok.example\n\n");
+    let raw = ["--mail-from", "<spam%bad.example>"];
+    let understood = ["--mail-addr", "spam@bad.example"];
+    let team = ["--rcpt", "<team@our.example>"];
+    let abuse = ["--rcpt-addr", "abuse@our.example"];
+    for (options, verdict) in [
+        (&[raw][..], "accept"),
+        (&[raw, understood], "reject"),
+        (&[raw, understood, team], "reject"),
+        (&[raw, understood, team, abuse], "accept"),
+    ] {
+        let arguments = [&["explain", "--json", "m.eml"][..], &options.concat()].concat();
+        let explained = json(&program(&rig, &arguments));
+        assert_eq!(explained["verdict"], verdict, "{options:?}");
+    }
+    let arguments = [&["explain", "m.eml"][..], &raw, &understood].concat();
+    assert!(stdout(&program(&rig, &arguments)).contains("spam@bad.example"));
+}
+
+/// Kilobytes of an address do not flood a terminal; its ends are shown.
+#[test]
+fn long_addresses_are_shortened() {
+    let rig = rig();
+    let long = format!("begin{}@bad.test", "x".repeat(2_000));
+    rig.write("m.eml", &format!("From: <{long}>\n\n"));
+    let arguments = ["explain", "--rcpt", &long, "m.eml"];
+    let text = stdout(&program(&rig, &arguments));
+    assert!(text.contains("verdict  reject"), "{text:.500}");
+    let shown = text.lines().filter(|line| line.contains("beginxx"));
+    assert!(shown.count() >= 2, "sender and recipient");
+    assert!(text.contains("[...]") && text.contains("xx@bad.test"));
+    let longest = text.lines().map(str::len).max();
+    assert!(longest < Some(800), "{longest:?}");
+}
+
 /// A hint that is copied into a shell runs nothing that the sender wrote.
 #[test]
 fn the_hint_is_quoted_for_a_shell() {

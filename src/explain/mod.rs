@@ -58,8 +58,12 @@ impl From<config::Error> for Error {
 pub struct Mail {
     /// Argument of MAIL FROM; `None`: nobody knows, as if it were the null sender.
     pub mail_from: Option<Vec<u8>>,
+    /// The sender as the mail server understood it, its macro `{mail_addr}`, if it is known.
+    pub mail_addr: Option<Vec<u8>>,
     /// Arguments of RCPT TO; none: somebody whom every list affects.
     pub recipients: Vec<Vec<u8>>,
+    /// The first of them as the mail server understood them, its macro `{rcpt_addr}`.
+    pub recipient_addrs: Vec<Vec<u8>>,
     /// The SMTP client.
     pub client: Option<IpAddr>,
     /// Whether the client has logged in: the mail server tells so by the macro `{auth_authen}`.
@@ -150,7 +154,12 @@ impl Explainer {
         // The evidence: nobody is exempt, no recipient is refused before the headers come.
         self.screen.observer().clear();
         self.connect(None);
-        self.begin(mail, &Macros::default());
+        let macros = Macros::default();
+        let macros = match &mail.mail_addr {
+            Some(understood) => macros.with("mail_addr", understood),
+            None => macros,
+        };
+        self.begin(mail, &macros);
         self.headers(mail);
         let mut explanation = Explanation {
             identities: self.identities(&snapshot),
@@ -160,8 +169,11 @@ impl Explainer {
         // The verdict.
         self.screen.observer().clear();
         self.connect(mail.client);
-        let login = mail.authenticated.then(|| Macros::of("auth_authen", b"-"));
-        self.begin(mail, &login.unwrap_or_default());
+        let macros = match mail.authenticated {
+            true => macros.with("auth_authen", b"-"),
+            false => macros,
+        };
+        self.begin(mail, &macros);
         self.verdict(mail, &mut explanation);
         self.screen.abort();
         explanation
@@ -196,12 +208,17 @@ impl Explainer {
 
     fn verdict(&mut self, mail: &Mail, explanation: &mut Explanation) {
         let mut goes_on = mail.recipients.is_empty();
-        for recipient in &mail.recipients {
-            let reply = self.screen.rcpt(recipient, &Macros::default());
+        for (number, recipient) in mail.recipients.iter().enumerate() {
+            let understood = mail.recipient_addrs.get(number).map(Vec::as_slice);
+            let macros = match understood {
+                Some(understood) => Macros::default().with("rcpt_addr", understood),
+                None => Macros::default(),
+            };
+            let reply = self.screen.rcpt(recipient, &macros);
             let decided = self.screen.observer().decision.take();
             let written = policy::Recipient {
                 written: recipient,
-                understood: None,
+                understood,
             };
             let policy = &self.live.snapshot().policy;
             let exempt = policy.reach(written, &mut Default::default()) == 0;

@@ -39,12 +39,11 @@ pub struct Macros {
 }
 
 impl Macros {
-    /// One macro alone, for whoever plays a mail server.
+    /// These and one more, for a caller that plays a mail server.
     #[must_use]
-    pub fn of(name: &'static str, value: &[u8]) -> Self {
-        let mut macros = Self::default();
-        macros.message.set(name, value);
-        macros
+    pub fn with(mut self, name: &'static str, value: &[u8]) -> Self {
+        self.message.set(name, value);
+        self
     }
 
     /// The value of a macro, if the mail server gave one: `i`, `auth_authen`. The name

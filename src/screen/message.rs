@@ -9,7 +9,7 @@ use super::look_up::Progress;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros};
 use crate::policy::{Exemption, Hit, Reach};
-use crate::sender::Senders;
+use crate::sender::{Identity, Senders};
 use crate::snapshot::{Lease, Snapshot};
 
 /// The client of a connection.
@@ -64,6 +64,10 @@ pub(super) struct Message {
     pub(super) exemption: Option<Exemption>,
     pub(super) brake: bool,
     pub(super) senders: Senders,
+    /// Fields that were not read, because no list checks them.
+    pub(super) skipped: Vec<Identity>,
+    /// A list of another snapshot checks one of these by now.
+    pub(super) is_incomplete: bool,
     pub(super) progress: Progress,
     /// Not all readings of the envelope sender are looked up.
     pub(super) is_envelope_truncated: bool,
@@ -108,7 +112,14 @@ const HITS_KEPT: usize = 16;
 impl Message {
     /// Whether there are senders that nobody has looked up.
     pub(super) fn is_truncated(&self) -> bool {
-        self.senders.truncated() || self.progress.unfinished
+        self.senders.truncated() || self.progress.unfinished || self.is_incomplete
+    }
+
+    /// Notes a field that is not read.
+    pub(super) fn skip(&mut self, identity: Identity) {
+        if !self.skipped.contains(&identity) {
+            self.skipped.push(identity);
+        }
     }
 
     /// Forgets what only the verdict needs, and gives back what a large message took.
@@ -119,6 +130,7 @@ impl Message {
         self.hits_counted = 0;
         self.hits.shrink_to(HITS_KEPT);
         self.dkim = Vec::new();
+        self.skipped.clear();
     }
 
     /// Forgets everything, keeps the memory.
@@ -132,6 +144,7 @@ impl Message {
             senders: std::mem::take(&mut self.senders),
             hits: std::mem::take(&mut self.hits),
             reach: std::mem::take(&mut self.reach),
+            skipped: std::mem::take(&mut self.skipped),
             queue_id: std::mem::take(&mut self.queue_id),
             message_id: std::mem::take(&mut self.message_id),
             case: std::mem::take(&mut self.case),
@@ -155,8 +168,8 @@ mod tests {
 
     #[test]
     fn only_who_cannot_come_over_a_network_is_local() {
-        let postfix = Macros::of("v", b"Postfix 3.7.11");
-        let sendmail = Macros::of("v", b"8.17.1.9");
+        let postfix = Macros::default().with("v", b"Postfix 3.7.11");
+        let sendmail = Macros::default().with("v", b"8.17.1.9");
         let none = Macros::default();
         let loopback = Some(IpAddr::from([127, 0, 0, 1]));
         let cases = [

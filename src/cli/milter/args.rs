@@ -101,9 +101,26 @@ pub struct Explain {
     /// Envelope sender, the argument of MAIL FROM.
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
     pub mail_from: Option<String>,
+    /// Envelope sender as the mail server understood it, its macro {mail_addr}.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "mail_from",
+        allow_hyphen_values = true
+    )]
+    pub mail_addr: Option<String>,
     /// Envelope recipient; may be repeated [default: a recipient who is not exempt].
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
     pub rcpt: Vec<String>,
+    /// Recipient as the mail server understood it, its macro {rcpt_addr}; the first belongs to the
+    /// first --rcpt.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        requires = "rcpt",
+        allow_hyphen_values = true
+    )]
+    pub rcpt_addr: Vec<String>,
     /// Address of the SMTP client.
     #[arg(long, value_name = "IP")]
     pub client: Option<IpAddr>,

@@ -71,7 +71,10 @@ fn explain(
     if let Some(sender) = &args.mail_from {
         mail.mail_from = Some(sender.clone().into_bytes());
     }
-    mail.recipients = args.rcpt.iter().map(|to| to.clone().into_bytes()).collect();
+    let bytes = |all: &[String]| all.iter().map(|one| one.clone().into_bytes()).collect();
+    mail.mail_addr = args.mail_addr.clone().map(String::into_bytes);
+    mail.recipients = bytes(&args.rcpt);
+    mail.recipient_addrs = bytes(&args.rcpt_addr);
     mail.client = args.client;
     mail.authenticated = args.authenticated;
     let explanation = Explainer::open(config)?.explain(&mail);
