@@ -3,9 +3,14 @@
 
 mod support;
 
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+
 use blocklist_milter::demo::peer::{Letter, Peer};
 use serde_json::Value;
-use support::site::{Site, Socket, Transport};
+use support::site::{Daemon, Site, Socket, Transport};
 
 /// The decision is never lost behind a sender who writes long or oddly.
 #[test]
@@ -54,5 +59,102 @@ fn a_line_stays_whole_whatever_the_sender_writes() {
         let queue_id = line["queue_id"].as_str().unwrap();
         assert!(queue_id.starts_with("4TEST"), "{line}");
         assert!(line["address"].as_str().unwrap().is_ascii(), "{line}");
+    }
+}
+
+/// The fields of a line as a program reads them that searches the log: `name=value`, `name="value"`.
+fn fields(line: &str) -> Vec<(&str, &str)> {
+    let mut fields = Vec::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once('=') {
+        let name = before.rsplit(' ').next().unwrap();
+        let end = if after.starts_with('"') {
+            let mut escaped = false;
+            let quote = after.bytes().skip(1).position(|byte| {
+                let ends = byte == b'"' && !escaped;
+                escaped = byte == b'\\' && !escaped;
+                ends
+            });
+            quote.unwrap() + 2
+        } else {
+            after.find(' ').unwrap_or(after.len())
+        };
+        let (value, next) = after.split_at(end);
+        fields.push((name, value));
+        rest = next;
+    }
+    fields
+}
+
+/// The Message-ID, shown where the mail server has no queue id yet, is the sender's to choose.
+#[test]
+fn a_message_id_forges_no_field() {
+    let mut site = Site::new(Transport::Unix);
+    site.list("spam", &["@bad.test"]);
+    site.configure("[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\n");
+    let daemon = site.serve();
+    let Socket::Unix(path) = &site.socket else {
+        panic!("a unix socket was asked for")
+    };
+    let mut stream = UnixStream::connect(path).unwrap();
+    let forged =
+        "Message-ID\0<x> action=accept \"reason=unlisted\" queue_id=4FORGED\\\"\n list=none\0";
+    let packets = [
+        (b'O', "\0\0\0\x06\0\0\x01\u{7f}\0\x1f\x7f\x7f"),
+        (b'C', "mail.test\x004\0\x19192.0.2.1\0"),
+        (b'M', "<a@ok.test>\0"),
+        (b'R', "<bob@our.example>\0"),
+        (b'L', forged),
+        (b'L', "From\0x@bad.test\0"),
+        (b'N', ""),
+    ];
+    for (command, payload) in packets {
+        let length = u32::try_from(payload.len() + 1).unwrap();
+        let packet = [&length.to_be_bytes()[..], &[command], payload.as_bytes()].concat();
+        stream.write_all(&packet).unwrap();
+    }
+    let line = daemon.logged(&["4FORGED"]);
+    let fields = fields(&line);
+    for (name, expected) in [
+        ("queue_id", "NOQUEUE"),
+        ("action", "reject"),
+        ("reason", "listed"),
+        ("list", "spam"),
+    ] {
+        let found: Vec<_> = fields.iter().filter(|field| field.0 == name).collect();
+        assert_eq!(found, [&(name, expected)], "{line}");
+    }
+}
+
+/// journald stamps each line itself, and takes its priority from a prefix.
+#[test]
+fn journald_gets_priorities_and_no_second_time() {
+    let mut site = Site::new(Transport::Unix);
+    site.configure("[[list]]\nname = 'lost'\nfilter = '@DIR@/lost.blf'\n");
+    for journal in [true, false] {
+        let log = site.path().join(if journal { "journal" } else { "file" });
+        let stream =
+            fs::metadata(site.write(if journal { "journal" } else { "other" }, "")).unwrap();
+        let mut command = site.program("blocklist-milter");
+        command
+            .arg("--config")
+            .arg(site.path().join("milter.toml"))
+            .env(
+                "JOURNAL_STREAM",
+                format!("{}:{}", stream.dev(), stream.ino()),
+            );
+        let daemon = Daemon::spawn(command, &site.socket, log);
+        let error = daemon.logged(&["ERROR", "not serving as configured"]);
+        let info = daemon.logged(&["INFO", "starting"]);
+        assert_eq!(error.starts_with("<3>"), journal, "{error}");
+        assert_eq!(info.starts_with("<6>"), journal, "{info}");
+        for line in daemon.log().lines() {
+            let text = line.get(3..).unwrap_or_default().trim_start();
+            let bare = ["ERROR ", "WARN ", "INFO "]
+                .iter()
+                .any(|level| text.starts_with(level));
+            assert_eq!(bare, journal, "{line}");
+        }
+        assert!(daemon.terminate().success());
     }
 }

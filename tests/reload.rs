@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::config::Config;
+use blocklist_milter::daemon::Readers;
 use blocklist_milter::demo::peer::Letter;
 use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer};
 use blocklist_milter::lookup::Lookup;
@@ -563,6 +564,44 @@ fn an_overtaken_message_is_looked_up_again() {
     }
     screen.header(b"From", b"a@ok.example");
     assert!(matches!(screen.end_of_headers(&macros), Reply::Accept));
+}
+
+/// What was not read of it, since no list checked that field, is not taken for innocent.
+#[test]
+fn an_overtaken_message_is_deferred_where_a_field_was_skipped() {
+    let checking = |field: &str| {
+        format!("{CONFIG}[[list]]\nname = 'b'\nfilter = 'spam.blf'\ncheck = ['{field}']\n")
+    };
+    let only_from = CONFIG.replace("[whitelist]", "check = ['from']\n[whitelist]");
+    for (header, expected) in [("Resent-From", "451"), ("Resent-Sender", "accept")] {
+        let rig = Rig::new(
+            &[
+                ("spam.list", "first@bad.example\n"),
+                ("white.txt", "# nobody\n"),
+            ],
+            &only_from,
+        );
+        let macros = Macros::default();
+        let readers = Arc::new(Readers::start(1).expect("a thread"));
+        let mut screen = Screen::new(Arc::clone(&rig.live), readers);
+        screen.connect(&Client::default(), &macros);
+        screen.mail(b"<a@ok.example>", &macros);
+        assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
+        screen.header(header.as_bytes(), b"first@bad.example");
+        for field in ["from", "resent-from"] {
+            let before = rig.live.snapshot();
+            rig.write(
+                "c.toml",
+                &checking(field).replace("[whitelist]", "check = ['from']\n[whitelist]"),
+            );
+            becomes_different(&rig, &before);
+        }
+        match screen.end_of_headers(&macros) {
+            Reply::Text(text) => assert_eq!(text.code().to_string(), expected, "{header}"),
+            Reply::Accept => assert_eq!(expected, "accept", "{header}"),
+            other => panic!("{header}: {other:?}"),
+        }
+    }
 }
 
 #[test]

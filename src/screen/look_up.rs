@@ -169,9 +169,8 @@ impl<O: Observer> Screen<O> {
                 Reads::Note(&mut noted)
             };
             if !self.examine_next(snapshot, &mut cursor, last, reads) {
-                if !self.message.progress.unfinished {
-                    self.message.progress.cursor = cursor;
-                }
+                // Also past one for which the budget did not last: what was noted of it is read.
+                self.message.progress.cursor = cursor;
                 break;
             }
             self.message.progress.cursor = cursor;

@@ -123,6 +123,10 @@ impl<O: Observer> Screen<O> {
         message.hits.clear();
         message.hits_counted = 0;
         message.progress = Progress::default();
+        let is_checked = |&identity: &Identity| snapshot.policy.checks(identity);
+        message.is_incomplete |= message.skipped.iter().any(is_checked);
+        message.is_envelope_truncated |=
+            message.skipped.contains(&Identity::MailFrom) && is_checked(&Identity::MailFrom);
         Some(snapshot)
     }
 
@@ -298,6 +302,8 @@ impl<O: Observer> Handler for Screen<O> {
             if let Some(understood) = macros.get("mail_addr") {
                 message.senders.add_mail_addr(understood);
             }
+        } else {
+            message.skip(Identity::MailFrom);
         }
         message.is_envelope_truncated = message.senders.truncated();
         message.today = today();
@@ -363,6 +369,8 @@ impl<O: Observer> Handler for Screen<O> {
         if let Some(identity) = Identity::of_header(name) {
             if shows_all || snapshot.policy.checks(identity) {
                 message.senders.add_header(identity, value);
+            } else {
+                message.skip(identity);
             }
             return;
         }
