@@ -57,19 +57,24 @@ pub struct Obstacle {
     group: String,
 }
 
-impl fmt::Display for Obstacle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "user {} cannot {} {} (mode {:04o}, owner {}, group {}); run: {}",
+impl Obstacle {
+    /// What is denied to whom, without the remedy.
+    pub fn cause(&self) -> String {
+        format!(
+            "user {} cannot {} {} (mode {:04o}, owner {}, group {})",
             self.user,
             self.what,
             self.path.display(),
             self.mode,
             self.owner,
-            self.group,
-            self.remedy
+            self.group
         )
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; run: {}", self.cause(), self.remedy)
     }
 }
 

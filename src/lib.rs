@@ -25,6 +25,7 @@
 //! | [`screen`], [`status`] | one message from MAIL to verdict; what the daemon says of itself |
 //! | [`explain`], [`serve`], [`digest`] | the same for a stored message; for the daemon; its log, read again |
 //! | [`demo`], [`correspondents`] | the daemon at work, with messages as a mail server sends them; whom our users write to |
+//! | [`setup_check`] | whether this machine's mail server and the milter are set up to work together |
 //! | [`cli`] | the command lines |
 //!
 //! Where a change goes:
@@ -64,5 +65,6 @@ mod rfc5322;
 pub mod screen;
 pub mod sender;
 pub mod serve;
+pub mod setup_check;
 pub mod snapshot;
 pub mod status;

@@ -1,12 +1,13 @@
 //! The command line of `blocklist-milter`: its commands and options.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
 use super::logs::{Case, Report};
 use super::people::Correspondents;
+use crate::setup_check::Places;
 
 /// Default path of the configuration.
 pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
@@ -91,6 +92,11 @@ pub enum Command {
     /// replies, mail that lists or aliases pass on, and messages to more than 100 recipients do not
     /// count. Only addresses are kept, never domains, each with the day on which it was last written to.
     Correspondents(Correspondents),
+    /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then play one message.
+    ///
+    /// Shows each finding, and for what is wrong the line that mends it; changes nothing. Run it as root, who may
+    /// read and connect everywhere. The exit code is 1 if anything is wrong.
+    SetupCheck(SetupCheck),
     /// Show the milter at work: compile ./blocklists, serve on a private socket, send messages as a mail server would.
     Demo,
 }
@@ -136,6 +142,30 @@ pub struct Explain {
     /// The stored message; `-` for standard input.
     #[arg(required_unless_present = "address")]
     pub message: Option<PathBuf>,
+}
+
+/// Arguments of `setup-check`.
+#[derive(Debug, Args)]
+pub struct SetupCheck {
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Folder of Postfix's main.cf [default: the usual one].
+    #[arg(long, value_name = "DIR")]
+    pub postfix: Option<PathBuf>,
+    /// Sendmail's configuration [default: /etc/mail/sendmail.cf, if there is one].
+    #[arg(long, value_name = "FILE")]
+    pub sendmail: Option<PathBuf>,
+}
+
+impl SetupCheck {
+    pub(super) fn places(&self, config: &Path) -> Places {
+        Places {
+            config: config.to_owned(),
+            postfix: self.postfix.clone(),
+            sendmail: self.sendmail.clone(),
+        }
+    }
 }
 
 /// Arguments of `replay`.

@@ -1,6 +1,7 @@
 //! The daemon, `blocklist-milter`, and its commands.
 //!
-//! Exit codes: 0 done, 1 a verdict of the demo was not the expected one or a case was not found, 2 failed.
+//! Exit codes: 0 done, 1 a verdict of the demo was not the expected one, a case was not found or the set-up is
+//! wrong, 2 failed.
 
 pub mod args;
 pub mod logs;
@@ -15,6 +16,7 @@ use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
 use crate::serve;
+use crate::setup_check;
 use crate::snapshot;
 
 pub use args::Milter;
@@ -48,6 +50,13 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::Report(args)) => logs::report(config, &args, out)?,
         Some(Command::Correspondents(args)) => return people::correspondents(&args, out),
         Some(Command::Case(args)) => return logs::case(config, &args, out),
+        Some(Command::SetupCheck(args)) => {
+            let findings = setup_check::run(&args.places(config));
+            out.show(&findings, args.json)?;
+            if findings.is_wrong() {
+                return Ok(ExitCode::FAILURE);
+            }
+        }
         Some(Command::Demo) => {
             let paint = out.paint();
             if !demo::run(out, paint)? {

@@ -1,0 +1,90 @@
+//! The sockets, as a mail server finds them, and one message played over the first of them.
+
+use std::fs;
+use std::io;
+use std::net::ToSocketAddrs;
+use std::os::unix::fs::FileTypeExt;
+
+use super::Findings;
+use crate::demo::peer::{Answer, Letter, Peer};
+use crate::endpoint::Endpoint;
+
+const ABOUT: &str = "socket";
+
+/// RFC 2606: on no list, and nobody's.
+const SENDER: &str = "setup-check@blocklist-milter.invalid";
+
+pub(super) fn look(sockets: &[Endpoint], findings: &mut Findings) {
+    for socket in sockets {
+        let Endpoint::Unix(path) = socket else {
+            continue;
+        };
+        let start = "systemctl enable --now blocklist-milter.socket blocklist-milter.service";
+        match fs::metadata(path) {
+            Ok(found) if found.file_type().is_socket() => {}
+            Ok(_) => findings.wrong(
+                ABOUT,
+                format!("{}: not a socket", path.display()),
+                format!("rm {} && {start}", path.display()),
+            ),
+            Err(error) => findings.wrong(ABOUT, format!("{}: {error}", path.display()), start),
+        }
+    }
+}
+
+/// Plays a message from nobody to nobody: it must be accepted, and soon.
+pub(super) fn play(sockets: &[Endpoint], findings: &mut Findings) {
+    for socket in sockets {
+        match message_over(socket) {
+            Ok((answer, ms)) if !answer.refuses() => {
+                findings.good(ABOUT, format!("{socket}: a message is accepted in {ms} ms"));
+            }
+            Ok((answer, _)) => findings.wrong(
+                ABOUT,
+                format!("{socket}: a message from {SENDER}, which no list has, is answered {}", said(&answer)),
+                "journalctl -u blocklist-milter.service   # it says which list is undecided, and why",
+            ),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => findings.notice(
+                ABOUT,
+                format!("{socket}: this user may not connect, so no message was played"),
+                "run setup-check as root",
+            ),
+            Err(error) => findings.wrong(
+                ABOUT,
+                format!("{socket}: no message can be played: {error}"),
+                "systemctl status blocklist-milter.socket blocklist-milter.service",
+            ),
+        }
+    }
+}
+
+fn message_over(socket: &Endpoint) -> io::Result<(Answer, u128)> {
+    let mut peer = match socket {
+        Endpoint::Unix(path) => Peer::unix(path)?,
+        Endpoint::Inet { host, port, .. } => {
+            let address = (host.as_str(), *port).to_socket_addrs()?.next();
+            Peer::tcp(address.ok_or(io::ErrorKind::NotFound)?)?
+        }
+    };
+    peer.stranger()?;
+    let letter = Letter::new(
+        &format!("<{SENDER}>"),
+        &["<setup-check@localhost>"],
+        &[&format!("From: {SENDER}"), "Subject: setup-check"],
+    );
+    let outcome = peer.deliver(&letter)?;
+    peer.quit()?;
+    let refused = outcome.recipients.iter().find(|answer| answer.refuses());
+    let answer = refused.cloned().or(outcome.message);
+    Ok((answer.unwrap_or(Answer::Reject), outcome.time.as_millis()))
+}
+
+fn said(answer: &Answer) -> String {
+    match answer {
+        Answer::Continue | Answer::Accept => "with acceptance".to_owned(),
+        Answer::Reject => "with a refusal".to_owned(),
+        Answer::Tempfail => "with a temporary refusal".to_owned(),
+        Answer::Discard => "by deleting it".to_owned(),
+        Answer::Text(text) => format!("{text:?}"),
+    }
+}

@@ -1,0 +1,141 @@
+//! How Postfix writes its milters: `smtpd_milters`, and times in it.
+//!
+//! ```text
+//!   unix:a.sock, { inet:127.0.0.1:8891, command_timeout=10s, default_action = accept }
+//! ```
+
+use std::time::Duration;
+
+/// One milter of `smtpd_milters`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MilterOf {
+    /// As written: `unix:path`, `inet:host:port`.
+    pub(super) address: String,
+    /// Its own settings, such as `command_timeout`.
+    settings: Vec<(String, String)>,
+    /// All of it as written.
+    pub(super) text: String,
+}
+
+impl MilterOf {
+    /// The same without blanks, as `master.cf` takes it.
+    pub(super) fn without_blanks(&self) -> String {
+        if self.settings.is_empty() {
+            return self.address.clone();
+        }
+        let settings = self.settings.iter();
+        let settings: Vec<String> = settings
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        format!("{{{},{}}}", self.address, settings.join(","))
+    }
+
+    /// A setting of its own.
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        let found = self.settings.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// The milters in the value of `smtpd_milters`.
+pub(super) fn milters(value: &str) -> Vec<MilterOf> {
+    split(value)
+        .into_iter()
+        .map(|text| {
+            let inner = text
+                .strip_prefix('{')
+                .map(|text| text.trim_end_matches('}'));
+            let mut parts = inner.map_or_else(|| vec![text], split).into_iter();
+            let address = parts.next().unwrap_or_default().to_owned();
+            let setting = |part: &str| {
+                let part = part.trim_matches(['{', '}']);
+                let (name, value) = part.split_once('=')?;
+                Some((name.trim().to_owned(), value.trim().to_owned()))
+            };
+            MilterOf {
+                address,
+                settings: parts.filter_map(setting).collect(),
+                text: text.to_owned(),
+            }
+        })
+        .collect()
+}
+
+/// The words of a list, parted by commas and blanks; what is in braces is one word.
+fn split(value: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let (mut depth, mut start) = (0_u32, None);
+    for (at, character) in value.char_indices() {
+        let parts = depth == 0 && (character == ',' || character.is_whitespace());
+        match character {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if !parts {
+            start.get_or_insert(at);
+        } else if let Some(start) = start.take() {
+            words.extend(value.get(start..at));
+        }
+    }
+    words.extend(start.and_then(|start| value.get(start..)));
+    words
+}
+
+/// A time: `30s`, `5m`, `1h`, `1d`, `1w`; seconds without a unit.
+pub(super) fn time(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..)? {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return None,
+    };
+    let number: u64 = digits.parse().ok()?;
+    Some(Duration::from_secs(number.checked_mul(unit)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn milters_are_read_in_both_forms() {
+        let value = "unix:a.sock,inet:127.0.0.1:8891\n { unix:b/c.sock, default_action=accept, { command_timeout = 10s } } ,";
+        let found = milters(value);
+        let addresses: Vec<&str> = found.iter().map(|milter| milter.address.as_str()).collect();
+        assert_eq!(
+            addresses,
+            ["unix:a.sock", "inet:127.0.0.1:8891", "unix:b/c.sock"]
+        );
+        let last = found.last().expect("three");
+        assert_eq!(last.setting("default_action"), Some("accept"));
+        assert_eq!(last.setting("command_timeout"), Some("10s"));
+        assert_eq!(last.setting("connect_timeout"), None);
+        let short = "{unix:b/c.sock,default_action=accept,command_timeout=10s}";
+        assert_eq!(last.without_blanks(), short);
+        assert_eq!(milters(short)[0].settings, last.settings);
+        assert_eq!(milters(""), []);
+        assert_eq!(milters("{").len(), 1);
+    }
+
+    #[test]
+    fn times_are_read() {
+        let seconds = |text| time(text).map(|time| time.as_secs());
+        let cases = [
+            ("30s", Some(30)),
+            ("30", Some(30)),
+            ("5m", Some(300)),
+            ("2h", Some(7_200)),
+            ("1w", Some(604_800)),
+            ("s", None),
+            ("5y", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(seconds(text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What postconf(1) says of `main.cf` and of the smtpd(8) services in `master.cf`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::main_cf::{MilterOf, milters};
+use super::{output_of, program};
+
+/// The program that knows Postfix's settings.
+pub(super) struct Postconf {
+    path: PathBuf,
+    /// `-c DIR`, if it is not the usual one.
+    folder: Option<PathBuf>,
+    /// How an administrator calls it.
+    shown: String,
+    /// How an administrator has it read.
+    reload: String,
+}
+
+impl Postconf {
+    /// `None`: Postfix is not installed, or has no configuration.
+    pub(super) fn find(folder: Option<&Path>) -> Option<Self> {
+        let shown = |program: &str| match folder {
+            Some(folder) => format!("{program} -c {}", folder.display()),
+            None => program.to_owned(),
+        };
+        let postconf = Self {
+            path: program("postconf")?,
+            folder: folder.map(Path::to_owned),
+            shown: shown("postconf"),
+            reload: format!("{} reload", shown("postfix")),
+        };
+        postconf.run(&["-h", "queue_directory"])?;
+        Some(postconf)
+    }
+
+    pub(super) fn run(&self, arguments: &[&str]) -> Option<String> {
+        let mut command = Command::new(&self.path);
+        if let Some(folder) = &self.folder {
+            command.arg("-c").arg(folder);
+        }
+        output_of(command.args(arguments))
+    }
+
+    /// A setting of `main.cf`, with what it refers to; empty if this Postfix does not know it.
+    pub(super) fn setting(&self, name: &str) -> String {
+        let value = self.run(&["-x", "-h", name]).unwrap_or_default();
+        value.trim().to_owned()
+    }
+
+    /// The command that changes a setting.
+    pub(super) fn edit(&self, setting: &str) -> String {
+        format!("{} -e '{setting}' && {}", self.shown, self.reload)
+    }
+
+    /// The command that changes a setting of one service.
+    pub(super) fn edit_service(&self, service: &str, setting: &str) -> String {
+        format!("{} -P '{service}/{setting}' && {}", self.shown, self.reload)
+    }
+}
+
+/// One smtpd(8) of `master.cf`.
+pub(super) struct Service {
+    /// Name and type, `smtp/inet`, as `postconf -P` writes it.
+    pub(super) name: String,
+    /// Whether it runs below the queue directory.
+    pub(super) has_chroot: bool,
+    /// Its `smtpd_milters`.
+    pub(super) milters: Vec<MilterOf>,
+    /// Whether these are its own, not those of `main.cf`.
+    pub(super) has_own_milters: bool,
+    /// `receive_override_options`.
+    pub(super) options: String,
+}
+
+impl Service {
+    /// Whether clients from elsewhere come here, and not those that log in.
+    pub(super) fn is_for_mail_from_elsewhere(&self) -> bool {
+        let port = self.name.split('/').next().unwrap_or_default();
+        port == "smtp"
+            || port == "smtpd"
+            || port == "25"
+            || port.ends_with(":25")
+            || port.ends_with(":smtp")
+    }
+
+    /// Whether only this machine connects to it: where a content filter gives mail back.
+    pub(super) fn is_local(&self) -> bool {
+        let loopback = ["127.", "localhost:", "[::1]:", "::1:"];
+        loopback.iter().any(|start| self.name.starts_with(start))
+    }
+
+    /// The setting of `receive_override_options` with `no_milters`, or without.
+    pub(super) fn options_with(&self, no_milters: bool) -> String {
+        let options = self.options.split([',', ' ', '\t']);
+        let mut options: Vec<&str> = options
+            .filter(|option| !option.is_empty() && *option != "no_milters")
+            .collect();
+        options.extend(no_milters.then_some("no_milters"));
+        format!("receive_override_options = {}", options.join(","))
+    }
+
+    pub(super) fn skips_milters(&self) -> bool {
+        let mut options = self.options.split([',', ' ', '\t']);
+        options.any(|option| option == "no_milters")
+    }
+}
+
+/// The smtpd services, each with the settings that hold for it.
+pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
+    let master = postconf.run(&["-M"]).unwrap_or_default();
+    let own = postconf.run(&["-P"]).unwrap_or_default();
+    let own = |service: &str, name: &str| {
+        let key = format!("{service}/{name}");
+        own.lines().find_map(|line| {
+            let (found, value) = line.split_once('=')?;
+            (found.trim() == key).then(|| value.trim().to_owned())
+        })
+    };
+    let options = postconf.setting("receive_override_options");
+    // Before Postfix 3.0, and with its way of setting things, "-" means a chroot.
+    let usual_chroot = ["", "0"].contains(&&*postconf.setting("compatibility_level"));
+    let service = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [name, kind, _, _, chroot, _, _, "smtpd", ..] = *fields else {
+            return None;
+        };
+        let name = format!("{name}/{kind}");
+        let milters_of_service = own(&name, "smtpd_milters");
+        Some(Service {
+            has_chroot: chroot == "y" || chroot == "-" && usual_chroot,
+            has_own_milters: milters_of_service.is_some(),
+            milters: milters_of_service.map_or_else(|| all.to_vec(), |value| milters(&value)),
+            options: own(&name, "receive_override_options").unwrap_or_else(|| options.clone()),
+            name,
+        })
+    };
+    master.lines().filter_map(service).collect()
+}

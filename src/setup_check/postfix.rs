@@ -1,0 +1,386 @@
+//! Postfix: whether each smtpd(8) asks the milter, can open its socket, and waits long enough.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::main_cf::{MilterOf, milters, time};
+use super::postconf::{Postconf, Service, services};
+use super::{Findings, Milter};
+use crate::access::{Account, Wish};
+use crate::endpoint::Endpoint;
+
+const ABOUT: &str = "postfix";
+
+/// What `contrib/postfix.cf` advises beside the address.
+const ADVICE: &str = "default_action=accept, connect_timeout=5s, command_timeout=10s";
+
+/// Longer than this, each client waits for a milter that hangs.
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
+
+pub(super) fn look(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Findings) {
+    let queue = PathBuf::from(postconf.setting("queue_directory"));
+    let all = milters(&postconf.setting("smtpd_milters"));
+    let is_ours = |found: &MilterOf| {
+        milter
+            .sockets
+            .iter()
+            .any(|socket| leads_to(&found.address, &queue, socket))
+    };
+    let services = services(postconf, &all);
+    let asking: Vec<&Service> = services
+        .iter()
+        .filter(|service| service.milters.iter().any(is_ours) && !service.skips_milters())
+        .collect();
+
+    if asking.is_empty() && !all.iter().any(is_ours) {
+        let list = with_milter(milter, &queue, &all);
+        let list: Vec<&str> = list.iter().map(|milter| milter.text.as_str()).collect();
+        findings.wrong(
+            ABOUT,
+            "smtpd_milters does not name the milter: no mail is checked",
+            postconf.edit(&format!("smtpd_milters = {}", list.join(", "))),
+        );
+    }
+    look_at_services(postconf, milter, &queue, &services, &is_ours, findings);
+    let ours = asking
+        .iter()
+        .flat_map(|service| &service.milters)
+        .chain(&all);
+    if let Some(ours) = ours.into_iter().find(|found| is_ours(found)) {
+        look_at_socket(postconf, ours, &queue, &asking, findings);
+        look_at_settings(postconf, ours, milter, findings);
+        look_at_chain(ours, &all, milter, findings);
+    }
+    look_at_other_ways(postconf, milter, &services, &is_ours, findings);
+}
+
+/// The path of a unix socket as Postfix finds it: relative to the queue directory, where it works.
+fn unix_path(address: &str, queue: &Path, in_chroot: bool) -> Option<PathBuf> {
+    let path = address
+        .strip_prefix("unix:")
+        .or_else(|| address.strip_prefix("local:"))?;
+    if in_chroot {
+        Some(queue.join(path.trim_start_matches('/')))
+    } else {
+        Some(queue.join(path))
+    }
+}
+
+/// Whether an address of `smtpd_milters` is this socket, in a chroot or without.
+fn leads_to(address: &str, queue: &Path, socket: &Endpoint) -> bool {
+    match socket {
+        Endpoint::Unix(path) => [false, true]
+            .into_iter()
+            .filter_map(|in_chroot| unix_path(address, queue, in_chroot))
+            .any(|found| found == *path),
+        Endpoint::Inet { .. } => address
+            .parse()
+            .is_ok_and(|found: Endpoint| found == *socket),
+    }
+}
+
+/// What `smtpd_milters` should be: the milter, and those that are there.
+fn with_milter(milter: &Milter<'_>, queue: &Path, others: &[MilterOf]) -> Vec<MilterOf> {
+    let within = milter.sockets.iter().find_map(|socket| match socket {
+        Endpoint::Unix(path) => Some(format!("unix:{}", path.strip_prefix(queue).ok()?.display())),
+        Endpoint::Inet { .. } => None,
+    });
+    let any = || match milter.sockets.first() {
+        Some(Endpoint::Inet { host, port, v6 }) if *v6 => format!("inet:[{host}]:{port}"),
+        Some(Endpoint::Inet { host, port, .. }) => format!("inet:{host}:{port}"),
+        Some(unix) => unix.to_string(),
+        None => "unix:blocklist-milter/milter.sock".to_owned(),
+    };
+    let ours = milters(&format!("{{ {}, {ADVICE} }}", within.unwrap_or_else(any)));
+    // A milter that writes Authentication-Results must come before one that believes them.
+    if milter.config.whitelist.require_dkim {
+        [others, &ours].concat()
+    } else {
+        [&ours, others].concat()
+    }
+}
+
+fn look_at_services(
+    postconf: &Postconf,
+    milter: &Milter<'_>,
+    queue: &Path,
+    services: &[Service],
+    is_ours: &dyn Fn(&MilterOf) -> bool,
+    findings: &mut Findings,
+) {
+    for service in services {
+        let name = &service.name;
+        let asks = service.milters.iter().any(is_ours);
+        let important = service.is_for_mail_from_elsewhere();
+        if asks && !service.skips_milters() {
+            findings.good(ABOUT, format!("{name}: asks the milter"));
+        } else if service.skips_milters() && asks && important {
+            findings.wrong(
+                ABOUT,
+                format!(
+                    "{name}: receive_override_options has no_milters: mail here is not checked"
+                ),
+                postconf.edit_service(name, &service.options_with(false)),
+            );
+        } else if service.has_own_milters && important {
+            let list = with_milter(milter, queue, &service.milters);
+            let list: Vec<String> = list.iter().map(MilterOf::without_blanks).collect();
+            findings.wrong(
+                ABOUT,
+                format!("{name}: its own smtpd_milters in master.cf does not name the milter"),
+                postconf.edit_service(name, &format!("smtpd_milters = {}", list.join(","))),
+            );
+        } else if service.has_own_milters || service.skips_milters() {
+            findings.good(ABOUT, format!("{name}: does not ask the milter"));
+        }
+    }
+}
+
+/// Whether Postfix's user can open the socket, where each service looks for it.
+fn look_at_socket(
+    postconf: &Postconf,
+    ours: &MilterOf,
+    queue: &Path,
+    asking: &[&Service],
+    findings: &mut Findings,
+) {
+    let owner = postconf.setting("mail_owner");
+    let account = Account::named(&owner);
+    for in_chroot in [true, false] {
+        let services: Vec<&str> = asking
+            .iter()
+            .filter(|service| service.has_chroot == in_chroot)
+            .map(|service| service.name.as_str())
+            .collect();
+        let Some(path) = unix_path(&ours.address, queue, in_chroot) else {
+            return;
+        };
+        if services.is_empty() {
+            continue;
+        }
+        let who = format!(
+            "{}{}",
+            services.join(", "),
+            if in_chroot { " (in a chroot)" } else { "" }
+        );
+        if !path.exists() {
+            let remedy = if in_chroot {
+                "a second socket below the queue directory, which set-up --postfix makes; then \
+                 smtpd_milters = unix:blocklist-milter/milter.sock"
+            } else {
+                "systemctl enable --now blocklist-milter.socket"
+            };
+            findings.wrong(
+                ABOUT,
+                format!(
+                    "{who}: looks for the socket at {}, where there is none",
+                    path.display()
+                ),
+                remedy,
+            );
+            continue;
+        }
+        let Some(account) = &account else {
+            findings.notice(
+                ABOUT,
+                format!(
+                    "user {owner} (mail_owner) is not in /etc/passwd: permissions are not checked"
+                ),
+                "",
+            );
+            continue;
+        };
+        match account.obstacle(&path, Wish::Connect) {
+            Ok(None) => findings.good(
+                ABOUT,
+                format!("{who}: user {owner} can open {}", path.display()),
+            ),
+            Ok(Some(obstacle)) => findings.wrong(
+                ABOUT,
+                format!("{who}: {}", obstacle.cause()),
+                obstacle.remedy,
+            ),
+            Err(error) => findings.notice(ABOUT, format!("{}: {error}", path.display()), ""),
+        }
+    }
+}
+
+/// Timeouts, default action, macros.
+fn look_at_settings(
+    postconf: &Postconf,
+    ours: &MilterOf,
+    milter: &Milter<'_>,
+    findings: &mut Findings,
+) {
+    let value = |name: &str| match ours.setting(name) {
+        Some(own) => own.to_owned(),
+        None => postconf.setting(&format!("milter_{name}")),
+    };
+    let better =
+        |name: &str, good: &str| format!("in smtpd_milters: {{ {}, {name}={good} }}", ours.address);
+    let action = value("default_action");
+    match action.as_str() {
+        "accept" => findings.good(ABOUT, "default_action=accept: while the milter is down, mail passes unchecked"),
+        "tempfail" => findings.good(ABOUT, "default_action=tempfail: while the milter is down, senders wait"),
+        "quarantine" => findings.notice(ABOUT, "default_action=quarantine: while the milter is down, all mail is held until you release it", better("default_action", "accept")),
+        _ => findings.wrong(
+            ABOUT,
+            format!("default_action={action}: while the milter is down, all mail is refused for good"),
+            better("default_action", "accept"),
+        ),
+    }
+    let drain = Duration::from_secs(milter.config.limits.drain_s);
+    let read = Duration::from_millis(milter.config.limits.read_ms);
+    let text = value("command_timeout");
+    if let Some(command) = time(&text) {
+        if command <= drain {
+            findings.wrong(
+                ABOUT,
+                format!("command_timeout={text} is not more than drain_s = {}: a restart of the milter loses sessions", drain.as_secs()),
+                better("command_timeout", &format!("{}s", drain.as_secs() + 5)),
+            );
+        } else if command <= read {
+            findings.wrong(
+                ABOUT,
+                format!("command_timeout={text} is not more than read_ms = {}: a slow disk decides instead of on_error", read.as_millis()),
+                better("command_timeout", "10s"),
+            );
+        } else {
+            findings.good(
+                ABOUT,
+                format!("command_timeout={text}, more than drain_s and read_ms"),
+            );
+        }
+    }
+    let text = value("connect_timeout");
+    if time(&text).is_some_and(|connect| connect > CONNECT_TIMEOUT_MAX) {
+        findings.notice(
+            ABOUT,
+            format!("connect_timeout={text}: if the milter hangs, each client waits so long"),
+            better("connect_timeout", "5s"),
+        );
+    }
+    // With version 6 the milter asks for the macros that it needs, whatever milter_*_macros say.
+    let protocol = value("protocol");
+    if protocol.split(' ').next() != Some("6") {
+        let macros = postconf.setting("milter_mail_macros");
+        let needed = ["{mail_addr}", "{auth_authen}"].map(|name| (name, macros.contains(name)));
+        let lacking: Vec<&str> = needed
+            .iter()
+            .filter(|(_, there)| !there)
+            .map(|(name, _)| *name)
+            .collect();
+        if lacking.is_empty() {
+            findings.notice(
+                ABOUT,
+                format!("milter_protocol = {protocol}: the milter is written for 6"),
+                postconf.edit("milter_protocol = 6"),
+            );
+        } else {
+            findings.wrong(
+                ABOUT,
+                format!(
+                    "milter_protocol = {protocol}, and milter_mail_macros lacks {}",
+                    lacking.join(", ")
+                ),
+                postconf.edit("milter_protocol = 6"),
+            );
+        }
+    } else {
+        findings.good(
+            ABOUT,
+            "milter_protocol = 6: the milter asks for the macros that it needs",
+        );
+    }
+}
+
+/// Who else is asked, and in which order.
+fn look_at_chain(ours: &MilterOf, all: &[MilterOf], milter: &Milter<'_>, findings: &mut Findings) {
+    let Some(place) = all.iter().position(|other| other.address == ours.address) else {
+        return;
+    };
+    let names: Vec<&str> = all.iter().map(|other| other.address.as_str()).collect();
+    let chain = format!("smtpd_milters asks {}", names.join(", then "));
+    if milter.config.whitelist.require_dkim && place == 0 {
+        findings.wrong(
+            ABOUT,
+            format!("{chain}; require_dkim needs Authentication-Results, which a milter before this one must write"),
+            "put the milter that verifies DKIM before this one in smtpd_milters",
+        );
+    } else {
+        findings.good(ABOUT, chain);
+    }
+}
+
+/// Mail that does not come from a client: submitted here, or back from a content filter.
+fn look_at_other_ways(
+    postconf: &Postconf,
+    milter: &Milter<'_>,
+    services: &[Service],
+    is_ours: &dyn Fn(&MilterOf) -> bool,
+    findings: &mut Findings,
+) {
+    let local = milters(&postconf.setting("non_smtpd_milters"));
+    if local.iter().any(is_ours) {
+        let text = "non_smtpd_milters names the milter";
+        if milter.config.exempt.local {
+            findings.notice(
+                ABOUT,
+                format!("{text}: without use, as local = true exempts mail submitted here"),
+                "",
+            );
+        } else {
+            findings.wrong(
+                ABOUT,
+                format!("{text}, and local = false: what is refused is bounced to a sender that may be forged"),
+                "local = true in [exempt] of blocklist-milter.toml",
+            );
+        }
+    }
+    let filters = ["content_filter", "smtpd_proxy_filter"];
+    let is_filtered = |own: &str| {
+        let mut lines = own.lines().filter_map(|line| line.split_once('='));
+        lines.any(|(key, value)| {
+            filters
+                .iter()
+                .any(|name| key.trim().ends_with(&format!("/{name}")))
+                && !value.trim().is_empty()
+        })
+    };
+    let own = postconf.run(&["-P"]).unwrap_or_default();
+    if filters.iter().all(|name| postconf.setting(name).is_empty()) && !is_filtered(&own) {
+        return;
+    }
+    for service in services.iter().filter(|service| service.is_local()) {
+        if service.milters.iter().any(is_ours) && !service.skips_milters() {
+            let name = &service.name;
+            findings.wrong(
+                ABOUT,
+                format!("{name}: mail that comes back from the content filter is checked again, as if this machine had sent it"),
+                postconf.edit_service(name, &service.options_with(true)),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_found_where_postfix_looks_for_them() {
+        let queue = Path::new("/var/spool/postfix");
+        let cases = [
+            ("unix:m/s.sock", "unix:/var/spool/postfix/m/s.sock", true),
+            ("unix:/m/s.sock", "unix:/var/spool/postfix/m/s.sock", true),
+            ("unix:/run/s.sock", "unix:/run/s.sock", true),
+            ("unix:/run/s.sock", "unix:/run/other.sock", false),
+            ("inet:127.0.0.1:8891", "inet:8891@127.0.0.1", true),
+            ("inet:127.0.0.1:8892", "inet:8891@127.0.0.1", false),
+        ];
+        for (address, socket, expected) in cases {
+            let socket = socket.parse().expect("an address");
+            assert_eq!(leads_to(address, queue, &socket), expected, "{address}");
+        }
+    }
+}

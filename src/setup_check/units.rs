@@ -1,0 +1,152 @@
+//! What systemd says of the daemon's units.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use super::{Findings, output_of, program};
+use crate::endpoint::Endpoint;
+
+const ABOUT: &str = "units";
+const SERVICE: &str = "blocklist-milter.service";
+const SOCKET: &str = "blocklist-milter.socket";
+
+/// What is known of the units.
+#[derive(Debug, Default)]
+pub(super) struct Units {
+    /// Whether systemd answers.
+    pub(super) known: bool,
+    /// Where the socket unit listens.
+    pub(super) sockets: Vec<Endpoint>,
+    /// The user of the service.
+    pub(super) user: Option<String>,
+}
+
+/// Looks at the service and its socket.
+pub(super) fn look(findings: &mut Findings) -> Units {
+    let Some(service) = show(SERVICE) else {
+        findings.notice(
+            ABOUT,
+            "systemd does not answer here: units are not checked",
+            "",
+        );
+        return Units::default();
+    };
+    let socket = show(SOCKET).unwrap_or_default();
+    for (name, unit) in [(SOCKET, &socket), (SERVICE, &service)] {
+        let start = format!("systemctl enable --now {name}");
+        match (unit.get("ActiveState"), unit.get("UnitFileState")) {
+            _ if unit
+                .get("LoadState")
+                .is_none_or(|state| state == "not-found") =>
+            {
+                findings.wrong(
+                    ABOUT,
+                    format!("{name} is not installed"),
+                    "install the package, or contrib/install --postfix",
+                );
+            }
+            (Some(active), _) if active != "active" => {
+                findings.wrong(ABOUT, format!("{name} is {active}"), start);
+            }
+            (_, Some(enabled)) if enabled == "disabled" => findings.wrong(
+                ABOUT,
+                format!("{name} will not start at the next boot"),
+                start,
+            ),
+            _ => findings.good(ABOUT, format!("{name} is active and enabled")),
+        }
+    }
+    Units {
+        known: true,
+        sockets: socket
+            .get("Listen")
+            .map_or_else(Vec::new, |listen| sockets(listen)),
+        user: service.get("User").filter(|user| !user.is_empty()).cloned(),
+    }
+}
+
+/// Looks at what keeps a list up to date: a `.path` unit for text lists, a timer for a feed.
+pub(super) fn look_at_list(list: &str, folder: &str, findings: &mut Findings) {
+    let path = format!("blocklist-compile@{list}.path");
+    let timer = format!("blocklist-update@{list}.timer");
+    let at_work = [&path, &timer].into_iter().find(|unit| {
+        let state = show(unit).unwrap_or_default();
+        let is = |name: &str, value: &str| state.get(name).is_some_and(|found| found == value);
+        is("ActiveState", "active") && is("UnitFileState", "enabled")
+    });
+    match at_work {
+        Some(unit) => findings.good(ABOUT, format!("list {list}: kept up to date by {unit}")),
+        None => findings.notice(
+            ABOUT,
+            format!("list {list}: no unit compiles it when its text lists in {folder} change"),
+            format!("systemctl enable --now {path}"),
+        ),
+    }
+    for service in ["compile", "update"] {
+        let unit = format!("blocklist-{service}@{list}.service");
+        let state = show(&unit).unwrap_or_default();
+        if state
+            .get("ActiveState")
+            .is_some_and(|state| state == "failed")
+        {
+            findings.wrong(
+                ABOUT,
+                format!("list {list}: {unit} has failed; the previous filter is in effect"),
+                format!("journalctl -u {unit} -n 20"),
+            );
+        }
+    }
+}
+
+/// Properties of a unit; `None` if systemd does not answer.
+fn show(unit: &str) -> Option<BTreeMap<String, String>> {
+    let text = output_of(Command::new(program("systemctl")?).args([
+        "show",
+        "--property=LoadState,ActiveState,UnitFileState,User,Listen",
+        unit,
+    ]))?;
+    let mut properties: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+        // A socket unit has a line for each of its sockets.
+        let known = properties.entry(name.to_owned()).or_default();
+        if !known.is_empty() {
+            known.push('\n');
+        }
+        known.push_str(value);
+    }
+    Some(properties)
+}
+
+/// `/run/x.sock (Stream)`, `127.0.0.1:8891 (Stream)`, a line each.
+fn sockets(listen: &str) -> Vec<Endpoint> {
+    let stream = |line: &str| line.strip_suffix(" (Stream)").map(str::to_owned);
+    let endpoint = |address: String| {
+        let kind = match address.as_bytes().first()? {
+            b'/' => "unix",
+            b'[' => "inet6",
+            _ => "inet",
+        };
+        format!("{kind}:{address}").parse().ok()
+    };
+    listen
+        .lines()
+        .filter_map(stream)
+        .filter_map(endpoint)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_of_a_unit_are_read() {
+        let listen =
+            "/run/a.sock (Stream)\n127.0.0.1:8891 (Stream)\n[::1]:8891 (Stream)\n/b (Datagram)";
+        let found: Vec<String> = sockets(listen).iter().map(ToString::to_string).collect();
+        assert_eq!(
+            found,
+            ["unix:/run/a.sock", "inet:8891@127.0.0.1", "inet6:8891@::1"]
+        );
+    }
+}
