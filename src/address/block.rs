@@ -166,7 +166,7 @@ impl Block {
     }
 }
 
-/// Looks at 64 bytes and lowers them. `is_behind_edge` tells whether the byte before them
+/// Looks at 64 bytes and lowers them. `is_behind_edge` says whether the byte before them
 /// is a separator or a newline, and then the same of their last.
 #[inline]
 fn look(text: &[u8; WIDTH], lowered: &mut [u8; WIDTH], is_behind_edge: &mut bool) -> Marks {

@@ -66,7 +66,7 @@ fn tag_before(local: &[u8]) -> Option<usize> {
 }
 
 /// Where the user stands in `prvs=user/tag` and `prvs=user=tag`. Such a tag has its ten
-/// characters, and the user is no such tag nor has one, or this could be the other form.
+/// characters, and the user is not such a tag itself, or this could be the other form.
 fn tag_behind(local: &[u8]) -> Option<Range<usize>> {
     const TAG_BYTES: usize = 10;
     let rest = local.strip_prefix(b"prvs=")?;

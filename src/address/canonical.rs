@@ -345,7 +345,7 @@ fn is_dot_atom(content: &[u8]) -> bool {
                 .any(|chunk| chunk.valid().contains(char::is_whitespace)))
 }
 
-/// The halves of an entry that is no mailbox; for [`super::Entry`].
+/// The halves of an entry that is not a mailbox; for [`super::Entry`].
 pub(super) fn local_entry(raw: &[u8], rules: Rules, out: &mut Vec<u8>) -> bool {
     let mut work = Work::default();
     let any = read_local(raw, rules, &mut work);

@@ -29,7 +29,7 @@ use super::rules::Rules;
 pub struct Entry {
     kind: Kind,
     mailbox: Canonical,
-    /// The text of an entry that is no mailbox.
+    /// The text of an entry that is not a mailbox.
     other: Vec<u8>,
 }
 
@@ -67,12 +67,12 @@ impl Entry {
         if !is_plain_domain(domain) {
             return self.read_full(written, rules);
         }
-        let (kind, sign) = match below {
+        let (kind, prefix) = match below {
             None => (Kind::Domain, b'@'),
             Some(_) => (Kind::Subtree, b'.'),
         };
         self.kind = kind;
-        self.other.push(sign);
+        self.other.push(prefix);
         let lower = domain.iter().map(u8::to_ascii_lowercase);
         self.other.extend(lower);
         Ok(())

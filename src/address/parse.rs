@@ -296,7 +296,7 @@ impl Address {
 /// at all stood there (`""` is something).
 ///
 /// White space around dots and at the ends goes. Between two words it stays, as
-/// one space: `john doe@x` is no address by the book, and it is not `johndoe@x`.
+/// one space: `john doe@x` is not an address by the book, and it is not `johndoe@x`.
 pub(super) fn local(raw: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut any = false;

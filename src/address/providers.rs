@@ -11,13 +11,16 @@
 //!
 //! What is not done, for in doubt two addresses are two people:
 //!
-//! * Yahoo's `base-keyword`: `base` alone is no mailbox of its owner, and nothing says that it
+//! * Yahoo's `base-keyword`: `base` alone is not a mailbox of its owner, and no page says that it
 //!   is nobody else's (gmr/email-normalize#14 dropped the rule for that reason).
 //! * Dots, hyphens and `+tag` at Yandex: no page of Yandex that we found speaks of them.
 //! * icloud.com, me.com and mac.com, and the domains of Outlook and Fastmail, stay apart: no
 //!   provider says that each name is the same person's in all of them.
 //!
 //! Tags that are cut leave at least one byte: `+tag@gmail.com` stays as it is.
+//!
+//! The rows are Rust, not a data file: the compiler checks them, and builds from them the tables by which
+//! most addresses of other domains are passed over without a search.
 
 use super::rules::Rules;
 
@@ -231,7 +234,7 @@ fn cut(local: &[u8], tag: u8) -> &[u8] {
 }
 
 /// Slots of the table that finds the provider of a domain: sixteen times as many as domains,
-/// so that nearly every other domain is told from them by an empty slot.
+/// so that nearly every other domain finds an empty slot.
 const SLOTS: usize = 4096;
 
 /// For each slot of [`slot`]: 0, or the provider (four bits) and its domain (twelve bits) plus one.
@@ -272,7 +275,7 @@ const fn slot(domain: &[u8]) -> Option<usize> {
     Some((mixed >> 52) as usize % SLOTS)
 }
 
-/// Bits by which nearly every other domain is told from those of a provider and what is
+/// Bits by which nearly every other domain differs from those of a provider and what is
 /// under them: of 200 domains, one other in eighty looks like one of them.
 const TAIL_BITS: u32 = 14;
 

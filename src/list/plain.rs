@@ -20,7 +20,7 @@ use super::csv::{is_part_of, looks_like_entry};
 use super::label::{Before, Meaning, before};
 use super::out::Out;
 use super::sections::{Heading, heading, is_allowance_of_record, open_comment};
-use super::vet::{Wildcards, signs};
+use super::vet::{Wildcards, characters};
 use super::words::{Nesting, Words};
 use super::{Day, Item, Reason, Row, Skip};
 
@@ -34,10 +34,10 @@ pub(super) fn read<F>(line: &[u8], number: u64, sink: &mut F)
 where
     F: FnMut(u64, Row<'_>),
 {
-    let signs = signs(line);
-    if signs.at && !signs.special && !line.starts_with(BOM) {
+    let characters = characters(line);
+    if characters.at && !characters.special && !line.starts_with(BOM) {
         sink(number, Row::Item(Item::new(line)));
-    } else if !signs.at && !signs.special && !line.is_empty() && !line.starts_with(BOM) {
+    } else if !characters.at && !characters.special && !line.is_empty() && !line.starts_with(BOM) {
         // One word, and no separator, comment or quote: a domain, or `OK`.
         let mut out = Out::new(number, line, sink);
         match Action::of(line) {

@@ -14,7 +14,7 @@ use crate::rfc5322::{Nesting, Place};
 /// Which wild cards the format has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wildcards {
-    /// The star; `?` is an ordinary sign of a local part.
+    /// The star; `?` is an ordinary character of a local part.
     Star,
     /// Both, and sets: `[ab]`, `{a,b}`.
     StarAndQuestionMark,
@@ -22,7 +22,7 @@ pub(super) enum Wildcards {
 
 /// Says why `text` (trimmed, one entry) cannot be an entry, if so.
 pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
-    if !signs(text).special {
+    if !characters(text).special {
         return ordinary(text);
     }
     if text.contains(&0) {
@@ -90,9 +90,9 @@ fn is_domain_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'*') || b >= 0x80
 }
 
-/// What signs a text has.
+/// What characters a text has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Signs {
+pub(super) struct Characters {
     /// Some that may mean something to us: white space, quotes, stars, bytes beyond ASCII.
     pub(super) special: bool,
     /// An `@`.
@@ -103,9 +103,9 @@ pub(super) struct Signs {
 /// makes vector instructions of them: 7 ns for 28 bytes, with a table 14.
 const WIDTH: usize = 16;
 
-/// Which signs `text` has.
+/// Which characters `text` has.
 #[inline]
-pub(super) fn signs(text: &[u8]) -> Signs {
+pub(super) fn characters(text: &[u8]) -> Characters {
     let mut classes = [0; WIDTH];
     let (chunks, rest) = text.as_chunks::<WIDTH>();
     for chunk in chunks {
@@ -122,7 +122,7 @@ pub(super) fn signs(text: &[u8]) -> Signs {
         classify(&padded, &mut classes);
     }
     let all = u128::from_ne_bytes(classes);
-    Signs {
+    Characters {
         special: all & u128::from_ne_bytes([SPECIAL; WIDTH]) != 0,
         at: all & u128::from_ne_bytes([AT; WIDTH]) != 0,
     }
@@ -145,7 +145,7 @@ fn classify(chunk: &[u8; WIDTH], classes: &mut [u8; WIDTH]) {
     }
 }
 
-/// A text without special signs can still be a hash or an IP address; with an `@` it
+/// A text without special characters can still be a hash or an IP address; with an `@` it
 /// is neither.
 fn ordinary(text: &[u8]) -> Result<(), Reason> {
     let label = text.strip_prefix(b".").unwrap_or(text);
@@ -159,7 +159,7 @@ fn ordinary(text: &[u8]) -> Result<(), Reason> {
     if !hash.is_empty() && label.iter().all(u8::is_ascii_hexdigit) {
         return Err(Reason::Hash(hash));
     }
-    // The last sign of an IP address or network is a digit (or a hexadecimal one
+    // The last character of an IP address or network is a digit (or a hexadecimal one
     // after a colon), which no domain's is.
     let numeric = text.last().is_some_and(u8::is_ascii_digit) || text.contains(&b':');
     if numeric && !text.contains(&b'@') && is_ip(text) {
@@ -177,7 +177,7 @@ pub(super) fn is_ip(text: &[u8]) -> bool {
     address.parse::<IpAddr>().is_ok()
 }
 
-/// Whether `text` has the signs of a regular expression: `/.../i`, an anchor, a
+/// Whether `text` looks like a regular expression: `/.../i`, an anchor, a
 /// backslash outside quotes, `.*`, an alternative in parentheses.
 fn is_expression(text: &[u8]) -> bool {
     if let [b'/', rest @ ..] = text
@@ -236,24 +236,28 @@ fn has_inner_wildcard(text: &[u8], wildcards: Wildcards) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Signs, signs};
+    use super::{Characters, characters};
 
     #[test]
-    fn signs_wherever_they_stand() {
+    fn characters_wherever_they_stand() {
         for length in 0..70 {
             let plain = vec![b'a'; length];
-            let none = Signs {
+            let none = Characters {
                 special: false,
                 at: false,
             };
-            assert_eq!(signs(&plain), none);
+            assert_eq!(characters(&plain), none);
             for place in 0..length {
                 for byte in 0..=u8::MAX {
                     let mut text = plain.clone();
                     text[place] = byte;
                     let special = !byte.is_ascii_alphanumeric() && !b".-_+@".contains(&byte);
                     let at = byte == b'@';
-                    assert_eq!(signs(&text), Signs { special, at }, "{byte} at {place}");
+                    assert_eq!(
+                        characters(&text),
+                        Characters { special, at },
+                        "{byte} at {place}"
+                    );
                 }
             }
         }

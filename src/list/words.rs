@@ -44,16 +44,16 @@ impl<'a> Iterator for Words<'a> {
             return None;
         }
         // Most words have nothing that could hold white space together.
-        let sign = text
+        let mark = text
             .iter()
             .position(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'(' | b'<' | b'\\'));
-        let end = match sign.and_then(|at| text.get(at)) {
-            Some(sign) if !sign.is_ascii_whitespace() => {
+        let end = match mark.and_then(|at| text.get(at)) {
+            Some(mark) if !mark.is_ascii_whitespace() => {
                 let mut nesting = Nesting::new();
                 text.iter()
                     .position(|&b| nesting.step(b) && b.is_ascii_whitespace())
             }
-            _ => sign,
+            _ => mark,
         };
         let end = end.unwrap_or(text.len());
         let (word, rest) = text.split_at(end);

@@ -1,4 +1,4 @@
-//! Domains that DKIM vouches for, read from `Authentication-Results` (RFC 8601).
+//! Domains that DKIM authenticates, read from `Authentication-Results` (RFC 8601).
 //!
 //! ```text
 //! Authentication-Results: mx.our.example; dkim=pass (2048-bit) header.d=shop.example header.i=@x; spf=fail ...
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Only what is needed is read: comments and quoted strings count as white space, a result is
-//! `dkim=pass`, its signer `header.d` (or the domain of `header.i`). Whatever is odd vouches for nothing.
+//! `dkim=pass`, its signer `header.d` (or the domain of `header.i`). Anything malformed authenticates nothing.
 
 use crate::rfc5322::{Nesting, Place};
 
@@ -32,7 +32,7 @@ pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
     parts.filter_map(signer).collect()
 }
 
-/// DKIM vouches for a domain if it signed as that domain, or as one with the same
+/// DKIM authenticates a domain if the signing domain is that domain, or one with the same
 /// organizational domain (RFC 7489 section 3.1.1, relaxed).
 pub fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
     let organization =

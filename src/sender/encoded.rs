@@ -116,7 +116,7 @@ fn hex(byte: u8) -> Option<u8> {
     }
 }
 
-/// The "Q" encoding; what is no `=XX` stays as it is.
+/// The "Q" encoding; what is not `=XX` stays as it is.
 fn quoted_printable(data: &[u8], text: &mut Vec<u8>) {
     let mut rest = data;
     while let Some((&byte, after)) = rest.split_first() {

@@ -128,7 +128,7 @@ fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
     if domain.starts_with(b"[") && !domain.contains(&b']') {
         address.push(b']');
     }
-    // One final dot is no part of a domain anywhere; Sendmail minds no second.
+    // One final dot is part of a domain nowhere; Sendmail ignores further ones.
     while address.ends_with(b".") {
         address.pop();
     }

@@ -70,7 +70,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// A name that is no identity.
+/// A name that none of the identities has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a sender field; use one of mail-from, from, sender, reply-to, return-path, resent-from, resent-sender, resent-reply-to"

@@ -41,7 +41,7 @@
 //! Outlook, Thunderbird, Apple Mail) shows as the sender's counts, unless it stands where
 //! RFC 5322 has a name and is shown as one. Where only some show it, and others the address beside
 //! it, it is doubtful, and tags at most: Thunderbird's parser joins `c<a@b>@d` to c@d, and CERT
-//! VU#517845 tells of servers and programs that take different ends of `c@d:<a@b>`. Programs that
+//! VU#517845 describes servers and programs that take different ends of `c@d:<a@b>`. Programs that
 //! decode words before they split the field show `c@d` of an encoded name, too; none of the four
 //! does, and mailing lists write such names for honest people.
 //!

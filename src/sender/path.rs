@@ -43,7 +43,7 @@ impl Paths {
         let inside = without_route(inside);
         self.words(inside, out);
         if out.pushed() == before && routed.len() > inside.len() {
-            // `<@x a@b:y>` is no route.
+            // `<@x a@b:y>` has no route.
             self.words(routed, out);
         }
         if out.pushed() == before && may_encode(inside) {

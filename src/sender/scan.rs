@@ -179,7 +179,7 @@ impl Scanner {
     }
 
     /// What stood before a colon that begins no group, since no semicolon closes it: a phrase
-    /// has no bare `@` (RFC 5322 section 3.4), so this is no name. With a mailbox in angle
+    /// has no bare `@` (RFC 5322 section 3.4), so this is not a name. With a mailbox in angle
     /// brackets right behind, most programs take it for one all the same.
     fn no_group(&mut self, text: &[u8], name: Option<Name>, out: &mut Out<'_>) {
         let Some(Name { at, mailbox_behind }) = name else {
@@ -222,7 +222,7 @@ impl Scanner {
         } else if self.stem.is_local() {
             segment.stem = Stem::Before;
         } else if !closed && self.stem.is_glued() {
-            // `spam@bad.example<ok@good.example` is no mailbox with a name.
+            // `spam@bad.example<ok@good.example` is not a mailbox with a name.
             out.set_strength(Strength::Doubtful);
             self.stem.finish(out);
             out.set_strength(Strength::Strong);

@@ -2,7 +2,7 @@
 //!
 //! One text buffer holds all addresses; a record points into it. Up to
 //! [`LINEAR`] addresses a new one is compared with each; from there on a hash table
-//! of open addressing finds the double. The table's hash is keyed at random, because
+//! of open addressing finds the duplicate. The table's hash is keyed at random, because
 //! the addresses are chosen by the sender.
 //!
 //! What is pushed can be taken back ([`Store::rollback`]), last first: the words of a
@@ -270,7 +270,7 @@ impl<'s> Out<'s> {
         self.store.truncated = true;
     }
 
-    /// How often [`Out::push`] was called, doubles and refused ones included.
+    /// How often [`Out::push`] was called, duplicates and refused ones included.
     pub(super) fn pushed(&self) -> u64 {
         self.pushed
     }
