@@ -5,10 +5,13 @@ mod support;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
 
 use blocklist_milter::compile;
-use blocklist_milter::daemon::Service as _;
+use blocklist_milter::daemon::{Service as _, fetch};
 use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::policy::{Action, Exemption, Reason};
 use blocklist_milter::sender::Identity;
 use blocklist_milter::status::{Health, Report};
@@ -369,4 +372,220 @@ fn a_list_that_is_older_than_it_should_be_is_shown() {
     until("other entries", || {
         rig.live.complaints().is_empty().then_some(())
     });
+}
+
+/// The command of this build, asking the rig's socket.
+fn status_command(rig: &Rig, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+    command
+        .arg("status")
+        .arg("--config")
+        .arg(rig.path("c.toml"));
+    let output = command.args(arguments).output().expect("it runs");
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8(text).expect("UTF-8"),
+    )
+}
+
+#[test]
+fn the_command_shows_the_same_and_exits_by_health() {
+    let rig = Rig::new(LISTS, CONFIG);
+    play(&rig);
+    let (code, text) = status_command(&rig, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    for part in [
+        "blocklist-milter ",
+        ": ok, up ",
+        "3 refused",
+        "8: accept 4, reject 3, tag 1",
+        "generation 1",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let fields = |name: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_default();
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(fields("spam"), ["spam", "reject", "2", "5", "5"]);
+    assert_eq!(fields("mild"), ["mild", "tag", "1", "2", "2"]);
+    let (code, json) = status_command(&rig, &["--json"]);
+    let report: Report = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, report.messages.verdicts["reject"]), (Some(0), 3));
+
+    // The daemon still has the old configuration; the command asks where the new one says.
+    rig.write("c.toml", &format!("{CONFIG}\nnonsense = 1\n"));
+    until("a warning", || {
+        (status_command(&rig, &[]).0 == Some(1)).then_some(())
+    });
+    let (_, text) = status_command(&rig, &[]);
+    assert!(
+        text.contains("warning: OLD configuration and filters since"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+
+    let gone = format!("unix:{}", rig.path("gone.sock").display());
+    let (code, text) = status_command(&rig, &["--socket", &gone]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("no answer from the daemon"), "{text}");
+}
+
+#[test]
+fn mail_that_is_not_checked_as_configured_is_critical() {
+    let config = format!("{CONFIG}\n[[list]]\nname = 'late'\nfilter = 'late.blf'\n");
+    let rig = Rig::started(LISTS, &config);
+    let (code, text) = status_command(&rig, &[]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(
+        text.contains("critical: not serving as configured"),
+        "{text}"
+    );
+}
+
+/// A browser's view of the page in a frame of this width: the width its content needs, and its texts.
+fn view(chromium: &Path, folder: &Path, page: &str, width: u32) -> serde_json::Value {
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    let script = "const d = document.querySelector('iframe').contentDocument; \
+        const text = id => d.getElementById(id)?.textContent; \
+        const cells = id => [...d.querySelectorAll('#' + id + ' tbody tr')].map(r => [...r.cells].map(c => c.textContent)); \
+        const rows = k => [...d.querySelectorAll('.row.' + k)].map(r => r.firstChild.textContent + ' ' + r.lastChild.textContent); \
+        document.title = JSON.stringify({needs: d.documentElement.scrollWidth, health: text('health'), \
+        refused: text('refused'), marked: text('marked'), accepted: text('accepted'), lists: cells('lists'), \
+        hits: rows('hits'), source: rows('source'), last: cells('last-refused'), \
+        bars: d.querySelectorAll('svg rect').length, scripts: d.scripts.length})";
+    let outer = format!(
+        "<!doctype html><title>-</title><body style=\"margin:0\"><iframe style=\"border:0;width:{width}px;height:3000px\" \
+         onload=\"setTimeout(() => {{ {script} }}, 0)\" srcdoc=\"{page}\"></iframe>"
+    );
+    let file = folder.join(format!("outer-{width}.html"));
+    fs::write(&file, outer).expect("a file");
+    let mut command = browser(chromium, folder);
+    let output = command
+        .args(["--virtual-time-budget=3000", "--dump-dom"])
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("the browser runs");
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let title = dom
+        .split("<title>")
+        .nth(1)
+        .and_then(|rest| rest.split("</title>").next());
+    let title = title
+        .unwrap_or_default()
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&");
+    serde_json::from_str(&title).unwrap_or_else(|error| panic!("{error}: {title}\n{dom}"))
+}
+
+fn browser(chromium: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(chromium);
+    // Its sandbox does not start as root. All it shows is ours.
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ]);
+    command.arg(format!(
+        "--user-data-dir={}",
+        folder.join("profile").display()
+    ));
+    command
+}
+
+/// With a screenshot of each width in the folder that `STATUS_SCREENSHOTS` names, if it does.
+#[test]
+fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
+    let chromium = support::find_program("chromium");
+    let obstacle = chromium.is_none().then(|| "not installed".to_owned());
+    if !support::usable("chromium", obstacle) {
+        return;
+    }
+    let chromium = chromium.expect("just asked");
+    let port = support::free_port();
+    let long = "a-list-with-a-name-that-is-as-long-as-a-name-of-a-list-may-be-64";
+    let config = CONFIG.replace("name = 'mild'", &format!("name = '{long}'"));
+    let status = format!("[status]\nlisten = 'inet:{port}@127.0.0.1'\nshow_addresses = true\n");
+    let rig = Rig::new(LISTS, &format!("{config}{status}"));
+    play(&rig);
+    let endpoint = Endpoint::Inet {
+        host: "127.0.0.1".to_owned(),
+        port,
+        v6: false,
+    };
+    let (code, page) = fetch(&endpoint, "/").expect("it is served");
+    assert_eq!(code, 200);
+    let page = String::from_utf8(page).expect("UTF-8");
+    let scratch = support::Scratch::new();
+    for width in [390, 1280] {
+        let seen = view(&chromium, scratch.path(), &page, width);
+        assert_eq!(seen["needs"], width, "nothing stands out at the side");
+        assert_eq!(seen["health"], "ok");
+        assert_eq!(
+            (&seen["refused"], &seen["marked"], &seen["accepted"]),
+            (&"3".into(), &"1".into(), &"4".into())
+        );
+        let list = |row: usize, cells: &[usize]| -> Vec<&str> {
+            cells
+                .iter()
+                .map(|cell| seen["lists"][row][cell].as_str().unwrap_or_default())
+                .collect()
+        };
+        assert_eq!(
+            list(0, &[0, 1, 2, 4, 5, 6]),
+            ["spam", "reject", "2", "5", "5", "625.0"]
+        );
+        assert_eq!(
+            list(1, &[0, 1, 2, 4, 5, 6]),
+            [long, "tag", "1", "2", "2", "250.0"]
+        );
+        let texts = |name: &str| -> Vec<String> {
+            serde_json::from_value(seen[name].clone()).expect("texts")
+        };
+        assert_eq!(
+            texts("hits"),
+            ["mail-from 3", "from 2", "mail-from 1", "reply-to 1"]
+        );
+        assert_eq!(texts("source"), ["spam 5", "mild 2"]);
+        assert_eq!(seen["last"].as_array().map(Vec::len), Some(3));
+        assert_eq!(seen["last"][0][1], "a@bad.example");
+        assert!(seen["bars"].as_u64() >= Some(3), "{seen}");
+        assert_eq!(seen["scripts"], 0);
+    }
+    // As it is served, with its security policy.
+    let url = format!("http://127.0.0.1:{port}/");
+    let output = browser(&chromium, scratch.path())
+        .arg("--dump-dom")
+        .arg(&url)
+        .output();
+    let dom = String::from_utf8_lossy(&output.expect("the browser runs").stdout).into_owned();
+    assert!(dom.contains("id=\"refused\">3</b>"), "{dom}");
+    if let Some(folder) = std::env::var_os("STATUS_SCREENSHOTS") {
+        for (name, size) in [("phone", "500,2400"), ("desk", "1280,1900")] {
+            let file = Path::new(&folder).join(format!("{name}.png"));
+            let mut command = browser(&chromium, scratch.path());
+            command
+                .arg(format!("--screenshot={}", file.display()))
+                .arg(format!("--window-size={size}"));
+            assert!(
+                command
+                    .arg(&url)
+                    .status()
+                    .expect("the browser runs")
+                    .success()
+            );
+        }
+    }
 }

@@ -10,8 +10,11 @@
 //! `/healthz` answers as long as the program runs, `/readyz` only while mail is checked as configured.
 
 mod history;
+mod page;
 mod prometheus;
 mod report;
+mod text;
+mod words;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -49,6 +52,11 @@ impl Status {
     /// The page at a path of the status socket.
     pub fn page(&self, path: &str) -> Page {
         match path {
+            "/" => Page {
+                code: 200,
+                media_type: "text/html; charset=utf-8",
+                body: page::Html(&self.report()).to_string(),
+            },
             "/metrics" => Page {
                 code: 200,
                 media_type: prometheus::MEDIA_TYPE,

@@ -104,6 +104,12 @@ fn with_socket(folder: &Path, config: &str) -> String {
         true => "",
         false => "\n[status]",
     };
+    if config.contains("[status]\nlisten") {
+        return format!(
+            "listen = [\"unix:{}\"]\nworkers = 2\n{config}",
+            folder.join("m.sock").display()
+        );
+    }
     let config = format!("{config}{status}").replace(
         "[status]",
         &format!(

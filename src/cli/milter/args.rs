@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::logs::{Case, Report};
 use super::people::Correspondents;
+use super::status::Status;
 use crate::setup_check::Places;
 
 /// Default path of the configuration.
@@ -65,6 +66,12 @@ pub enum Command {
     Check,
     /// Print the configuration with the defaults of all other settings.
     PrintConfig,
+    /// Show how the running daemon is: lists, verdicts, problems.
+    ///
+    /// Reads its status socket. As a monitoring check: exit code 0 if all is well, 1 for a warning (mail is checked,
+    /// but a reload was refused, a list is too old, or the circuit breaker is on), 2 if mail is not checked as
+    /// configured, or the daemon does not answer.
+    Status(Status),
     /// Show what would happen to a message, and why.
     ///
     /// Runs the daemon's own code on a stored message. The exit code is 0 for every verdict.

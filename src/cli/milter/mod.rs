@@ -1,11 +1,12 @@
 //! The daemon, `blocklist-milter`, and its commands.
 //!
 //! Exit codes: 0 done, 1 a verdict of the demo was not the expected one, a case was not found or the set-up is
-//! wrong, 2 failed.
+//! wrong, 2 failed; `status`: 0 all is well, 1 warning, 2 critical or no answer.
 
 pub mod args;
 pub mod logs;
 pub mod people;
+pub mod status;
 
 use std::io::Write;
 use std::path::Path;
@@ -57,6 +58,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
                 return Ok(ExitCode::FAILURE);
             }
         }
+        Some(Command::Status(args)) => return status::status(config, &args, out),
         Some(Command::Demo) => {
             let paint = out.paint();
             if !demo::run(out, paint)? {

@@ -1,0 +1,66 @@
+//! `blocklist-milter status`: asks the running daemon how it is.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::cli::{Done, Output};
+use crate::config::Config;
+use crate::daemon::fetch;
+use crate::endpoint::Endpoint;
+use crate::status::{Health, Report};
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: [status] listen of the
+    /// configuration].
+    #[arg(long, value_name = "ADDRESS")]
+    pub socket: Option<Endpoint>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
+    let endpoint = match &args.socket {
+        Some(endpoint) => endpoint.clone(),
+        None => configured(config)?,
+    };
+    let (code, body) = fetch(&endpoint, "/status.json")
+        .map_err(|error| format!("{endpoint}: no answer from the daemon: {error}"))?;
+    let report: Option<Report> = (code == 200)
+        .then(|| serde_json::from_slice(&body).ok())
+        .flatten();
+    let report = report
+        .ok_or_else(|| format!("{endpoint}: answered with HTTP {code}, not with a status"))?;
+    if args.json {
+        out.write_all(&body)?;
+        writeln!(out)?;
+    } else {
+        write!(out, "{report}")?;
+    }
+    Ok(ExitCode::from(match report.health {
+        Health::Ok => 0,
+        Health::Warning => 1,
+        Health::Critical => 2,
+    }))
+}
+
+/// The daemon may run although its configuration has an error by now.
+fn configured(config: &Path) -> Result<Endpoint, Box<dyn Error>> {
+    let (settings, fault) = Config::load_what_is_good(config);
+    if let Some(fault @ crate::config::Error::Unreadable { .. }) = fault {
+        return Err(fault.into());
+    }
+    let none = || {
+        format!(
+            "{}: [status] listen is \"\": there is no status socket",
+            config.display()
+        )
+    };
+    Ok(settings.status.listen.ok_or_else(none)?)
+}

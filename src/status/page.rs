@@ -1,0 +1,404 @@
+//! The status page: HTML and inline SVG, without scripts or anything from elsewhere.
+//!
+//! It follows the reader's choice of light or dark, and fits a phone: tables become lists there, and the
+//! chart has no text of its own that would shrink with it.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::report::{Counts, Report};
+use super::words::{
+    Kind, action, approximate, at_most, clock, duration, freshness, grouped, largest, reloads, time,
+};
+
+const STYLE: &str = include_str!("page.css");
+/// Sources shown of a list, those with most hits.
+const SOURCES_MAX: usize = 10;
+/// Minutes of one bar of the chart, and bars of a day.
+const BAR_MINUTES: u64 = 5;
+const BARS: u64 = 24 * 60 / BAR_MINUTES;
+
+/// A report as a page.
+pub(super) struct Html<'a>(pub(super) &'a Report);
+
+/// Text in which nothing is markup.
+struct Text<'a>(&'a str);
+
+impl Display for Text<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                c => write!(f, "{c}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Display for Html<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let report = self.0;
+        let health = report.health.name();
+        write!(
+            f,
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+             <meta name=\"color-scheme\" content=\"light dark\"><meta http-equiv=\"refresh\" content=\"60\">\
+             <title>blocklist-milter: {health}</title><style>{STYLE}</style></head><body>\
+             <header><h1>blocklist-milter</h1><span class=\"pill {health}\" id=\"health\">{health}</span>\
+             <span class=\"dim\">{} · up {} · process {}</span></header><main>",
+            Text(&report.version),
+            approximate(report.uptime_s),
+            report.process
+        )?;
+        for problem in &report.problems {
+            let severity = problem.severity.name();
+            write!(
+                f,
+                "<p class=\"problem {severity}\">{}</p>",
+                Text(&problem.text)
+            )?;
+        }
+        tiles(f, report)?;
+        chart(f, report)?;
+        lists(f, report)?;
+        hits(f, report)?;
+        write!(f, "<div class=\"two\">")?;
+        write!(
+            f,
+            "<section class=\"card\"><h2>Why</h2><p class=\"dim\">All messages since the start, with the reasons of the log.</p>"
+        )?;
+        bars(f, &largest(&report.messages.reasons), "reason")?;
+        write!(f, "</section>")?;
+        durations(f, report)?;
+        write!(f, "</div><div class=\"two\">")?;
+        operation(f, report)?;
+        write!(f, "</div>")?;
+        last_refused(f, report)?;
+        write!(
+            f,
+            "</main><footer>As of {}. The same as <a href=\"/status.json\">JSON</a> and for \
+             <a href=\"/metrics\">Prometheus</a>; in a terminal: blocklist-milter status.</footer></body></html>",
+            time(report.time_s)
+        )
+    }
+}
+
+fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    write!(f, "<section class=\"tiles\">")?;
+    let mut tile = |id: &str, value: &str, label: &str| {
+        write!(
+            f,
+            "<div class=\"card\"><b id=\"{id}\">{value}</b><span class=\"dim\">{label}</span></div>"
+        )
+    };
+    let day = |kind: Kind| grouped(kind.count(report.minutes.iter()));
+    tile("refused", &day(Kind::Refused), "refused, last 24 h")?;
+    tile("marked", &day(Kind::Marked), "tagged, held or discarded")?;
+    tile("accepted", &day(Kind::Accepted), "accepted, last 24 h")?;
+    let entries = report.lists.iter().filter_map(|list| list.filter.as_ref());
+    let entries = entries.map(|filter| filter.entries).sum();
+    tile("entries", &grouped(entries), "entries in all lists")?;
+    let durations = &report.durations;
+    let median = durations.median_s.map_or("–".to_owned(), duration);
+    tile("median", &median, "or less for half of the messages")?;
+    write!(f, "</section>")
+}
+
+/// Messages a minute over the last day, stacked by kind.
+fn chart(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    const CLASSES: [&str; 3] = ["acc", "mark", "ref"];
+    const HEIGHT: f64 = 100.0;
+    let bar_s = BAR_MINUTES * 60;
+    let last = report.time_s / bar_s;
+    let first = (last + 1).saturating_sub(BARS);
+    let mut counts = vec![[0_u64; 3]; usize::try_from(BARS).unwrap_or(0)];
+    for minute in &report.minutes {
+        let index = (minute.time_s / bar_s).checked_sub(first);
+        let bar = index.and_then(|index| counts.get_mut(usize::try_from(index).ok()?));
+        if let Some(bar) = bar {
+            for (count, kind) in bar.iter_mut().zip(Kind::ALL) {
+                *count += kind.count(std::iter::once(minute));
+            }
+        }
+    }
+    let most = counts
+        .iter()
+        .map(|bar| bar.iter().sum())
+        .max()
+        .unwrap_or(0_u64)
+        .max(1);
+    #[allow(clippy::cast_precision_loss, reason = "for the eye")]
+    let scaled = |count: u64| count as f64 / most as f64 * HEIGHT;
+    #[allow(clippy::cast_precision_loss, reason = "for the eye")]
+    let peak = most as f64 / BAR_MINUTES as f64;
+    let peak = format!("{}", (peak * 10.0).round() / 10.0);
+    write!(
+        f,
+        "<section class=\"card\"><h2>Messages a minute, last 24 hours</h2><p class=\"dim\">Highest: {peak} a minute, \
+         on average of {BAR_MINUTES} minutes.</p><svg viewBox=\"0 0 {BARS} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"Messages a minute by verdict over the last day\">"
+    )?;
+    for (x, bar) in counts.iter().enumerate() {
+        let mut top = HEIGHT;
+        for ((count, class), kind) in bar.iter().zip(CLASSES).zip(Kind::ALL) {
+            if *count > 0 {
+                // So high that it can be seen.
+                let height = scaled(*count).max(1.0);
+                top = (top - height).max(0.0);
+                let start = (first + x as u64) * bar_s;
+                write!(
+                    f,
+                    "<rect class=\"{class}\" x=\"{x}\" y=\"{top:.2}\" width=\".9\" height=\"{height:.2}\"><title>{} {count} {}</title></rect>",
+                    clock(start),
+                    kind.name()
+                )?;
+            }
+        }
+    }
+    write!(f, "</svg><div class=\"axis\">")?;
+    for quarter in 0..4 {
+        let at = (first + BARS * quarter / 4) * bar_s;
+        write!(f, "<span>{}</span>", clock(at))?;
+    }
+    write!(
+        f,
+        "<span>{} UTC</span></div><div class=\"key\">",
+        clock(report.time_s)
+    )?;
+    for (class, kind) in CLASSES.iter().zip(Kind::ALL).rev() {
+        write!(f, "<span><i class=\"{class}\"></i>{}</span>", kind.name())?;
+    }
+    write!(f, "</div></section>")
+}
+
+fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    write!(
+        f,
+        "<section class=\"card\"><h2>Lists</h2><table id=\"lists\"><thead><tr><th>List<th>Action<th class=\"n\">Entries\
+         <th>Built<th class=\"n\">Hits, 24 h<th class=\"n\">Hits<th class=\"n\">Per 1,000 messages</tr></thead><tbody>"
+    )?;
+    for list in &report.lists {
+        let hits: u64 = list.hits.values().sum();
+        let (built, is_fresh) = match &list.filter {
+            Some(filter) => freshness(filter),
+            None => ("no filter".to_owned(), false),
+        };
+        let entries = list.filter.as_ref().map_or(0, |filter| filter.entries);
+        #[allow(clippy::cast_precision_loss, reason = "for the eye")]
+        let rate = hits as f64 * 1000.0 / report.messages.total.max(1) as f64;
+        write!(
+            f,
+            "<tr><td data-name=\"List\"><b>{}</b><td data-name=\"Action\">{}<td data-name=\"Entries\" class=\"n\">{}\
+             <td data-name=\"Built\" class=\"{}\">{built}<td data-name=\"Hits, 24 h\" class=\"n\">{}<td data-name=\"Hits\" class=\"n\">{}\
+             <td data-name=\"Per 1,000 messages\" class=\"n\">{rate:.1}</tr>",
+            Text(&list.name),
+            Text(&action(list)),
+            grouped(entries),
+            if is_fresh { "" } else { "bad" },
+            grouped(list.hits_24h),
+            grouped(hits)
+        )?;
+    }
+    write!(
+        f,
+        "</tbody></table><p class=\"dim\">Whitelist: {} entries. A message with several listed senders has several hits.</p></section>",
+        grouped(report.whitelist_entries)
+    )
+}
+
+/// Hits by list, identity and source.
+fn hits(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    for list in report
+        .lists
+        .iter()
+        .filter(|list| list.hits.values().any(|count| *count > 0))
+    {
+        let name = Text(&list.name);
+        write!(
+            f,
+            "<section class=\"card\"><h2>Hits of {name}</h2><div class=\"two\"><div><h3>by where the sender stood</h3>"
+        )?;
+        bars(f, &largest(&list.hits), "hits")?;
+        let mut sources = largest(&list.sources);
+        let more = sources.len().saturating_sub(SOURCES_MAX);
+        sources.truncate(SOURCES_MAX);
+        write!(f, "</div><div><h3>by source</h3>")?;
+        bars(f, &sources, "source")?;
+        if more > 0 {
+            write!(f, "<p class=\"dim\">and {more} more</p>")?;
+        }
+        write!(
+            f,
+            "</div></div><p class=\"dim\">Messages decided by this list: "
+        )?;
+        let decided: Vec<String> = largest(&list.messages)
+            .iter()
+            .map(|(verdict, count)| format!("{verdict} {}", grouped(*count)))
+            .collect();
+        write!(f, "{}", Text(&decided.join(", ")))?;
+        write!(
+            f,
+            ". Cleared by the whitelist: {}; by the records: {}; not known: {}.</p></section>",
+            grouped(list.whitelisted),
+            grouped(list.false_positives),
+            grouped(list.undecided)
+        )?;
+    }
+    Ok(())
+}
+
+/// A bar for each count, as long as its share of the largest.
+fn bars(f: &mut Formatter<'_>, rows: &[(&str, u64)], class: &str) -> fmt::Result {
+    let most = rows
+        .iter()
+        .map(|(_, count)| *count)
+        .max()
+        .unwrap_or(1)
+        .max(1);
+    for (name, count) in rows {
+        write!(
+            f,
+            "<div class=\"row {class}\"><span>{}</span><u><i style=\"width:{}%\"></i></u><b>{}</b></div>",
+            Text(name),
+            count * 100 / most,
+            grouped(*count)
+        )?;
+    }
+    if rows.is_empty() {
+        write!(f, "<p class=\"dim\">none yet</p>")?;
+    }
+    Ok(())
+}
+
+fn durations(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    let durations = &report.durations;
+    write!(
+        f,
+        "<section class=\"card\"><h2>Time per message</h2><p class=\"dim\">99% {}.</p>",
+        at_most(durations.p99_s, durations.count)
+    )?;
+    let mut rows: Vec<(String, u64)> = Vec::new();
+    let mut before = 0;
+    for (bound, count) in &durations.at_most {
+        rows.push((format!("up to {}", duration(*bound)), count - before));
+        before = *count;
+    }
+    rows.push(("longer".to_owned(), durations.count - before));
+    let first = rows
+        .iter()
+        .position(|(_, count)| *count > 0)
+        .unwrap_or(rows.len());
+    let last = rows
+        .iter()
+        .rposition(|(_, count)| *count > 0)
+        .map_or(0, |last| last + 1);
+    let shown = rows.get(first..last).unwrap_or_default();
+    let shown: Vec<_> = shown
+        .iter()
+        .map(|(name, count)| (name.as_str(), *count))
+        .collect();
+    bars(f, &shown, "time")?;
+    write!(f, "</section>")
+}
+
+fn operation(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    write!(f, "<section class=\"card\"><h2>Reloads</h2>")?;
+    for line in reloads(report) {
+        write!(f, "<p>{}</p>", Text(&line))?;
+    }
+    let connections = &report.connections;
+    write!(
+        f,
+        "</section><section class=\"card\"><h2>Connections of mail servers</h2><p>{} open, {} since the start</p>",
+        grouped(connections.open),
+        grouped(connections.total)
+    )?;
+    let mut line = |what: &str, counts: &Counts| -> fmt::Result {
+        for (name, count) in largest(counts) {
+            write!(f, "<p>{what} {}: {}</p>", Text(name), grouped(count))?;
+        }
+        Ok(())
+    };
+    line("protocol error", &connections.protocol_errors)?;
+    line("cut:", &connections.cut)?;
+    if report.log_lines_lost > 0 {
+        write!(
+            f,
+            "<p>log lines lost: {}</p>",
+            grouped(report.log_lines_lost)
+        )?;
+    }
+    write!(f, "</section>")
+}
+
+fn last_refused(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    let Some(refused) = &report.last_refused else {
+        return Ok(());
+    };
+    write!(
+        f,
+        "<section class=\"card\"><h2>Last refused senders</h2><table id=\"last-refused\"><thead><tr><th>Time (UTC)<th>Sender<th>Field\
+         <th>List<th>Action<th>Case</tr></thead><tbody>"
+    )?;
+    for one in refused {
+        write!(
+            f,
+            "<tr><td data-name=\"Time (UTC)\">{}<td data-name=\"Sender\">{}<td data-name=\"Field\">{}<td data-name=\"List\">{}\
+             <td data-name=\"Action\">{}<td data-name=\"Case\">{}</tr>",
+            clock(one.time_s),
+            Text(&one.address),
+            Text(&one.identity),
+            Text(&one.list),
+            Text(&one.action),
+            Text(&one.case)
+        )?;
+    }
+    write!(f, "</tbody></table></section>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::report::{List, Problem, Refused};
+    use super::*;
+
+    /// Whatever a list file, a source or a sender is called.
+    #[test]
+    fn nothing_from_outside_is_markup() {
+        let evil = || "<script>\"'&".to_owned();
+        let report = Report {
+            version: evil(),
+            problems: vec![Problem {
+                text: evil(),
+                ..Problem::default()
+            }],
+            lists: vec![List {
+                name: evil(),
+                action: evil(),
+                hits: Counts::from([(evil(), 1)]),
+                sources: Counts::from([(evil(), 1)]),
+                messages: Counts::from([(evil(), 1)]),
+                ..List::default()
+            }],
+            last_refused: Some(vec![Refused {
+                address: evil(),
+                identity: evil(),
+                list: evil(),
+                action: evil(),
+                case: evil(),
+                ..Refused::default()
+            }]),
+            ..Report::default()
+        };
+        let page = Html(&report).to_string();
+        assert!(
+            !page.contains("<script") && !page.contains("\"'&"),
+            "{page}"
+        );
+        assert_eq!(page.matches("&lt;script&gt;&quot;&#39;&amp;").count(), 13);
+    }
+}

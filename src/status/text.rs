@@ -1,0 +1,157 @@
+//! The report for a terminal of 80 columns.
+
+use std::fmt::{self, Display, Formatter};
+
+use super::report::Report;
+use super::words::{
+    Kind, action, approximate, at_most, counted, freshness, grouped, largest, reloads,
+};
+
+const COLUMNS: usize = 80;
+/// Of the words at the left.
+const LABEL: usize = 13;
+/// Of a list's name.
+const NAME: usize = 22;
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "blocklist-milter {}: {}, up {}, process {}",
+            self.version,
+            self.health.name(),
+            approximate(self.uptime_s),
+            self.process
+        )?;
+        for problem in &self.problems {
+            let text = format!("{}: {}", problem.severity.name(), problem.text);
+            wrapped(f, "", &text)?;
+        }
+        writeln!(
+            f,
+            "\n{:NAME$} {:<17} {:>14} {:>11} {:>12}",
+            "list", "action", "entries", "hits, 24 h", "hits"
+        )?;
+        for list in &self.lists {
+            let entries = list.filter.as_ref();
+            let entries = entries.map_or("no filter".to_owned(), |filter| grouped(filter.entries));
+            writeln!(
+                f,
+                "{:NAME$} {:<17} {entries:>14} {:>11} {:>12}",
+                cut(&list.name),
+                action(list),
+                grouped(list.hits_24h),
+                grouped(list.hits.values().sum())
+            )?;
+            if let Some(filter) = &list.filter {
+                let (built, _) = freshness(filter);
+                writeln!(f, "    built {built}, generation {}", filter.generation)?;
+            }
+        }
+        writeln!(f)?;
+        let messages = &self.messages;
+        let by = |counts| {
+            let rows = largest(counts).into_iter();
+            let rows: Vec<_> = rows
+                .map(|(name, count)| format!("{name} {}", grouped(count)))
+                .collect();
+            rows.join(", ")
+        };
+        let day: Vec<String> = Kind::ALL
+            .iter()
+            .map(|kind| {
+                format!(
+                    "{} {}",
+                    grouped(kind.count(self.minutes.iter())),
+                    kind.name()
+                )
+            })
+            .collect();
+        wrapped(f, "last 24 h", &day.join("; "))?;
+        let total = grouped(messages.total);
+        wrapped(
+            f,
+            "since start",
+            &format!("{total}: {}", by(&messages.verdicts)),
+        )?;
+        wrapped(f, "reasons", &by(&messages.reasons))?;
+        let durations = &self.durations;
+        let median = at_most(durations.median_s, durations.count);
+        let slow = at_most(durations.p99_s, durations.count);
+        wrapped(
+            f,
+            "time",
+            &format!("half of the messages {median}, 99% {slow}"),
+        )?;
+        let connections = &self.connections;
+        let mut text = format!(
+            "{} open, {} in all",
+            connections.open,
+            grouped(connections.total)
+        );
+        for (name, count) in largest(&connections.protocol_errors) {
+            text += &format!(
+                ", {} {name}",
+                counted(count, "protocol error", "protocol errors")
+            );
+        }
+        for (name, count) in largest(&connections.cut) {
+            text += &format!(", {} by {name}", counted(count, "cut", "cut"));
+        }
+        wrapped(f, "connections", &text)?;
+        wrapped(f, "reloads", &reloads(self).join("; "))?;
+        wrapped(
+            f,
+            "whitelist",
+            &counted(self.whitelist_entries, "entry", "entries"),
+        )?;
+        if self.log_lines_lost > 0 {
+            wrapped(
+                f,
+                "log",
+                &counted(self.log_lines_lost, "line lost", "lines lost"),
+            )?;
+        }
+        for refused in self.last_refused.iter().flatten() {
+            let text = format!(
+                "{} {} ({}, list {}, case {})",
+                refused.action, refused.address, refused.identity, refused.list, refused.case
+            );
+            wrapped(f, "refused", &text)?;
+        }
+        Ok(())
+    }
+}
+
+/// A name that fits its column.
+fn cut(name: &str) -> String {
+    if name.chars().count() <= NAME {
+        return name.to_owned();
+    }
+    let start: String = name.chars().take(NAME - 1).collect();
+    format!("{start}…")
+}
+
+/// Words in lines that fit, with a label before the first; a longer word has a line of its own.
+fn wrapped(f: &mut Formatter<'_>, label: &str, text: &str) -> fmt::Result {
+    let indent = if label.is_empty() { 4 } else { LABEL };
+    let mut line = if label.is_empty() {
+        String::new()
+    } else {
+        format!("{label:LABEL$}")
+    };
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            writeln!(f, "{line}")?;
+            line = " ".repeat(indent);
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_empty = false;
+    }
+    writeln!(f, "{}", line.trim_end())
+}

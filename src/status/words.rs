@@ -1,0 +1,130 @@
+//! Numbers and times of a report in words, for the page and the terminal.
+
+use jiff::Timestamp;
+
+use super::history::Minute;
+use super::report::{Filter, List, Report};
+pub(super) use crate::numbers::{counted, grouped};
+pub(super) use crate::snapshot::approximate;
+
+/// What is done with a message, in the three kinds that a reader asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Accepted,
+    /// Delivered or held with a mark, or thrown away.
+    Marked,
+    Refused,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 3] = [Self::Accepted, Self::Marked, Self::Refused];
+
+    pub(super) fn of(verdict: &str) -> Self {
+        match verdict {
+            "reject" | "tempfail" => Self::Refused,
+            "tag" | "quarantine" | "discard" => Self::Marked,
+            // "log" changes nothing.
+            _ => Self::Accepted,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Marked => "tagged, held or discarded",
+            Self::Refused => "refused",
+        }
+    }
+
+    /// Messages of this kind among these minutes.
+    pub(super) fn count<'a>(self, minutes: impl Iterator<Item = &'a Minute>) -> u64 {
+        let verdicts = minutes.flat_map(|minute| &minute.verdicts);
+        let counts = verdicts.filter(|(verdict, _)| Self::of(verdict) == self);
+        counts.map(|(_, count)| count).sum()
+    }
+}
+
+/// A time in seconds since 1970: `2026-11-22 05:00 UTC`.
+pub(super) fn time(seconds: u64) -> String {
+    format(seconds, "%F %H:%M UTC")
+}
+
+/// Its hour and minute alone.
+pub(super) fn clock(seconds: u64) -> String {
+    format(seconds, "%H:%M")
+}
+
+fn format(seconds: u64, how: &str) -> String {
+    let seconds = i64::try_from(seconds).ok();
+    let time = seconds.and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map_or_else(String::new, |time| time.strftime(how).to_string())
+}
+
+/// A duration such as `50 µs` or `2.5 ms`.
+pub(super) fn duration(seconds: f64) -> String {
+    if seconds < 0.001 {
+        format!("{:.0} µs", seconds * 1e6)
+    } else if seconds < 1.0 {
+        format!("{} ms", (seconds * 1e4).round() / 10.0)
+    } else {
+        format!("{} s", (seconds * 10.0).round() / 10.0)
+    }
+}
+
+/// What a bound of durations says: `up to 50 µs`.
+pub(super) fn at_most(bound: Option<f64>, count: u64) -> String {
+    match bound {
+        Some(bound) => format!("up to {}", duration(bound)),
+        None if count == 0 => "none yet".to_owned(),
+        None => "more than 2.5 s".to_owned(),
+    }
+}
+
+/// How new a list is, and whether that is well.
+pub(super) fn freshness(filter: &Filter) -> (String, bool) {
+    let built = format!("{} ago", approximate(filter.age_s));
+    if filter.too_old {
+        (format!("{built}, too old"), false)
+    } else if filter.unchanged_too_long {
+        let unchanged = approximate(filter.unchanged_s);
+        (format!("{built}, the same entries for {unchanged}"), false)
+    } else {
+        (built, true)
+    }
+}
+
+/// What a list does: `reject`, `tag (dry run)`.
+pub(super) fn action(list: &List) -> String {
+    let dry_run = if list.dry_run { " (dry run)" } else { "" };
+    format!("{}{dry_run}", list.action)
+}
+
+/// The reloads in a sentence each.
+pub(super) fn reloads(report: &Report) -> Vec<String> {
+    let reloads = &report.reloads;
+    let at =
+        |seconds: Option<u64>| seconds.map_or(String::new(), |at| format!(", last {}", time(at)));
+    let mut lines = vec![
+        format!("{} good{}", grouped(reloads.good), at(reloads.last_good_s)),
+        format!(
+            "{} refused{}",
+            grouped(reloads.refused),
+            at(reloads.last_refused_s)
+        ),
+    ];
+    if let Some(reason) = &reloads.last_refused_reason {
+        lines.push(format!("last refusal: {}", reason.replace('\n', "; ")));
+    }
+    lines
+}
+
+/// The counts that are not zero, the largest first.
+pub(super) fn largest(counts: &super::Counts) -> Vec<(&str, u64)> {
+    let mut rows: Vec<_> = counts
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(name, count)| (name.as_str(), *count))
+        .collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    rows
+}
