@@ -356,7 +356,7 @@ fn an_exempt_client_can_be_played() {
     assert_eq!(json(&program(&rig, &arguments))["verdict"], "reject");
 }
 
-/// More messages than are judged at once, by all processors; the brake has no say in it.
+/// More messages than are judged at once, by all processors; the circuit breaker has no say in it.
 #[test]
 fn a_large_mailbox_is_replayed_in_its_order() {
     let rig = rig();

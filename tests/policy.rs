@@ -640,7 +640,7 @@ fn nothing_of_a_message_reaches_the_next() {
 }
 
 #[test]
-fn the_brake_makes_tags_of_refusals() {
+fn the_circuit_breaker_makes_tags_of_refusals() {
     let rig = rejecting("[safety]\nmax_reject_share = \"50%\"\n");
     let mut peer = rig.peer();
     let spam = from("<spam@bad.example>", &[]);

@@ -62,7 +62,7 @@ pub struct Config {
     pub whitelist: WhitelistSettings,
     /// Who is let through.
     pub exempt: ExemptSettings,
-    /// Brakes.
+    /// What keeps a wrong list from stopping mail.
     pub safety: SafetySettings,
     /// Bounds.
     pub limits: LimitSettings,

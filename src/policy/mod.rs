@@ -7,7 +7,7 @@
 //!    hit -> expired?  no longer a hit
 //!        -> is the address on the whitelist?  this hit is cleared, no other
 //!    hits -> which of them affect this recipient?                                decide()
-//!         -> softened: mailing list, weak address, brake, dry run
+//!         -> softened: mailing list, weak address, circuit breaker, dry run
 //!         -> the strongest action wins
 //!    recipients who want different things -> apart, or what none of them would mind   reach.rs
 //! ```

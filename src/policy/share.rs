@@ -1,8 +1,8 @@
-//! The brake: how large a share of the messages of the last five minutes was refused.
+//! The circuit breaker: how large a share of the messages of the last five minutes was refused.
 //!
 //! A list that someone poisoned, or a wrong file in the right place, must not stop a site's mail.
 //! Counted in slots of ten seconds; what would have been refused counts as refused also while the
-//! brake is on, so that the brake does not open and close in turn.
+//! breaker is on, so that it does not switch on and off in turn.
 //!
 //! ```text
 //!  now % 31  ...  |slot|slot|slot| 30 slots = 300 s are counted, the 31st is being cleared
@@ -22,7 +22,7 @@ struct Slot {
     refused: u64,
 }
 
-/// Counts of the last five minutes, and whether the brake is on.
+/// Counts of the last five minutes, and whether the circuit breaker is on.
 #[derive(Default)]
 pub struct RejectShare {
     state: Mutex<State>,
@@ -34,7 +34,7 @@ struct State {
     on: bool,
 }
 
-/// The brake has just changed.
+/// The circuit breaker has just changed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
     /// Refusals become tags from now on; the share that was reached.
@@ -44,7 +44,7 @@ pub enum Change {
 }
 
 impl RejectShare {
-    /// Counts one decided message at `now_s` (seconds on any steady scale). With `limit` 1 the brake stays off.
+    /// Counts one decided message at `now_s` (seconds on any steady scale). With `limit` 1 the circuit breaker stays off.
     pub fn count(&self, refused: bool, now_s: u64, limit: f64) -> Option<Change> {
         let mut state = self
             .state

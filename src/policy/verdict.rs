@@ -12,7 +12,7 @@ pub struct Softening {
     /// It came through a mailing list (List-Id, List-Post).
     pub mailing_list: bool,
     /// Too much is being refused: refusals become tags.
-    pub brake: bool,
+    pub circuit_breaker: bool,
 }
 
 /// Why the verdict is not simply the list's action.
@@ -271,7 +271,7 @@ fn judge(
     if softened {
         soften(Action::Tag, Reason::Weak);
     }
-    if softening.brake && terms.action.refuses() {
+    if softening.circuit_breaker && terms.action.refuses() {
         soften(Action::Tag, Reason::RejectShare);
     }
     if terms.dry_run {
@@ -291,7 +291,7 @@ fn judge(
 /// What of a verdict may be done although other recipients do not share it. Undecided is not clean: the
 /// tag says which it is.
 fn soften_for_others(verdict: Verdict) -> Verdict {
-    // Without the brake it would have come here, too.
+    // Without the circuit breaker it would have come here, too.
     if verdict.action > Some(Action::Tag) || verdict.reason == Reason::RejectShare {
         Verdict {
             action: Some(Action::Tag),

@@ -380,7 +380,7 @@ impl Message {
     pub(super) fn softening(&self) -> Softening {
         Softening {
             mailing_list: self.mailing_list,
-            brake: self.brake,
+            circuit_breaker: self.circuit_breaker,
         }
     }
 }

@@ -62,7 +62,7 @@ pub(super) struct Message {
     /// The client has logged in.
     pub(super) is_authenticated: bool,
     pub(super) exemption: Option<Exemption>,
-    pub(super) brake: bool,
+    pub(super) circuit_breaker: bool,
     pub(super) senders: Senders,
     /// Fields that were not read, because no list checks them.
     pub(super) skipped: Vec<Identity>,

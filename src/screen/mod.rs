@@ -166,7 +166,7 @@ impl<O: Observer> Screen<O> {
         self.message.is_envelope_truncated |= self.message.progress.unfinished;
         let softening = Softening {
             mailing_list: false,
-            brake: self.message.brake,
+            circuit_breaker: self.message.circuit_breaker,
         };
         let verdict = snapshot
             .policy
@@ -328,8 +328,8 @@ impl<O: Observer> Handler for Screen<O> {
         } else {
             None
         };
-        message.brake =
-            snapshot.config.safety.max_reject_share < Percent::ALL && self.live.brake.is_on();
+        message.circuit_breaker = snapshot.config.safety.max_reject_share < Percent::ALL
+            && self.live.circuit_breaker.is_on();
         message.lease = Some(lease);
     }
 

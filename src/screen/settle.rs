@@ -1,4 +1,4 @@
-//! What every decision leaves behind: counts, the brake, word to the observer, the log line.
+//! What every decision leaves behind: counts, the circuit breaker, word to the observer, the log line.
 
 use std::time::UNIX_EPOCH;
 
@@ -13,7 +13,7 @@ use crate::policy::{Action, Change, Hit, Reason, Verdict};
 use crate::snapshot::{Refusal, Snapshot};
 
 impl<O: Observer> Screen<O> {
-    /// Counts a message once, for the log and the brake.
+    /// Counts a message once, for the log and the circuit breaker.
     fn count(&self, snapshot: &Snapshot, verdict: Verdict) {
         let counters = &self.live.counters;
         counters.verdicts.increment(verdict.action);
@@ -41,7 +41,7 @@ impl<O: Observer> Screen<O> {
         let shown = |share: f64| format!("{:.0}%", share * 100.0);
         match self
             .live
-            .brake
+            .circuit_breaker
             .count(refuses, self.live.uptime_s(), limit.share())
         {
             Some(Change::On(share)) => error!(

@@ -1,4 +1,4 @@
-//! The snapshot in effect, its replacement, and what outlives it: counts, the brake.
+//! The snapshot in effect, its replacement, and what outlives it: counts, the circuit breaker.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub struct Live {
     /// Counts since the start.
     pub counters: Counters,
     /// The share of refused messages.
-    pub brake: RejectShare,
+    pub circuit_breaker: RejectShare,
     started: Instant,
     cases: AtomicU64,
     failure_told_s: AtomicU64,
@@ -55,7 +55,7 @@ impl Live {
             reloading: Mutex::default(),
             trouble: Mutex::default(),
             counters,
-            brake: RejectShare::default(),
+            circuit_breaker: RejectShare::default(),
             started: Instant::now(),
             cases: AtomicU64::new(0),
             failure_told_s: AtomicU64::new(0),

@@ -245,7 +245,7 @@ impl Status {
                 reasons,
                 truncated: counters.truncated.get(),
                 recipients_deferred: counters.deferred.get(),
-                circuit_breaker: live.brake.is_on(),
+                circuit_breaker: live.circuit_breaker.is_on(),
             },
             durations: counters.durations.buckets().into(),
             connections: Connections {
@@ -283,7 +283,7 @@ impl Status {
             },
             text: complaint.text,
         });
-        let breaker = self.live.brake.is_on().then(|| Problem {
+        let breaker = self.live.circuit_breaker.is_on().then(|| Problem {
             severity: Health::Warning,
             text: "circuit breaker: more than max_reject_share of the messages would be refused, tagging them instead".to_owned(),
         });
