@@ -5,6 +5,7 @@
 //! * [`smtp`]: the client that delivers mail to them
 //! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/postfix.rs`
 //!   and in `tests/sendmail.rs`
+//! * [`booted`]: a machine of its own; [`markdown`]: what a guide shows in code
 //! * [`arguments`]: strange arguments of MAIL and RCPT, and what became of them
 //!
 //! Nothing sleeps for a guessed time: [`until`] waits for a condition. Each server and each folder
@@ -12,6 +13,8 @@
 #![allow(dead_code, reason = "each test file uses its own part of the helpers")]
 
 pub(crate) mod arguments;
+pub(crate) mod booted;
+pub(crate) mod markdown;
 pub(crate) mod mta;
 pub(crate) mod postfix;
 pub(crate) mod rig;

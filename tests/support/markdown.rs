@@ -1,0 +1,107 @@
+//! What a guide shows in code: its blocks, its words in backquotes, and what only the test runs.
+//!
+//! * A block marked `sh` is run by `tests/guides_booted.rs`, in a machine of its own. A block marked
+//!   `text` right after it is what it prints: each line is found in the output, in this order, `...`
+//!   standing for anything.
+//! * A comment `<!-- run` ... `-->` holds commands that a reader need not see: they prepare what the
+//!   guide takes for granted, and check what it says.
+//! * `# exit 1` at the end of a line: that command ends with this code.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A part of a guide that a test has to do with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A block, the word after its fence, and what it holds.
+    Block { language: String, text: String },
+    /// Commands that only the test runs.
+    Hidden(String),
+    /// Words in backquotes.
+    Inline(String),
+}
+
+/// A part, and the line that it begins in.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) line: usize,
+    pub(crate) part: Part,
+}
+
+/// The repository.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// README.md, SECURITY.md, CONTRIBUTING.md and everything in `docs/`, by path below the repository.
+pub(crate) fn guides() -> Vec<PathBuf> {
+    let mut guides: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
+        .map(PathBuf::from)
+        .into();
+    for entry in fs::read_dir(root().join("docs")).expect("docs/ exists") {
+        let path = entry.expect("docs/ can be read").path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            guides.push(Path::new("docs").join(path.file_name().expect("a file")));
+        }
+    }
+    guides.sort();
+    guides
+}
+
+/// The text of a file of the repository.
+pub(crate) fn read(path: &Path) -> String {
+    fs::read_to_string(root().join(path))
+        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The parts of a guide in their order.
+pub(crate) fn parts(text: &str) -> Vec<Placed> {
+    let mut parts = Vec::new();
+    let mut lines = text.lines().zip(1..);
+    while let Some((line, number)) = lines.next() {
+        let mut until = |end: &str| -> String {
+            let held = lines.by_ref().map(|(line, _)| line);
+            held.take_while(|line| line.trim_start() != end)
+                .map(|line| format!("{line}\n"))
+                .collect()
+        };
+        let part = if let Some(language) = line.trim_start().strip_prefix("```") {
+            let text = until("```");
+            Part::Block {
+                language: language.trim().to_owned(),
+                text,
+            }
+        } else if line == "<!-- run" {
+            Part::Hidden(until("-->"))
+        } else {
+            let inline = line.split('`').skip(1).step_by(2);
+            parts.extend(inline.map(|words| Placed {
+                line: number,
+                part: Part::Inline(words.to_owned()),
+            }));
+            continue;
+        };
+        parts.push(Placed { line: number, part });
+    }
+    parts
+}
+
+#[test]
+fn blocks_words_and_hidden_commands_are_told_apart() {
+    let text = "a `b c` d\n<!-- run\ntrue\n-->\n```sh\nls\n```\n```text\nx\n```\n";
+    let found: Vec<(usize, Part)> = parts(text)
+        .into_iter()
+        .map(|placed| (placed.line, placed.part))
+        .collect();
+    let block = |language: &str, text: &str| Part::Block {
+        language: language.to_owned(),
+        text: text.to_owned(),
+    };
+    let expected = [
+        (1, Part::Inline("b c".to_owned())),
+        (2, Part::Hidden("true\n".to_owned())),
+        (5, block("sh", "ls\n")),
+        (8, block("text", "x\n")),
+    ];
+    assert_eq!(found, expected);
+}
