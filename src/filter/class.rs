@@ -5,7 +5,7 @@
 //!   u8 kind   u8 has expires   u32 source   u16 added   u16 expires
 //! ```
 
-use super::records::Record;
+use super::record::Record;
 
 /// Bytes of a class in a block.
 pub(super) const CLASS_BYTES: usize = 10;

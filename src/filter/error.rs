@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use super::format::FORMAT_VERSION;
-
 /// Why a filter could not be read or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -92,11 +90,13 @@ pub enum Fault {
     NotAFilter,
     /// A layout this program does not know.
     #[error(
-        "format version {found}, but this program reads {FORMAT_VERSION}: build the filter again, or update the program"
+        "format version {found}, but this program reads {known}: build the filter again, or update the program"
     )]
     Version {
         /// The version found.
         found: u32,
+        /// The version that this program reads.
+        known: u32,
     },
     /// A field of the header holds what no writer writes.
     #[error("the header's field {field} has the impossible value {value}")]

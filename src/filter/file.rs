@@ -21,7 +21,8 @@ use twox_hash::XxHash3_64;
 use super::error::{Error, Fault};
 use super::format::{self, HEADER_BYTES, Header, Section};
 use super::page::{self, PAGE_BYTES, Page};
-use super::records::{self, Block, Record};
+use super::record::Record;
+use super::records::{self, Block};
 use super::sizing;
 use crate::parallel::{on_threads, processors};
 

@@ -254,7 +254,10 @@ pub(super) fn decode_header(
     }
     let found = fields.u32()?;
     if found != FORMAT_VERSION {
-        return Err(Fault::Version { found });
+        return Err(Fault::Version {
+            found,
+            known: FORMAT_VERSION,
+        });
     }
     let (summed, sum) = bytes.split_at(SUM_AT);
     if XxHash3_64::oneshot(summed).to_le_bytes() != sum {

@@ -16,6 +16,7 @@
 //! |--------------|----------|
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
+//! | `record`     | what is known of a key |
 //! | `records`    | sorted keys of a page with source and dates |
 //! | `class`, `packed` | what records share; numbers of few bits side by side |
 //! | [`format`](mod@format) | the file layout |
@@ -33,6 +34,7 @@ mod file;
 pub mod format;
 mod packed;
 pub mod page;
+mod record;
 mod records;
 pub mod sizing;
 mod stats;
@@ -49,7 +51,7 @@ use crate::parallel::processors;
 pub use aside::Aside;
 pub use error::{Error, Fault};
 pub use format::{Header, Source, Spec};
-pub use records::Record;
+pub use record::Record;
 pub use sizing::Shape;
 pub use stats::Stats;
 pub use writer::{EncodedPage, Writer, encode_keys, encode_page};

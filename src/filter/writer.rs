@@ -16,7 +16,8 @@ use super::error::{Error, Fault};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
 use super::page::{self, Filling, PAGE_BYTES, Page};
-use super::records::{self, Record, Scratch};
+use super::record::Record;
+use super::records::{self, Scratch};
 use super::sizing::{self, Shape};
 
 /// One page as it will stand in the file, with its records. Reusable: it keeps its

@@ -17,11 +17,13 @@
 //! lines may stand between. Where the very first line is indented, indentation means nothing.
 
 use super::action::Action;
-use super::csv::looks_like_entry;
-use super::hosts;
+use super::entry::looks_like_entry;
+use super::lines::MAX_LINE;
 use super::out::Out;
+use super::reason::Reason;
+use super::row::Skip;
 use super::words::Words;
-use super::{MAX_LINE, Reason, Skip, plain};
+use super::{hosts, plain};
 
 /// Whose table it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,9 @@
 //! leave the rule whole are accepted; `$badfilter` takes a rule back.
 
 use super::out::Out;
-use super::{Reason, Skip, plain};
+use super::plain;
+use super::reason::Reason;
+use super::row::Skip;
 
 /// Options that do not narrow a rule to some requests or clients.
 const HARMLESS: &[&[u8]] = &[

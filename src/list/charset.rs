@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::Mend;
+use super::row::Mend;
 
 /// What Windows-1252 makes of the bytes from 0x80 to 0x9f; five of them are controls. The others
 /// are as in Unicode. <https://encoding.spec.whatwg.org/index-windows-1252.txt>

@@ -18,11 +18,16 @@
 //! has no end within [`MAX_LINE`] bytes has a quote too many, and is rejected alone: reading
 //! goes on with the next line. RFC 4180, and what is sent instead of it.
 
-use super::action::{Action, Flag, status};
+use super::action::{Action, Flag};
+use super::day::Day;
+use super::entry::{Wildcards, is_part_of, looks_like_entry};
 use super::headings::Heading;
+use super::lines::{MAX_LINE, lines};
 use super::out::Out;
-use super::vet::{Wildcards, is_ip};
-use super::{Day, Item, MAX_LINE, Reason, Row, Skip, lines, plain};
+use super::plain;
+use super::reason::Reason;
+use super::row::{Item, Row, Skip};
+use super::status::status;
 
 /// Fields of a record that are looked at.
 const MAX_FIELDS: usize = 4096;
@@ -321,21 +326,6 @@ fn is_address(field: &[u8]) -> bool {
     field.contains(&b'@') && (looks_like_entry(field) || field.ends_with(b">"))
 }
 
-/// Whether a field can only be data: an address, or a domain.
-pub(super) fn looks_like_entry(field: &[u8]) -> bool {
-    if field.contains(&b'@') {
-        return !field.trim_ascii().contains(&b' ');
-    }
-    let label = field.rsplit(|&b| b == b'.').next().unwrap_or_default();
-    field.len() > label.len() + 1
-        && label.len() >= 2
-        && label.iter().any(|b| !b.is_ascii_digit())
-        && field.iter().all(|&b| {
-            b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'*') || b >= 0x80
-        })
-        && !is_ip(field)
-}
-
 /// The separator of the first record: a tab wherever there is one, since no entry and
 /// no heading has one in it; else the more frequent of comma and semicolon.
 pub(super) fn separator(record: &[u8]) -> u8 {
@@ -457,18 +447,6 @@ fn is_statement(field: &[u8]) -> bool {
                 .get(..start.len())
                 .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
         })
-}
-
-/// Whether a field only repeats a part of an address: the domain, or a local part that looks
-/// like a domain.
-pub(super) fn is_part_of(field: &[u8], address: &[u8]) -> bool {
-    let Some(at) = memchr::memrchr(b'@', address) else {
-        return false;
-    };
-    let (local, domain) = address.split_at(at);
-    let domain = domain.get(1..).unwrap_or_default();
-    looks_like_entry(field)
-        && (field.eq_ignore_ascii_case(local) || field.eq_ignore_ascii_case(domain))
 }
 
 /// Rejects lines that look like rows of their own inside the quotes of one record.

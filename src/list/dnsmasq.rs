@@ -4,11 +4,12 @@
 //! it. One that gets a real address or a server of its own is a matter of somebody's
 //! network.
 
-use super::csv::looks_like_entry;
+use super::entry::looks_like_entry;
 use super::hosts::{self, is_nowhere};
 use super::out::{Out, before_comment};
+use super::plain;
+use super::row::Skip;
 use super::words::Words;
-use super::{Skip, plain};
 
 /// Reads one line.
 pub(super) fn read(line: &[u8], out: &mut Out<'_>) {

@@ -6,10 +6,12 @@
 //! but a word of allowance in it is believed.
 
 use super::action::Action;
-use super::csv::looks_like_entry;
+use super::entry::looks_like_entry;
 use super::out::Out;
+use super::plain;
+use super::reason::Reason;
+use super::row::Skip;
 use super::words::{Nesting, Words};
-use super::{Reason, Skip, plain};
 use crate::rfc5322::{is_special, quote};
 
 /// The state between lines.

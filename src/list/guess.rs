@@ -7,15 +7,19 @@
 //! understand.
 
 use super::action::Action;
-use super::csv::{is_part_of, looks_like_entry, separator};
+use super::csv::separator;
+use super::entry::{is_ip, is_part_of, looks_like_entry};
+use super::format::Format;
 use super::headings::Heading;
 use super::hosts::is_nowhere;
 use super::label::Meaning;
+use super::lines::lines;
 use super::out::before_comment;
-use super::sections::{heading, is_allowance_of_record, is_object, key_and_value, open_comment};
-use super::vet::is_ip;
+use super::plain;
+use super::section_heading::{
+    heading, is_allowance_of_record, is_object, key_and_value, open_comment,
+};
 use super::words::Words;
-use super::{Format, lines, plain};
 
 /// Lines that say something and are looked at. Beyond them lists do not change.
 const LINES: usize = 500;

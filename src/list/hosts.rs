@@ -6,8 +6,9 @@
 use std::net::IpAddr;
 
 use super::out::{Out, before_comment};
+use super::plain;
+use super::row::Skip;
 use super::words::Words;
-use super::{Skip, plain};
 
 /// Names that hosts files give to the machine itself.
 const OWN_NAMES: &[&str] = &[

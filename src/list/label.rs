@@ -13,10 +13,10 @@
 //! of those only a label with its colon counts.
 
 use super::action::Action;
-use super::csv::looks_like_entry;
-use super::vet::is_ip;
+use super::day::Day;
+use super::entry::{is_ip, looks_like_entry};
+use super::row::Skip;
 use super::words::Words;
-use super::{Day, Skip};
 
 /// What a label or heading says about its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,10 @@
 //! newline found there; the bits then hand out the lines. `benches/list.rs`
 //! measures it beside one `memchr` a line.
 
+/// The longest line that is read, in bytes. The longest address is 320; this
+/// leaves room for a hundred of them in one line with names and comments.
+pub const MAX_LINE: usize = 64 << 10;
+
 /// The lines of `block`, without their ends. A carriage return before the
 /// newline belongs to the end. A last line without a newline is a line too; an
 /// empty block has none.

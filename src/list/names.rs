@@ -10,10 +10,12 @@
 //! The plain reader would skip the lines that allow somebody, and a friend would be refused.
 
 use super::action::Action;
+use super::day::Day;
 use super::out::Out;
 use super::plain::{BOM, Pieces};
+use super::reason::Reason;
+use super::row::Skip;
 use super::words::Words;
-use super::{Day, Reason, Skip};
 
 /// Reads a line of a whitelist.
 pub(super) fn allowed(line: &[u8], out: &mut Out<'_>) {

@@ -1,8 +1,10 @@
 //! Where the formats put what they found on a line.
 
-use super::vet::{Wildcards, vet};
+use super::charset;
+use super::entry::{self, Wildcards};
+use super::reason::Reason;
+use super::row::{Item, Mend, Row, Skip};
 use super::words::Words;
-use super::{Item, Mend, Reason, Row, Skip, charset};
 
 /// The rows of one line on their way to the reader's caller.
 pub(super) struct Out<'s> {
@@ -50,7 +52,7 @@ impl<'s> Out<'s> {
     /// An item, unless its text cannot be an entry.
     pub(super) fn item(&mut self, item: Item<'_>, wildcards: Wildcards) {
         if item.text.is_ascii() {
-            self.vetted(without_quotes(item.text), item, wildcards);
+            self.checked(without_quotes(item.text), item, wildcards);
         } else {
             self.foreign(item, wildcards);
         }
@@ -65,7 +67,7 @@ impl<'s> Out<'s> {
             Err(_) => {
                 self.mended(Mend::Charset, item.text);
                 // A client may send the same bytes.
-                self.vetted(without_quotes(item.text), item, wildcards);
+                self.checked(without_quotes(item.text), item, wildcards);
                 decoded = charset::windows_1252(item.text);
                 &decoded
             }
@@ -74,12 +76,12 @@ impl<'s> Out<'s> {
         if let Some(mend) = mend {
             self.mended(mend, item.text);
         }
-        self.vetted(without_quotes(mended.as_bytes()), item, wildcards);
+        self.checked(without_quotes(mended.as_bytes()), item, wildcards);
     }
 
     /// An item of `text`, unless that cannot be an entry.
-    fn vetted(&mut self, text: &[u8], item: Item<'_>, wildcards: Wildcards) {
-        match vet(text, wildcards) {
+    fn checked(&mut self, text: &[u8], item: Item<'_>, wildcards: Wildcards) {
+        match entry::check(text, wildcards) {
             Ok(()) => (self.sink)(self.line, Row::Item(Item { text, ..item })),
             Err(reason) => self.reject(reason, text),
         }
@@ -107,7 +109,8 @@ impl<'s> Out<'s> {
         let mut below = Vec::with_capacity(name.len() + 1);
         below.push(b'.');
         below.extend_from_slice(name);
-        if !name.is_empty() && !name.contains(&b'@') && vet(name, Wildcards::Star).is_ok() {
+        if !name.is_empty() && !name.contains(&b'@') && entry::check(name, Wildcards::Star).is_ok()
+        {
             self.entry(&below);
         }
     }

@@ -6,8 +6,10 @@
 
 use super::action::Action;
 use super::out::Out;
+use super::plain;
+use super::reason::Reason;
+use super::row::Skip;
 use super::words::Words;
-use super::{Reason, Skip, plain};
 
 /// Reads one line.
 pub(super) fn read(line: &[u8], out: &mut Out<'_>) {

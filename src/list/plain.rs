@@ -15,14 +15,16 @@
 //! The order of the questions is the order of safety: a line that allows a sender
 //! lists nobody, whatever else stands on it.
 
-use super::action::{Action, is_phrase_of_allowance};
-use super::csv::{is_part_of, looks_like_entry};
+use super::action::Action;
+use super::day::Day;
+use super::entry::{Wildcards, characters, is_part_of, looks_like_entry};
 use super::label::{Before, Meaning, before};
 use super::out::Out;
-use super::sections::{Heading, heading, is_allowance_of_record, open_comment};
-use super::vet::{Wildcards, characters};
+use super::reason::Reason;
+use super::row::{Item, Row, Skip};
+use super::section_heading::{Heading, heading, is_allowance_of_record, open_comment};
+use super::status::is_phrase_of_allowance;
 use super::words::{Nesting, Words};
-use super::{Day, Item, Reason, Row, Skip};
 
 /// The byte order mark that editors put before UTF-8.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";

@@ -8,10 +8,11 @@
 //!   !good.example              an exception                     allowance
 //! ```
 
+use super::entry::is_ip;
 use super::out::Out;
-use super::vet::is_ip;
+use super::plain;
+use super::row::Skip;
 use super::words::Words;
-use super::{Skip, plain};
 
 /// Reads one line.
 pub(super) fn read(line: &[u8], out: &mut Out<'_>) {

@@ -15,7 +15,9 @@
 //! RFC 1035 section 5 for the file, draft-vixie-dnsop-dns-rpz for the policy.
 
 use super::out::Out;
-use super::{Reason, Skip, plain};
+use super::plain;
+use super::reason::Reason;
+use super::row::Skip;
 
 /// The state between lines.
 #[derive(Debug, Default)]

@@ -14,11 +14,12 @@
 //! subdomains only.
 
 use super::action::Action;
+use super::entry::Wildcards;
 use super::guess::is_symbol;
 use super::out::{Out, before_comment};
-use super::vet::Wildcards;
+use super::plain;
+use super::row::{Item, Skip};
 use super::words::Words;
-use super::{Item, Skip, plain};
 
 /// Whose map it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,11 +7,12 @@
 //! when somebody appended a plain list, is read as plain; a list of addresses that other rules
 //! use by its name is rejected.
 
-use super::csv::looks_like_entry;
+use super::entry::{Wildcards, looks_like_entry};
 use super::out::{Out, before_comment};
-use super::vet::Wildcards;
+use super::plain;
+use super::reason::Reason;
+use super::row::{Item, Skip};
 use super::words::Words;
-use super::{Item, Reason, Skip, plain};
 
 /// Reads one line.
 pub(super) fn read(line: &[u8], out: &mut Out<'_>) {

@@ -6,12 +6,16 @@
 //! stands inside it, too (`{"addresses": [...], "policy": "allow"}`), so the items of open
 //! objects are [held](super::held) until then.
 
-use super::super::action::{Action, Flag, status};
-use super::super::csv::looks_like_entry;
+use super::super::action::{Action, Flag};
+use super::super::day::Day;
+use super::super::entry::looks_like_entry;
 use super::super::headings::Heading;
 use super::super::label::Meaning;
+use super::super::lines::MAX_LINE;
 use super::super::out::Out;
-use super::super::{Day, Item, MAX_LINE, Reason, Skip};
+use super::super::reason::Reason;
+use super::super::row::{Item, Skip};
+use super::super::status::status;
 use super::held::Held;
 use super::stix::Addresses;
 
@@ -313,7 +317,7 @@ impl Document {
     /// Lists an item, at once where no open object can say otherwise.
     fn item(&mut self, item: Item<'_>, out: &mut Out<'_>) {
         if !self.is_held() {
-            return out.item(item, super::super::vet::Wildcards::Star);
+            return out.item(item, super::super::entry::Wildcards::Star);
         }
         if self.held.is_full() {
             self.held.release(0, out);

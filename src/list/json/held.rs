@@ -1,8 +1,9 @@
 //! Items of objects that are still open, and may yet say that nobody inside them is listed.
 
+use super::super::day::Day;
+use super::super::entry::Wildcards;
 use super::super::out::Out;
-use super::super::vet::Wildcards;
-use super::super::{Day, Item, Skip};
+use super::super::row::{Item, Skip};
 
 /// Bytes held at most, texts and places. An object with more has to say what it means before
 /// its items.

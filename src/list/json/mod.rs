@@ -18,8 +18,10 @@ mod document;
 mod held;
 mod stix;
 
+use super::lines::MAX_LINE;
 use super::out::Out;
-use super::{MAX_LINE, Reason, Row};
+use super::reason::Reason;
+use super::row::Row;
 use document::Document;
 
 /// The state between bytes.

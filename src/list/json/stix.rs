@@ -12,7 +12,8 @@
 use std::collections::HashSet;
 
 use super::super::out::Out;
-use super::super::{Item, Reason, Skip};
+use super::super::reason::Reason;
+use super::super::row::{Item, Skip};
 use super::held::Held;
 
 /// Identifiers kept; a document with more is not read on.
@@ -64,7 +65,7 @@ impl Addresses {
             if recipients.contains(&id) && !senders.contains(&id) {
                 out.skip(Skip::NotSender);
             } else {
-                out.item(item, super::super::vet::Wildcards::Star);
+                out.item(item, super::super::entry::Wildcards::Star);
             }
         });
         drop(ids);

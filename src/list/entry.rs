@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use super::Reason;
+use super::reason::Reason;
 use crate::rfc5322::{Nesting, Place};
 
 /// Which wild cards the format has.
@@ -21,7 +21,7 @@ pub(super) enum Wildcards {
 }
 
 /// Says why `text` (trimmed, one entry) cannot be an entry, if so.
-pub(super) fn vet(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
+pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
     if !characters(text).special {
         return ordinary(text);
     }
@@ -166,6 +166,33 @@ fn ordinary(text: &[u8]) -> Result<(), Reason> {
         return Err(Reason::IpAddress);
     }
     Ok(())
+}
+
+/// Whether a field can only be data: an address, or a domain.
+pub(super) fn looks_like_entry(field: &[u8]) -> bool {
+    if field.contains(&b'@') {
+        return !field.trim_ascii().contains(&b' ');
+    }
+    let label = field.rsplit(|&b| b == b'.').next().unwrap_or_default();
+    field.len() > label.len() + 1
+        && label.len() >= 2
+        && label.iter().any(|b| !b.is_ascii_digit())
+        && field.iter().all(|&b| {
+            b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'*') || b >= 0x80
+        })
+        && !is_ip(field)
+}
+
+/// Whether a field only repeats a part of an address: the domain, or a local part that looks
+/// like a domain.
+pub(super) fn is_part_of(field: &[u8], address: &[u8]) -> bool {
+    let Some(at) = memchr::memrchr(b'@', address) else {
+        return false;
+    };
+    let (local, domain) = address.split_at(at);
+    let domain = domain.get(1..).unwrap_or_default();
+    looks_like_entry(field)
+        && (field.eq_ignore_ascii_case(local) || field.eq_ignore_ascii_case(domain))
 }
 
 /// Whether `text` is an IP address or a network in CIDR form.

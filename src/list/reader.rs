@@ -1,0 +1,227 @@
+//! A list of any format, read in pieces.
+
+use std::io::{self, Read};
+
+use super::access::{self, Access};
+use super::csv::Csv;
+use super::exim::Exim;
+use super::format::Format;
+use super::json::Json;
+use super::lines::{MAX_LINE, lines};
+use super::out::Out;
+use super::reason::Reason;
+use super::row::{Row, Skip};
+use super::rpz::Rpz;
+use super::sections::Sections;
+use super::{adblock, dnsmasq, hosts, names, patterns, plain, rbldnsd, score, spamassassin};
+
+/// Reads a list in pieces of any size and gives its rows.
+#[derive(Debug)]
+pub struct Reader {
+    parser: Parser,
+    /// Lines done so far.
+    lines: u64,
+    /// Inside a line that was rejected as too long.
+    in_long_line: bool,
+}
+
+/// How a format is read, with its state between lines where it has one.
+#[derive(Debug)]
+enum Parser {
+    Plain,
+    /// Each line stands for itself.
+    AtLines(fn(&[u8], &mut Out<'_>)),
+    Access(Access),
+    Exim(Exim),
+    Rpz(Rpz),
+    Sections(Sections),
+    Csv(Box<Csv>),
+    Json(Box<Json>),
+}
+
+impl Parser {
+    fn of(format: Format) -> Self {
+        match format {
+            Format::Plain => Self::Plain,
+            Format::Hosts => Self::AtLines(hosts::read),
+            Format::Csv { column } => Self::Csv(Box::new(Csv::new(column))),
+            Format::PostfixAccess => Self::Access(Access::new(access::Program::Postfix)),
+            Format::SendmailAccess => Self::Access(Access::new(access::Program::Sendmail)),
+            Format::SpamAssassin => Self::AtLines(spamassassin::read),
+            Format::Rspamd => {
+                Self::AtLines(|line, out| score::read(score::Program::Rspamd, line, out))
+            }
+            Format::Amavis => {
+                Self::AtLines(|line, out| score::read(score::Program::Amavis, line, out))
+            }
+            Format::Exim => Self::Exim(Exim::default()),
+            Format::Json => Self::Json(Box::new(Json::new(false))),
+            Format::JsonLines => Self::Json(Box::new(Json::new(true))),
+            Format::Rpz => Self::Rpz(Rpz::default()),
+            Format::Sections => Self::Sections(Sections::default()),
+            Format::Rbldnsd => Self::AtLines(rbldnsd::read),
+            Format::Dnsmasq => Self::AtLines(dnsmasq::read),
+            Format::Adblock => Self::AtLines(adblock::read),
+            Format::Patterns => Self::AtLines(patterns::read),
+            Format::Whitelist => Self::AtLines(names::allowed),
+            Format::Removals { trees: false } => Self::AtLines(names::removed),
+            Format::Removals { trees: true } => Self::AtLines(names::removed_trees),
+            Format::Html => Self::AtLines(|line, out| match line.trim_ascii() {
+                b"" => out.skip(Skip::Blank),
+                line => out.reject(Reason::WebPage, line),
+            }),
+            Format::Mail => Self::AtLines(|line, out| match line.trim_ascii() {
+                b"" => out.skip(Skip::Blank),
+                line => out.reject(Reason::MailMessage, line),
+            }),
+        }
+    }
+}
+
+impl Reader {
+    /// A reader at the start of a list.
+    #[must_use]
+    pub fn new(format: Format) -> Self {
+        Self {
+            parser: Parser::of(format),
+            lines: 0,
+            in_long_line: false,
+        }
+    }
+
+    /// Whether each line stands for itself, so that blocks of whole lines can be
+    /// read by several readers at once. JSON lines do, for a reader each.
+    #[must_use]
+    pub fn at_lines(&self) -> bool {
+        match &self.parser {
+            Parser::Plain | Parser::AtLines(_) => true,
+            Parser::Access(_)
+            | Parser::Exim(_)
+            | Parser::Rpz(_)
+            | Parser::Sections(_)
+            | Parser::Csv(_)
+            | Parser::Json(_) => false,
+        }
+    }
+
+    /// Lines read to their end so far.
+    #[must_use]
+    pub fn lines(&self) -> u64 {
+        self.lines
+    }
+
+    /// Reads `block`, the next bytes of the list, and returns how many of them are
+    /// done with; the rest (an unfinished line or record, never more than [`MAX_LINE`]
+    /// bytes) must stand at the start of the next block. With `last` everything is done.
+    pub fn read<F>(&mut self, block: &[u8], last: bool, sink: &mut F) -> usize
+    where
+        F: FnMut(u64, Row<'_>),
+    {
+        let mut done = 0;
+        loop {
+            if self.in_long_line {
+                done += self.leave_long_line(block.get(done..).unwrap_or_default(), last);
+            }
+            let rest = block.get(done..).unwrap_or_default();
+            let count = match &mut self.parser {
+                Parser::Json(json) => {
+                    json.read(rest, last, &mut self.lines, sink);
+                    return block.len();
+                }
+                Parser::Csv(csv) => csv.read(rest, last, &mut self.lines, sink),
+                _ => self.read_lines(rest, last, sink),
+            };
+            done += count;
+            let unfinished = block.get(done..).unwrap_or_default();
+            if unfinished.len() <= MAX_LINE {
+                break;
+            }
+            sink(self.lines + 1, Row::rejected(Reason::TooLong, unfinished));
+            self.in_long_line = true;
+        }
+        if last && let Parser::Access(access) = &mut self.parser {
+            access.finish(&mut Out::new(self.lines, b"", sink));
+        }
+        done
+    }
+
+    /// Reads the whole lines of a block.
+    fn read_lines<F>(&mut self, block: &[u8], last: bool, sink: &mut F) -> usize
+    where
+        F: FnMut(u64, Row<'_>),
+    {
+        let whole = match memchr::memrchr(b'\n', block) {
+            _ if last => block.len(),
+            Some(newline) => newline + 1,
+            None => 0,
+        };
+        for line in lines(block.get(..whole).unwrap_or_default()) {
+            self.lines += 1;
+            let number = self.lines;
+            if line.len() > MAX_LINE {
+                sink(number, Row::rejected(Reason::TooLong, line));
+                continue;
+            }
+            match &mut self.parser {
+                Parser::Plain => plain::read(line, number, sink),
+                Parser::AtLines(read) => read(line, &mut Out::new(number, line, sink)),
+                Parser::Access(access) => access.read(line, &mut Out::new(number, line, sink)),
+                Parser::Exim(exim) => exim.read(line, &mut Out::new(number, line, sink)),
+                Parser::Rpz(rpz) => rpz.read(line, &mut Out::new(number, line, sink)),
+                Parser::Sections(sections) => {
+                    sections.read(line, &mut Out::new(number, line, sink));
+                }
+                // These do not end at lines.
+                Parser::Csv(_) | Parser::Json(_) => {}
+            }
+        }
+        whole
+    }
+
+    /// Goes to the end of a line that is not wanted.
+    fn leave_long_line(&mut self, block: &[u8], last: bool) -> usize {
+        let newline = memchr::memchr(b'\n', block);
+        if newline.is_some() || last {
+            self.lines += 1;
+            self.in_long_line = false;
+        }
+        newline.map_or(block.len(), |newline| newline + 1)
+    }
+
+    /// Reads a list to its end: [`Reader::read`] with a buffer of its own.
+    ///
+    /// # Errors
+    ///
+    /// What reading `input` gave. The rows before the error have been handed out.
+    pub fn read_all<F>(&mut self, mut input: impl Read, sink: &mut F) -> io::Result<()>
+    where
+        F: FnMut(u64, Row<'_>),
+    {
+        let mut buffer = vec![0; 4 * MAX_LINE];
+        let mut filled = 0;
+        loop {
+            let free = buffer.get_mut(filled..).unwrap_or_default();
+            let (count, failed) = match input.read(free) {
+                Ok(count) => (count, None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => (0, Some(error)),
+            };
+            filled += count;
+            if count > 0 && filled < buffer.len() {
+                // An input that comes byte by byte is not read anew with each of them.
+                continue;
+            }
+            let block = buffer.get(..filled).unwrap_or_default();
+            let at_end = count == 0 && failed.is_none();
+            let done = self.read(block, at_end, sink);
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if at_end {
+                return Ok(());
+            }
+            buffer.copy_within(done..filled, 0);
+            filled -= done;
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What the lines of a list give: items, and why there is none.
+
+use std::fmt;
+
+use super::day::Day;
+use super::reason::Reason;
+
+/// The bytes of a rejected or skipped line that are handed out for a message.
+const SHOWN: usize = 120;
+
+/// What one list says about one sender, domain, subtree or local part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item<'a> {
+    /// The entry as `address::Entry::read` takes it.
+    pub text: &'a [u8],
+    /// The day the list added it, where the list says so.
+    pub added: Option<Day>,
+    /// The first day it is no longer listed, where the list says so.
+    pub expires: Option<Day>,
+}
+
+impl<'a> Item<'a> {
+    /// An item without dates.
+    #[must_use]
+    pub fn new(text: &'a [u8]) -> Self {
+        Self {
+            text,
+            added: None,
+            expires: None,
+        }
+    }
+}
+
+/// What a line of a list holds. One line may give several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Row<'a> {
+    /// Somebody is listed.
+    Item(Item<'a>),
+    /// Nobody is listed, and that is as it should be.
+    Skipped {
+        /// Why.
+        skip: Skip,
+        /// The text, or its beginning.
+        text: &'a [u8],
+    },
+    /// Perhaps somebody should be listed, but this text cannot say whom.
+    Rejected {
+        /// Why.
+        reason: Reason,
+        /// The text, or its beginning.
+        text: &'a [u8],
+    },
+    /// The items that follow were read out of a faulty text.
+    Mended {
+        /// What was wrong with it.
+        mend: Mend,
+        /// The text, or its beginning.
+        text: &'a [u8],
+    },
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn rejected(reason: Reason, text: &'a [u8]) -> Self {
+        Self::Rejected {
+            reason,
+            text: beginning(text),
+        }
+    }
+
+    pub(super) fn mended(mend: Mend, text: &'a [u8]) -> Self {
+        Self::Mended {
+            mend,
+            text: beginning(text),
+        }
+    }
+
+    pub(super) fn skipped(skip: Skip, text: &'a [u8]) -> Self {
+        Self::Skipped {
+            skip,
+            text: beginning(text),
+        }
+    }
+}
+
+/// What a message shows of a text.
+fn beginning(text: &[u8]) -> &[u8] {
+    let text = text.trim_ascii();
+    text.get(..SHOWN).unwrap_or(text)
+}
+
+/// Why a line lists nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Skip {
+    /// Nothing on it.
+    Blank,
+    /// A comment.
+    Comment,
+    /// Text that continues the line before.
+    Continuation,
+    /// It lets a sender pass: OK, allow, an exception, a negative score.
+    Allow,
+    /// Its action is something else than refusing: DUNNO, HOLD, FILTER, quarantine.
+    OtherAction,
+    /// It is about clients or recipients, not about senders.
+    NotSender,
+    /// A mention, under a heading or key that does not say it is listed: a contact,
+    /// a reporter.
+    Mention,
+    /// Part of a list of known good names, such as the warninglists of MISP.
+    KnownGood,
+    /// A column heading, or a setting of the format.
+    Setting,
+    /// A directive that this reader does not know.
+    Directive,
+}
+
+impl Skip {
+    /// All of them, in the order of a report.
+    pub const ALL: [Self; 10] = [
+        Self::Blank,
+        Self::Comment,
+        Self::Continuation,
+        Self::Allow,
+        Self::OtherAction,
+        Self::NotSender,
+        Self::Mention,
+        Self::KnownGood,
+        Self::Setting,
+        Self::Directive,
+    ];
+
+    /// Whether a person should see it: all but blank lines and comments.
+    #[must_use]
+    pub fn is_notable(self) -> bool {
+        !matches!(self, Self::Blank | Self::Comment)
+    }
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Blank => "blank",
+            Self::Comment => "comment",
+            Self::Allow => "allows a sender; put it into the whitelist",
+            Self::OtherAction => "the action is not to reject",
+            Self::NotSender => "about clients, recipients or the null sender",
+            Self::Continuation => "continues the line before",
+            Self::Mention => "only mentioned: its heading or key does not say that it is listed",
+            Self::KnownGood => "from a list of known good domains",
+            Self::Setting => "heading or setting",
+            Self::Directive => "a directive that does not list a sender",
+        })
+    }
+}
+
+/// What was wrong with a text whose meaning was clear all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Mend {
+    /// Not UTF-8.
+    Charset,
+    /// The full-width form of the `@`.
+    AtSign,
+    /// Quotation marks around the entry.
+    Quotes,
+}
+
+impl Mend {
+    /// All of them, in the order of a report.
+    pub const ALL: [Self; 3] = [Self::Charset, Self::AtSign, Self::Quotes];
+}
+
+impl fmt::Display for Mend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Charset => "not UTF-8; listed byte by byte, and as Windows-1252",
+            Self::AtSign => "full-width @ read as @",
+            Self::Quotes => "quotation marks around the entry removed",
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! Headings above entries, and the other lines that are not entries themselves.
+
+use super::action::Action;
+use super::headings::Heading as Column;
+use super::label::{Meaning, name_is_of_senders, words_of};
+
+/// Words of the longest heading.
+const MAX_WORDS: usize = 5;
+
+/// A line that is about the lines after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Heading {
+    pub(super) meaning: Meaning,
+    /// `name:`, which may stand inside another.
+    pub(super) is_nested: bool,
+    /// It only says what its entries are: `emails:`.
+    pub(super) is_noun: bool,
+}
+
+/// Whether a trimmed line is a heading, and what it says.
+pub(super) fn heading(text: &[u8]) -> Option<Heading> {
+    let (is_comment, inner) = match text {
+        [b'#' | b';', rest @ ..] => (true, rest.trim_ascii()),
+        [b'/', b'/', rest @ ..] => (true, rest.trim_ascii()),
+        _ => (false, text),
+    };
+    // Most lines are entries.
+    if inner.len() > 80 || inner.contains(&b'@') {
+        return None;
+    }
+    let is_decoration =
+        |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'.' | b'"' | b'\'') || *b >= 0x80);
+    let start = inner.iter().position(|b| !is_decoration(b))?;
+    let end = inner.iter().rposition(|b| !is_decoration(b))? + 1;
+    let name = inner.get(start..end)?;
+    let before = inner.get(..start)?;
+    let after = inner.get(end..)?.trim_ascii();
+    let is_ini = before.first() == Some(&b'[') && after.first() == Some(&b']');
+    let is_key = matches!(after, b":" | b": [" | b":[" | b"= [" | b"=[")
+        && before.iter().all(|b| matches!(b, b'-' | b' '));
+    let is_framed = before.len() >= 2 && !after.is_empty() || after.len() >= 3;
+    let is_name = name
+        .iter()
+        .all(|&b| b.is_ascii_alphanumeric() || b" _-/&()".contains(&b));
+    let words = words_of(name).count();
+    if !is_name || words > MAX_WORDS || !name.iter().any(u8::is_ascii_alphabetic) {
+        return None;
+    }
+    let meaning = Meaning::of(name);
+    let is_heading = if is_comment {
+        // `# Whitelist`, but not `# no whitelist is kept here`.
+        meaning != Meaning::Unknown && Meaning::all_known(name)
+    } else {
+        is_ini
+            || is_key
+            || is_framed && meaning != Meaning::Unknown
+            || (words > 1 || is_verdict(name))
+                && meaning != Meaning::Unknown
+                && Meaning::all_known(name)
+                && after.is_empty()
+                && before.is_empty()
+    };
+    is_heading.then_some(Heading {
+        meaning,
+        is_nested: is_key && !is_comment,
+        is_noun: name_is_of_senders(name),
+    })
+}
+
+/// Whether one word alone is a heading: `ALLOWED`, `Whitelist`. `OK` alone says nothing.
+fn is_verdict(word: &[u8]) -> bool {
+    !word.eq_ignore_ascii_case(b"ok")
+        && matches!(Action::of(word), Some(Action::Allow | Action::Block))
+        || [&b"exceptions"[..], b"friends", b"approved"]
+            .iter()
+            .any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// The end of the comment that a line opens and does not close.
+pub(super) fn open_comment(text: &[u8]) -> Option<&'static [u8]> {
+    let end = match text {
+        [b'/', b'*', ..] => &b"*/"[..],
+        [b'<', b'!', b'-', b'-', ..] => b"-->",
+        _ => return None,
+    };
+    memchr::memmem::find(text, end).is_none().then_some(end)
+}
+
+/// Whether a line takes the entry of a line before it off the list: `Action : Allow`, as
+/// PowerShell and LDIF write records.
+pub(super) fn is_allowance_of_record(text: &[u8]) -> bool {
+    // Most lines are entries.
+    if text.len() > 80 || text.contains(&b'@') {
+        return false;
+    }
+    key_and_value(text).is_some_and(|(key, value)| {
+        matches!(Column::of(key), Some(Column::Action | Column::Status))
+            && Action::in_column(value) == Some(Action::Allow)
+    })
+}
+
+/// `key: value` of YAML and `key = value` of INI files.
+pub(super) fn key_and_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = text.iter().position(|b| matches!(b, b':' | b'='))?;
+    let (key, value) = (text.get(..at)?.trim_ascii(), text.get(at + 1..)?);
+    let is_key = key
+        .iter()
+        .all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b' '));
+    let is_apart =
+        text.get(at) == Some(&b'=') || value.first().is_some_and(u8::is_ascii_whitespace);
+    (is_key && is_apart && key.iter().any(u8::is_ascii_alphabetic))
+        .then_some((key, value.trim_ascii()))
+}
+
+/// `- email: a@b`: one object of a list of objects.
+pub(super) fn is_object(text: &[u8]) -> bool {
+    text.strip_prefix(b"- ")
+        .is_some_and(|text| key_and_value(text.trim_ascii()).is_some())
+}
