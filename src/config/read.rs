@@ -16,7 +16,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::SETTINGS;
-use super::values::{nearest, text, wrong_type};
+use super::values::{Fault, nearest, text, wrong_type};
 
 /// One fault of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,22 +46,6 @@ impl Problem {
             good,
             format!("not UTF-8: byte {byte:#04x}; save the file as UTF-8"),
         )
-    }
-}
-
-/// Why one value was refused, and where inside a string (in bytes), when known.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) message: String,
-    pub(super) offset: Option<usize>,
-}
-
-impl<T: Into<String>> From<T> for Fault {
-    fn from(message: T) -> Self {
-        Self {
-            message: message.into(),
-            offset: None,
-        }
     }
 }
 

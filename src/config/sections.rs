@@ -4,17 +4,17 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::read::{Fault, Reader, Section};
+use super::read::{Reader, Section};
 use super::settings::DEFAULT_CHECK;
 use super::values::{
-    age, boolean, choice, count, entries, list_name, mode, number, path, percent,
-    percent_of_a_whole, reply, text,
+    Fault, age, boolean, choice, count, list_name, mode, number, path, percent, percent_of_a_whole,
+    reply, text,
 };
 use super::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
     Percent, SafetySettings, StatusSettings, WhitelistSettings,
 };
-use crate::address::Canonical;
+use crate::address::{Canonical, escaped};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::filter::Load;
 use crate::policy::{Action, Entries, LISTS_MAX, MixedRecipients, Terms, Weak};
@@ -278,4 +278,24 @@ fn read_log(section: Section<'_, '_>) -> LogSettings {
     };
     section.finish();
     settings
+}
+
+/// Entries of every kind: as written, and as a set.
+fn entries(
+    section: &Section<'_, '_>,
+    name: &'static str,
+    default: Vec<String>,
+) -> (Vec<String>, Entries) {
+    let written = section.each(name, default, |written| {
+        Entries::default()
+            .add(written.as_bytes())
+            .map(|_| written.to_owned())
+            .map_err(|error| Fault::from(format!("\"{}\": {error}", escaped(written.as_bytes()))))
+    });
+    let mut set = Entries::default();
+    for entry in &written {
+        // Each one was just added to a set of its own.
+        let _ = set.add(entry.as_bytes());
+    }
+    (written, set)
 }

@@ -5,12 +5,26 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use super::Percent;
-use super::read::{Fault, Section};
-use crate::address::escaped;
-use crate::policy::{Action, Entries, Template};
+use crate::policy::{Action, Template};
 
 /// Longest name of a list.
 const NAME_MAX_BYTES: usize = 64;
+
+/// Why one value was refused, and where inside a string (in bytes), when known.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) message: String,
+    pub(super) offset: Option<usize>,
+}
+
+impl<T: Into<String>> From<T> for Fault {
+    fn from(message: T) -> Self {
+        Self {
+            message: message.into(),
+            offset: None,
+        }
+    }
+}
 
 /// The name most like `written`, if any is like it at all.
 pub(super) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
@@ -182,26 +196,6 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
         .into());
     }
     Ok(template)
-}
-
-/// Entries of every kind: as written, and as a set.
-pub(super) fn entries(
-    section: &Section<'_, '_>,
-    name: &'static str,
-    default: Vec<String>,
-) -> (Vec<String>, Entries) {
-    let written = section.each(name, default, |written| {
-        Entries::default()
-            .add(written.as_bytes())
-            .map(|_| written.to_owned())
-            .map_err(|error| Fault::from(format!("\"{}\": {error}", escaped(written.as_bytes()))))
-    });
-    let mut set = Entries::default();
-    for entry in &written {
-        // Each one was just added to a set of its own.
-        let _ = set.add(entry.as_bytes());
-    }
-    (written, set)
 }
 
 pub(super) fn count(number: u64) -> usize {

@@ -8,9 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 
-use super::args::DEFAULT_CONFIG;
 use crate::cli::{Done, Output, say};
-use crate::config::Config;
+use crate::config::{Config, DEFAULT_PATH};
 use crate::digest::{self, History};
 use crate::list::Day;
 use crate::screen::{case_time, today};
@@ -112,7 +111,7 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
 
 /// The configuration; none where the log is read on another machine, which has none.
 fn read_config(path: &Path) -> Result<Option<Config>, Box<dyn Error>> {
-    if path == Path::new(DEFAULT_CONFIG) && !path.exists() {
+    if path == Path::new(DEFAULT_PATH) && !path.exists() {
         return Ok(None);
     }
     Ok(Some(Config::load(path)?))
