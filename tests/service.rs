@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use blocklist_milter::daemon::fetch;
-use blocklist_milter::demo::peer::Peer;
+use blocklist_milter::demo::peer::{Letter, Peer};
 use blocklist_milter::endpoint::Endpoint;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
@@ -241,4 +241,31 @@ fn a_status_socket_from_systemd() {
     assert_eq!((code, body.as_slice()), (200, &b"ok\n"[..]));
     Peer::unix(&mail).expect("it speaks the milter protocol");
     assert!(!configured.exists());
+}
+
+/// `debug` and `trace` say what this program does, not what its libraries do; the log is in a watched folder, and
+/// a line for each event of it would be an event again.
+#[test]
+fn a_detailed_log_shows_each_look_up_and_does_not_feed_itself() {
+    let (mut site, path) = site();
+    site.configure(&format!("{LIST}[log]\nlevel = \"trace\"\n"));
+    let daemon = site.serve();
+    let mut peer = Peer::unix(&path).expect("it listens");
+    peer.stranger().expect("it answers");
+    let letter = Letter::new("<spammer@listed.test>", &["<bob@our.example>"], &[]);
+    peer.deliver(&letter).expect("it answers");
+    let found = [
+        "looked up",
+        "identity=\"mail-from\"",
+        "address=spammer@listed.test",
+        "outcome=\"listed\"",
+    ];
+    daemon.logged(&found);
+    site.list("spam", &["spammer@listed.test", "other@listed.test"]);
+    daemon.logged(&["filter in effect", "generation=2"]);
+    let log = daemon.log();
+    assert!(
+        !log.contains("inotify") && !log.contains("registering event source"),
+        "{log}"
+    );
 }

@@ -8,6 +8,9 @@
 //! | debug | reasons: why a verdict, why a connection ended |
 //! | trace | the protocol, command by command |
 //!
+//! Libraries have warnings and errors alone: what they trace of a file that is written would be written too, and
+//! so on without end where the log is in a watched folder.
+//!
 //! Lines go to standard error, where journald or a container takes them. journald has the time
 //! of each line, and takes its priority from a prefix (`<4>`, sd-daemon(3)). If the reader
 //! is stuck, a write there blocks; so a thread of its own writes, out of a bounded queue.
@@ -24,7 +27,10 @@ use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata};
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::metrics::Counter;
 
@@ -77,17 +83,29 @@ impl Logging {
         let lines = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(queue);
+        let ours = Targets::new()
+            .with_target(env!("CARGO_CRATE_NAME"), level)
+            .with_default(level.min(LevelFilter::WARN));
         match format {
             Format::Text if journal => lines
                 .without_time()
                 .with_target(false)
                 .with_ansi(false)
+                .finish()
+                .with(ours)
                 .try_init(),
-            Format::Text => lines.with_target(false).with_ansi(false).try_init(),
+            Format::Text => lines
+                .with_target(false)
+                .with_ansi(false)
+                .finish()
+                .with(ours)
+                .try_init(),
             Format::Json => lines
                 .json()
                 .flatten_event(true)
                 .with_target(false)
+                .finish()
+                .with(ours)
                 .try_init(),
         }
         .map_err(io::Error::other)?;

@@ -21,11 +21,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use tracing::debug;
+
 use super::{Message, Observer, Screen};
+use crate::address::escaped;
 use crate::daemon::{Deadline, Waiting};
 use crate::filter::Answer;
 use crate::lookup::{Error, Outcome, Read, Reads};
-use crate::policy::{Budget, Circumstances, Reach, Seen, Softening, is_aligned};
+use crate::policy::{Budget, Circumstances, Policy, Reach, Seen, Softening, is_aligned};
 use crate::sender::{Identity, Sender, Senders};
 use crate::snapshot::Snapshot;
 
@@ -291,6 +294,7 @@ impl<O: Observer> Screen<O> {
             return false;
         };
         let policy = &snapshot.policy;
+        let queue_id = &message.queue_id;
         let dkim = &message.dkim;
         let aligned = |domain: &[u8]| dkim.iter().any(|signer| is_aligned(signer, domain));
         let mut now = Circumstances {
@@ -322,6 +326,7 @@ impl<O: Observer> Screen<O> {
                     | Outcome::Unread => {}
                 }
             }
+            log_look_up(queue_id, policy, &sender, &seen);
             observer.seen(policy, &sender, &seen);
         });
         message.progress.unfinished |= examined.is_err();
@@ -356,6 +361,42 @@ impl<O: Observer> Screen<O> {
             self.message.spent += began.elapsed();
         }
     }
+}
+
+/// Each sender and what a list says of it, at level debug.
+fn log_look_up(queue_id: &[u8], policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
+    let list_of = |list: &usize| policy.lists().get(*list).map_or("", |list| list.name());
+    let (list, entry, outcome) = match seen {
+        Seen::NoAddress(_) => ("", &b""[..], "not an address"),
+        Seen::Cleared(entry) => ("", *entry, "cleared by the whitelist"),
+        Seen::Unaligned(entry) => ("", *entry, "on the whitelist, but without a DKIM signature"),
+        Seen::Entry {
+            list,
+            entry,
+            outcome,
+            ..
+        } => {
+            let outcome = match outcome {
+                Outcome::Miss => "not listed",
+                Outcome::FalsePositive => "not listed: hits a page, but has no record",
+                Outcome::Unproved => "listed, without a record",
+                Outcome::Expired(_) => "expired",
+                Outcome::Listed(_) => "listed",
+                Outcome::Unread => "to be read",
+                Outcome::Failed(_) => "not known: cannot be read",
+            };
+            (list_of(list), *entry, outcome)
+        }
+    };
+    debug!(
+        queue_id = %escaped(queue_id),
+        identity = sender.identity.name(),
+        address = %escaped(sender.address),
+        list,
+        entry = %escaped(entry),
+        outcome,
+        "looked up"
+    );
 }
 
 impl Message {

@@ -7,7 +7,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::report::{Counts, Report};
 use super::words::{
-    Kind, action, approximate, at_most, clock, duration, freshness, grouped, largest, reloads, time,
+    Kind, action, approximate, at_most, clock, counted, duration, freshness, grouped, largest,
+    reloads, time,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -180,7 +181,7 @@ fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(
         f,
         "<section class=\"card\"><h2>Lists</h2><table id=\"lists\"><thead><tr><th>List<th>Action<th class=\"n\">Entries\
-         <th>Built<th class=\"n\">Hits, 24 h<th class=\"n\">Hits<th class=\"n\">Per 1,000 messages</tr></thead><tbody>"
+         <th class=\"gap\">Built<th class=\"n\">Hits, 24 h<th class=\"n\">Hits<th class=\"n\">Per 1,000 messages</tr></thead><tbody>"
     )?;
     for list in &report.lists {
         let hits: u64 = list.hits.values().sum();
@@ -194,7 +195,7 @@ fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         write!(
             f,
             "<tr><td data-name=\"List\"><b>{}</b><td data-name=\"Action\">{}<td data-name=\"Entries\" class=\"n\">{}\
-             <td data-name=\"Built\" class=\"{}\">{built}<td data-name=\"Hits, 24 h\" class=\"n\">{}<td data-name=\"Hits\" class=\"n\">{}\
+             <td data-name=\"Built\" class=\"gap {}\">{built}<td data-name=\"Hits, 24 h\" class=\"n\">{}<td data-name=\"Hits\" class=\"n\">{}\
              <td data-name=\"Per 1,000 messages\" class=\"n\">{rate:.1}</tr>",
             Text(&list.name),
             Text(&action(list)),
@@ -206,8 +207,8 @@ fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     }
     write!(
         f,
-        "</tbody></table><p class=\"dim\">Whitelist: {} entries. A message with several listed senders has several hits.</p></section>",
-        grouped(report.whitelist_entries)
+        "</tbody></table><p class=\"dim\">Whitelist: {}. A message with several listed senders has several hits.</p></section>",
+        counted(report.whitelist_entries, "entry", "entries")
     )
 }
 
@@ -263,9 +264,12 @@ fn bars(f: &mut Formatter<'_>, rows: &[(&str, u64)], class: &str) -> fmt::Result
     for (name, count) in rows {
         write!(
             f,
-            "<div class=\"row {class}\"><span>{}</span><u><i style=\"width:{}%\"></i></u><b>{}</b></div>",
+            "<div class=\"row {class}\"><span>{}</span><u>{}</u><b>{}</b></div>",
             Text(name),
-            count * 100 / most,
+            match count * 100 / most {
+                0 if *count == 0 => String::new(),
+                share => format!("<i style=\"width:{share}%\"></i>"),
+            },
             grouped(*count)
         )?;
     }
