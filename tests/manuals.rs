@@ -9,6 +9,7 @@ use blocklist_milter::cli::compile::Cli as Compile;
 use blocklist_milter::cli::milter::Milter;
 use blocklist_milter::policy::{Exemption, Reason};
 use clap::CommandFactory;
+use clap_complete::{Generator, Shell};
 use clap_mangen::Man;
 
 fn contrib(name: &str) -> PathBuf {
@@ -111,17 +112,10 @@ fn the_manual_has_every_reason_of_the_log() {
     }
 }
 
-/// Compares a page with the one that is shipped; with `UPDATE_MANUALS` set, writes it instead.
+/// Compares a page with the one that is shipped.
 fn assert_page(command: &clap::Command, section: &str, rest: &str) {
-    let name = format!("man/{}.{section}", command.get_name());
     let page = page(command, section, rest).expect("memory takes every write");
-    if std::env::var_os("UPDATE_MANUALS").is_some() {
-        fs::write(contrib(&name), &page).expect("contrib/man can be written");
-    }
-    assert!(
-        read(&name) == page,
-        "contrib/{name} is out of date: UPDATE_MANUALS=1 cargo test --test manuals"
-    );
+    assert_shipped(&format!("man/{}.{section}", command.get_name()), &page);
 }
 
 /// The whole page: options, then each command with its own, then what is told by hand.
@@ -164,9 +158,46 @@ fn page(command: &clap::Command, section: &str, rest: &str) -> std::io::Result<S
         {
             append(&mut out, |part| man.render_options_section(part))?;
         }
+        if let Some(examples) = subcommand.get_after_long_help() {
+            write!(out, "{}", example_section(&examples.to_string()))?;
+        }
     }
     out.extend_from_slice(rest.as_bytes());
     Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// The examples of a command: a line that names them, then commands.
+fn example_section(help: &str) -> String {
+    let (title, commands) = help.split_once('\n').expect("a title and commands");
+    let commands = commands.replace('\\', "\\\\").replace('-', "\\-");
+    format!(".PP\n{title}\n.nf\n{commands}\n.fi\n")
+}
+
+/// Completions are made from the same command lines.
+#[test]
+fn the_completions_are_those_of_the_command_lines() {
+    for mut command in [Milter::command(), Compile::command()] {
+        let name = command.get_name().to_owned();
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command, &name, &mut script);
+            let file = format!("completions/{}", shell.file_name(&name));
+            let script = String::from_utf8(script).expect("completions are text");
+            assert_shipped(&file, &script);
+        }
+    }
+}
+
+/// Compares a file with the one that is shipped; with `UPDATE_MANUALS` set, writes it instead.
+fn assert_shipped(name: &str, text: &str) {
+    if std::env::var_os("UPDATE_MANUALS").is_some() {
+        fs::create_dir_all(contrib(name).parent().expect("a file in a folder")).expect("writable");
+        fs::write(contrib(name), text).expect("contrib/ can be written");
+    }
+    assert!(
+        read(name) == text,
+        "contrib/{name} is out of date: UPDATE_MANUALS=1 cargo test --test manuals"
+    );
 }
 
 /// Appends what `render` makes without the line that begins a section.

@@ -21,6 +21,14 @@ use clap::error::ErrorKind;
 pub use output::Output;
 use output::say;
 
+/// What `--version` shows: the version, the commit of a release, the target.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("BLOCKLIST_MILTER_BUILD"),
+    ")"
+);
+
 /// Exit code of a command that failed.
 pub const FAILED: u8 = 2;
 

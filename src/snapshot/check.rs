@@ -1,9 +1,11 @@
-//! The report of `--check`.
+//! What `blocklist-milter check` finds.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 
 use super::{Error, Snapshot, Tried, status, writable_by_others};
 use crate::access::{Account, Obstacle, Wish};
@@ -18,7 +20,7 @@ const SERVICE_USER: &str = "blocklist-milter";
 ///
 /// # Errors
 /// All faults, those of filters with the place where the configuration names them.
-pub fn check(config_path: &Path) -> Result<String, Error> {
+pub fn check(config_path: &Path) -> Result<Checked, Error> {
     let (config, problems) = Config::load_what_is_good(config_path);
     let unreadable = matches!(problems, Some(crate::config::Error::Unreadable { .. }));
     let places: Vec<_> = config
@@ -40,66 +42,111 @@ pub fn check(config_path: &Path) -> Result<String, Error> {
     let snapshot = snapshot
         .without_faults()
         .map_err(|error| error.placed(config_path, &places))?;
-    let mut report = format!("{}: good\n", config_path.display());
-    for settings in &snapshot.config.lists {
-        let name = &settings.terms.name;
-        let Some(list) = snapshot
-            .policy
-            .lists()
-            .iter()
-            .find(|list| list.name() == name)
-        else {
-            let _ = writeln!(report, "list {name}: not enabled");
-            continue;
-        };
-        let Some(filter) = list.filter() else {
-            continue;
-        };
-        let terms = &list.terms;
-        let identities: Vec<&str> = terms.check.iter().map(|identity| identity.name()).collect();
-        let _ = writeln!(
-            report,
-            "list {name}: {}{}, {}, generation {}, checks {}",
-            terms.action,
-            if terms.dry_run { " (dry run)" } else { "" },
-            counted(filter.entries(), "entry", "entries"),
-            filter.spec().generation,
-            identities.join(", ")
-        );
-    }
-    let _ = writeln!(
-        report,
-        "whitelist: {}",
-        counted(snapshot.policy.whitelist.len() as u64, "entry", "entries")
-    );
-    if !snapshot.config.whitelist.correspondents.is_empty() {
-        let correspondents = snapshot.policy.correspondents.len() as u64;
-        let _ = writeln!(
-            report,
-            "correspondents: {}",
-            counted(correspondents, "address", "addresses")
-        );
-    }
+    let lists = snapshot.config.lists.iter().map(|settings| {
+        let terms = &settings.terms;
+        let mut lists = snapshot.policy.lists().iter();
+        let filter = lists
+            .find(|list| list.name() == terms.name)
+            .and_then(|list| list.filter());
+        CheckedList {
+            name: terms.name.clone(),
+            enabled: settings.enabled,
+            action: terms.action.name(),
+            dry_run: terms.dry_run,
+            check: terms.check.iter().map(|identity| identity.name()).collect(),
+            entries: filter.map(|filter| filter.entries()),
+            generation: filter.map(|filter| filter.spec().generation),
+        }
+    });
+    let mut warnings = Vec::new();
     let group = &snapshot.config.socket_group;
     if !group.is_empty()
         && let Err(missing) = group_number(group)
     {
-        let _ = writeln!(report, "warning: socket_group: {missing}");
+        warnings.push(format!("socket_group: {missing}"));
     }
     let running = status::of_running_daemon(&snapshot.config.status_file);
     if let Some((process, complaints)) = running {
-        for complaint in complaints {
-            let _ = writeln!(
-                report,
-                "warning: the running daemon (process {process}): {complaint}"
-            );
+        let complaints = complaints.into_iter();
+        warnings.extend(
+            complaints
+                .map(|complaint| format!("the running daemon (process {process}): {complaint}")),
+        );
+    }
+    warnings.extend(writable_by_others(std::iter::once(config_path)));
+    warnings.extend(snapshot.warnings());
+    Ok(Checked {
+        config: config_path.to_owned(),
+        lists: lists.collect(),
+        whitelist_entries: snapshot.policy.whitelist.len(),
+        correspondents: (!snapshot.config.whitelist.correspondents.is_empty())
+            .then(|| snapshot.policy.correspondents.len()),
+        warnings,
+    })
+}
+
+/// What is in effect with a good configuration.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    /// The configuration file.
+    pub config: PathBuf,
+    /// Its lists.
+    pub lists: Vec<CheckedList>,
+    /// Entries of the whitelist.
+    pub whitelist_entries: usize,
+    /// Addresses that users write to, if they are kept.
+    pub correspondents: Option<usize>,
+    /// What an admin should know.
+    pub warnings: Vec<String>,
+}
+
+/// One list of a good configuration.
+#[derive(Debug, Serialize)]
+pub struct CheckedList {
+    /// Its name.
+    pub name: String,
+    /// Whether it is used.
+    pub enabled: bool,
+    /// What a hit does.
+    pub action: &'static str,
+    /// Whether it changes nothing.
+    pub dry_run: bool,
+    /// The senders it looks up.
+    pub check: Vec<&'static str>,
+    /// Entries of its filter, if the list is enabled.
+    pub entries: Option<u64>,
+    /// Generation of its filter.
+    pub generation: Option<u64>,
+}
+
+impl Display for Checked {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}: good", self.config.display())?;
+        for list in &self.lists {
+            write!(f, "list {}: ", list.name)?;
+            match (list.entries, list.generation) {
+                (Some(entries), Some(generation)) => writeln!(
+                    f,
+                    "{}{}, {}, generation {generation}, checks {}",
+                    list.action,
+                    if list.dry_run { " (dry run)" } else { "" },
+                    counted(entries, "entry", "entries"),
+                    list.check.join(", ")
+                )?,
+                _ => writeln!(f, "not enabled")?,
+            }
         }
+        let entries = counted(self.whitelist_entries as u64, "entry", "entries");
+        writeln!(f, "whitelist: {entries}")?;
+        if let Some(correspondents) = self.correspondents {
+            let addresses = counted(correspondents as u64, "address", "addresses");
+            writeln!(f, "correspondents: {addresses}")?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
+        }
+        Ok(())
     }
-    let config = writable_by_others(std::iter::once(config_path));
-    for warning in config.into_iter().chain(snapshot.warnings()) {
-        let _ = writeln!(report, "warning: {warning}");
-    }
-    Ok(report)
 }
 
 /// What root can read of a configuration, and the service cannot.

@@ -40,7 +40,7 @@ mod trouble;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use check::check;
+pub use check::{Checked, CheckedList, check};
 pub use counters::{Counters, ListCounters, ListCounts, Refusal};
 pub use error::Error;
 pub use freshness::{Freshness, approximate};

@@ -3,15 +3,78 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 
 use crate::compile;
 use crate::config::Percent;
 use crate::list::{Day, Format};
 
+const EXAMPLES: &str = "\
+Examples:
+  blocklist-compile build -o spammers.blf lists/
+  blocklist-compile query spammers.blf spammer@bad.example
+  blocklist-compile add lists/own.txt --filter spammers.blf spammer@bad.example
+  blocklist-compile info spammers.blf";
+
+const BUILD_EXAMPLES: &str = "\
+Examples:
+  blocklist-compile build -o spammers.blf lists/
+  zcat more.gz | blocklist-compile build -o more.blf --max-shrink 20% -
+  blocklist-compile build -o new.blf --expires 30d --rejects rejects.txt feed.csv";
+
+const QUERY_EXAMPLES: &str = "\
+Examples:
+  blocklist-compile query spammers.blf spammer@bad.example
+  blocklist-compile query --json spammers.blf - < addresses.txt";
+
+const INFO_EXAMPLES: &str = "\
+Example:
+  blocklist-compile info --json spammers.blf | jq .entries";
+
+const UPDATE_EXAMPLES: &str = "\
+Examples:
+  blocklist-compile update spammers.blf --add today.txt --remove friend@good.example
+  blocklist-compile update spammers.blf --fpr 1e-4";
+
+const ADD_EXAMPLES: &str = "\
+Examples:
+  blocklist-compile add lists/own.txt --note 'ticket 4711' spammer@bad.example
+  blocklist-compile add lists/own.txt --filter spammers.blf .bad.example @bad.example";
+
+const REMOVE_EXAMPLES: &str = "\
+Example:
+  blocklist-compile remove lists/own.txt --filter spammers.blf friend@good.example";
+
+const MERGE_EXAMPLES: &str = "\
+Example:
+  blocklist-compile merge -o all.blf spammers.blf disposable.blf";
+
+const COMPARE_EXAMPLES: &str = "\
+Example:
+  blocklist-compile compare --json yesterday.blf today.blf";
+
+const OVERLAP_EXAMPLES: &str = "\
+Examples:
+  blocklist-compile overlap *.blf
+  blocklist-compile overlap --svg overlap.svg *.blf";
+
+const FALSE_POSITIVES_EXAMPLES: &str = "\
+Example:
+  blocklist-compile false-positives spammers.blf /var/log/mail.log >> whitelist.txt";
+
+const VERIFY_EXAMPLES: &str = "\
+Example:
+  blocklist-compile verify spammers.blf";
+
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
 #[derive(Debug, Parser)]
-#[command(name = "blocklist-compile", version, max_term_width = 100)]
+#[command(
+    name = "blocklist-compile",
+    version = crate::cli::VERSION,
+    max_term_width = 100,
+    after_long_help = EXAMPLES
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -22,10 +85,15 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Build a filter file from text lists.
+    #[command(after_long_help = BUILD_EXAMPLES)]
     Build(Build),
-    /// Show whether addresses are listed, and why. Exit code 0: at least one is listed; 1: none is.
+    /// Show whether addresses are listed, and why.
+    ///
+    /// Exit code 0: at least one is listed; 1: none is.
+    #[command(after_long_help = QUERY_EXAMPLES)]
     Query(QueryArgs),
     /// Describe a filter file.
+    #[command(after_long_help = INFO_EXAMPLES)]
     Info {
         /// Print JSON.
         #[arg(long)]
@@ -37,6 +105,7 @@ pub enum Command {
     ///
     /// Writes nothing when nothing changes. The next build from text lists replaces these changes: for
     /// permanent changes use add and remove, or edit the lists.
+    #[command(after_long_help = UPDATE_EXAMPLES)]
     Update(Update),
     /// Block a sender now: add entries to a text list, and to its filter.
     ///
@@ -45,15 +114,19 @@ pub enum Command {
     /// build puts the entries into effect; if blocklist-compile@NAME.path is active, this is also at once.
     ///
     /// To clear a sender whatever the lists say, add it to the whitelist, which is also a text list.
+    #[command(after_long_help = ADD_EXAMPLES)]
     Add(EditArgs),
     /// Clear a sender now: remove entries from a text list, and from its filter.
     ///
     /// Exit code 1: an entry is not in the list. The next build brings back what another list names:
     /// add it to the whitelist instead.
+    #[command(after_long_help = REMOVE_EXAMPLES)]
     Remove(EditArgs),
     /// Merge filters with the same seed (see --seed-from) into one.
+    #[command(after_long_help = MERGE_EXAMPLES)]
     Merge(Merge),
     /// Count the entries that two filters share.
+    #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare {
         /// Print JSON.
         #[arg(long)]
@@ -64,20 +137,23 @@ pub enum Command {
         b: PathBuf,
     },
     /// Count the entries that each pair of filters shares, to see which lists are worth having.
+    #[command(after_long_help = OVERLAP_EXAMPLES)]
     Overlap {
         /// Print JSON.
         #[arg(long)]
         json: bool,
         /// Also draw the matrix as an SVG picture.
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", value_parser = regular_file())]
         svg: Option<PathBuf>,
         /// The filter files.
         #[arg(required = true, num_args = 2.., value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Print known good senders that are listed (as comments, with the reason), and those that
-    /// hit the pages but are not listed, ready to append to a whitelist. Exit code 0: none found;
-    /// 1: some found.
+    /// Find known good senders that the filter hits.
+    ///
+    /// Prints those that are listed as comments, with the reason, and those that hit the Bloom pages
+    /// but are not listed as entries, ready to append to a whitelist. Exit code 0: none found; 1: some found.
+    #[command(after_long_help = FALSE_POSITIVES_EXAMPLES)]
     FalsePositives {
         /// Print JSON.
         #[arg(long)]
@@ -89,17 +165,23 @@ pub enum Command {
         known_good: Vec<PathBuf>,
     },
     /// Read a whole filter file and check every checksum and record.
+    #[command(after_long_help = VERIFY_EXAMPLES)]
     Verify {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
         /// The filter file.
         file: PathBuf,
     },
 }
 
+const ADDRESS_RULES: &str = "Address rules";
+
 /// Options of `build`.
 #[derive(Debug, Args)]
 pub struct Build {
     /// The filter file to write; replaced only after the new one is complete and checked.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
     /// Name of the list in logs and replies [default: the file's name].
     #[arg(long)]
@@ -133,16 +215,16 @@ pub struct Build {
     #[arg(long)]
     pub overwrite: bool,
     /// Remove +tag from local parts at every domain.
-    #[arg(long)]
+    #[arg(long, help_heading = ADDRESS_RULES)]
     pub plus: bool,
     /// Also look up the sender inside SRS addresses.
-    #[arg(long)]
+    #[arg(long, help_heading = ADDRESS_RULES)]
     pub srs: bool,
     /// Compare local parts in Unicode form NFKC: full-width and similar forms are equal.
-    #[arg(long)]
+    #[arg(long, help_heading = ADDRESS_RULES)]
     pub nfkc: bool,
     /// Do not apply the rules of mail providers, such as ignoring dots at Gmail.
-    #[arg(long)]
+    #[arg(long, help_heading = ADDRESS_RULES)]
     pub no_providers: bool,
     /// How to read the lists.
     #[command(flatten)]
@@ -162,6 +244,7 @@ pub struct Build {
 
 /// How `build` and `update` read text lists, and what they refuse.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Reading lists")]
 pub struct Reading {
     /// Format of the inputs.
     #[arg(long, help = formats())]
@@ -189,12 +272,13 @@ pub struct Reading {
     pub strict: bool,
     /// Write every rejected, skipped or repaired line to this file, as file:line: reason: text,
     /// except blank lines and comments.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = regular_file())]
     pub rejects: Option<PathBuf>,
 }
 
 /// Options of every command that may run for long.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Resources and reports")]
 pub struct Work {
     /// Number of worker threads; fewer if memory does not suffice [default: one per processor].
     #[arg(long, value_name = "N")]
@@ -205,9 +289,12 @@ pub struct Work {
     /// Build date; days until entries expire count from it [default: SOURCE_DATE_EPOCH, or today].
     #[arg(long, value_name = "DATE", value_parser = day)]
     pub date: Option<Day>,
-    /// Write the report to this file as JSON.
+    /// Write the report to this file as JSON; - is the same as --json.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Print the report as one JSON object on standard output, instead of text on standard error.
+    #[arg(long)]
+    pub json: bool,
     /// Print errors only.
     #[arg(short, long)]
     pub quiet: bool,
@@ -260,7 +347,7 @@ pub struct EditArgs {
 #[derive(Debug, Args)]
 pub struct Merge {
     /// The filter file to write.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
     /// Name of the list in logs and replies [default: the file's name].
     #[arg(long)]
@@ -290,6 +377,17 @@ pub struct QueryArgs {
     /// Addresses or entries; - reads them from standard input, one per line.
     #[arg(required = true, value_name = "ADDRESS")]
     pub addresses: Vec<OsString>,
+}
+
+/// A file to write, but not standard output: the file is read back, or replaced as a whole.
+fn regular_file() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(|path| {
+        if path.as_os_str() == "-" {
+            Err("cannot be standard output; name a file")
+        } else {
+            Ok(path)
+        }
+    })
 }
 
 fn formats() -> String {

@@ -33,13 +33,13 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli, out: &mut Output) -> Done {
     match cli.command {
-        Command::Build(args) => return Ok(build(&args)?),
+        Command::Build(args) => return build(&args, out),
         Command::Query(args) => return query::query(&args, out),
         Command::Info { json, file } => out.show(&inspect::info(&file)?, json)?,
-        Command::Update(args) => return Ok(update(&args)?),
+        Command::Update(args) => return update(&args, out),
         Command::Add(args) => return edit(&args, true, out),
         Command::Remove(args) => return edit(&args, false, out),
-        Command::Merge(args) => return Ok(merge(&args)?),
+        Command::Merge(args) => return merge(&args, out),
         Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json)?,
         Command::Overlap { json, svg, files } => overlap(&files, svg.as_deref(), json, out)?,
         Command::FalsePositives {
@@ -47,12 +47,12 @@ fn run(cli: Cli, out: &mut Output) -> Done {
             file,
             known_good,
         } => return false_positives(&file, &known_good, json, out),
-        Command::Verify { file } => verify(&file, out)?,
+        Command::Verify { json, file } => verify(&file, json, out)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn build(args: &Build) -> Result<ExitCode, Error> {
+fn build(args: &Build, out: &mut Output) -> Done {
     let mut plan = args.work.plan(&args.output, &args.inputs);
     if let Some(name) = &args.name {
         plan.name = compile::list_name(name);
@@ -75,16 +75,16 @@ fn build(args: &Build) -> Result<ExitCode, Error> {
     args.reading.put_into(&mut plan);
     plan.meant.clone_from(&args.input);
     let reads = [args.inputs.as_slice(), &args.input].concat();
-    work(&plan, &args.work, &reads, compile::build)
+    work(&plan, &args.work, &reads, out, compile::build)
 }
 
-fn update(args: &Update) -> Result<ExitCode, Error> {
+fn update(args: &Update, out: &mut Output) -> Done {
     let mut plan = args.work.plan(&args.file, &args.add);
     args.reading.put_into(&mut plan);
     // Without the entries among them, which are no files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
     reads.retain(|path| path.exists());
-    work(&plan, &args.work, &reads, |plan, progress| {
+    work(&plan, &args.work, &reads, out, |plan, progress| {
         let mut changes = Changes::new(plan.clone());
         changes.remove.clone_from(&args.remove);
         changes.fpr = args.fpr;
@@ -138,13 +138,13 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     })
 }
 
-fn merge(args: &Merge) -> Result<ExitCode, Error> {
+fn merge(args: &Merge, out: &mut Output) -> Done {
     let mut plan = args.work.plan(&args.output, &args.files);
     if let Some(name) = &args.name {
         plan.name = compile::list_name(name);
     }
     plan.overwrite = args.overwrite;
-    work(&plan, &args.work, &args.files, |plan, progress| {
+    work(&plan, &args.work, &args.files, out, |plan, progress| {
         compile::merge(plan, args.fpr, progress)
     })
 }
@@ -184,23 +184,36 @@ fn work(
     plan: &Plan,
     work: &Work,
     reads: &[PathBuf],
+    out: &mut Output,
     job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
-) -> Result<ExitCode, Error> {
+) -> Done {
     // Before the work: afterwards the filter has been replaced.
     if let Some(file) = &plan.rejects {
         may_write(file, "write the rejects", &plan.output, reads)?;
     }
+    let json = work.json || work.report.as_deref() == Some(Path::new("-"));
     let report_file = match &work.report {
-        Some(file) => {
+        Some(file) if file.as_os_str() != "-" => {
             may_write(file, WRITE_REPORT, &plan.output, reads)?;
             Some(ReportFile::open(file)?)
         }
-        None => None,
+        Some(_) | None => None,
     };
     let watcher = Watcher::start(work.quiet)?;
     let report = job(plan, watcher.progress());
     drop(watcher);
-    finish(&report?, report_file, work.quiet)
+    let report = report?;
+    finish(&report, report_file)?;
+    if json {
+        out.json(&report)?;
+    } else if !work.quiet || report.refused.is_some() {
+        say(format_args!("{report}"));
+    }
+    Ok(if report.refused.is_some() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// Where the report goes: opened before the work, so that what keeps it from being written
@@ -243,28 +256,21 @@ impl Drop for ReportFile {
     }
 }
 
-/// Writes the report, and prints it.
-fn finish(report: &Report, file: Option<ReportFile>, quiet: bool) -> Result<ExitCode, Error> {
-    if let Some(file) = file {
-        let path = file.path.clone();
-        file.write(report).map_err(|error| match report.filter {
-            Some(_) => Error::io(&path, WRITE_REPORT)(io::Error::new(
-                error.kind(),
-                format!(
-                    "{error}; {} was written nevertheless",
-                    report.output.display()
-                ),
-            )),
-            None => Error::io(&path, WRITE_REPORT)(error),
-        })?;
-    }
-    if !quiet || report.refused.is_some() {
-        say(format_args!("{report}"));
-    }
-    Ok(if report.refused.is_some() {
-        ExitCode::FAILURE
-    } else {
-        ExitCode::SUCCESS
+/// Writes the report to its file.
+fn finish(report: &Report, file: Option<ReportFile>) -> Result<(), Error> {
+    let Some(file) = file else {
+        return Ok(());
+    };
+    let path = file.path.clone();
+    file.write(report).map_err(|error| match report.filter {
+        Some(_) => Error::io(&path, WRITE_REPORT)(io::Error::new(
+            error.kind(),
+            format!(
+                "{error}; {} was written nevertheless",
+                report.output.display()
+            ),
+        )),
+        None => Error::io(&path, WRITE_REPORT)(error),
     })
 }
 
@@ -291,8 +297,17 @@ fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Ou
     })
 }
 
-fn verify(file: &Path, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
+fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
     let header = Filter::verify(file)?;
+    if json {
+        out.json(&serde_json::json!({
+            "file": file,
+            "entries": header.entries,
+            "records": header.spec.records,
+            "good": true,
+        }))?;
+        return Ok(());
+    }
     let records = if header.spec.records {
         "every page, record and checksum"
     } else {

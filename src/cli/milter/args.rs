@@ -13,12 +13,54 @@ use crate::setup_check::Places;
 /// Default path of the configuration.
 pub const DEFAULT_CONFIG: &str = crate::config::DEFAULT_PATH;
 
+const EXAMPLES: &str = "\
+Examples:
+  blocklist-milter check
+  blocklist-milter --config ./blocklist-milter.toml
+  blocklist-milter explain --address spammer@bad.example
+  blocklist-milter report --since 7d /var/log/mail.log
+  blocklist-milter demo";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  blocklist-milter check
+  blocklist-milter check --config new.toml && mv new.toml /etc/blocklist-milter/blocklist-milter.toml";
+
+const PRINT_CONFIG_EXAMPLES: &str = "\
+Example:
+  blocklist-milter print-config | diff /etc/blocklist-milter/blocklist-milter.toml -";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  blocklist-milter explain --address spammer@bad.example
+  blocklist-milter explain --mail-from a@b.example --rcpt abuse@our.example message.eml
+  postcat -hq 4XyZ1 | blocklist-milter explain --json -";
+
+const REPLAY_EXAMPLES: &str = "\
+Examples:
+  blocklist-milter replay ~/Maildir
+  blocklist-milter replay --against new.toml last-week.mbox.gz";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  blocklist-milter report --since 7d /var/log/mail.log /var/log/mail.log.1.gz
+  journalctl -u blocklist-milter -o cat | blocklist-milter report --json";
+
+const CASE_EXAMPLES: &str = "\
+Example:
+  blocklist-milter case 0tpxdv000 /var/log/mail.log";
+
 /// Rejects mail from listed senders, as a milter of Postfix or Sendmail.
 ///
 /// Without a command, serves mail until SIGTERM. Reloads configuration, filters and whitelists when they
 /// change, and on SIGHUP.
 #[derive(Debug, Parser)]
-#[command(name = "blocklist-milter", version, max_term_width = 100)]
+#[command(
+    name = "blocklist-milter",
+    version = crate::cli::VERSION,
+    max_term_width = 100,
+    after_long_help = EXAMPLES
+)]
 pub struct Milter {
     /// Configuration file.
     #[arg(
@@ -48,7 +90,7 @@ impl Milter {
     /// Both a command and a flag that stands for one.
     pub fn into_command(self) -> Result<Option<Command>, String> {
         let (flag, meant) = match (self.check, self.print_config) {
-            (true, _) => ("--check", Command::Check),
+            (true, _) => ("--check", Command::Check { json: false }),
             (false, true) => ("--print-config", Command::PrintConfig),
             (false, false) => return Ok(self.command),
         };
@@ -63,8 +105,16 @@ impl Milter {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Check configuration, filters and whitelists, and show every error.
-    Check,
+    ///
+    /// Does what a start would do, but does not serve. Exit code 0: good; 2: errors.
+    #[command(after_long_help = CHECK_EXAMPLES)]
+    Check {
+        /// Print one JSON object instead of text.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the configuration with the defaults of all other settings.
+    #[command(after_long_help = PRINT_CONFIG_EXAMPLES)]
     PrintConfig,
     /// Show how the running daemon is: lists, verdicts, problems.
     ///
@@ -75,22 +125,26 @@ pub enum Command {
     /// Show what would happen to a message, and why.
     ///
     /// Runs the daemon's own code on a stored message. The exit code is 0 for every verdict.
+    #[command(after_long_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
     /// Show what would have happened to a whole mailbox.
     ///
     /// Tests a new list with last week's mail before you use it. Shows every message that would not simply
     /// be accepted, with its listed sender, list and source. Uses all processors. Does not apply the
     /// circuit breaker (max_reject_share), because the mail did not arrive within five minutes.
+    #[command(after_long_help = REPLAY_EXAMPLES)]
     Replay(Replay),
     /// Sum up the daemon's log: a digest of a day or a week, as text for a mail or as JSON.
     ///
     /// Reads the log in both formats, from files, syslog or journalctl (-o cat, short or json):
     /// what was refused by list and source, for the first time and most often, tagged or exempt; lists
     /// and sources of the configuration without a hit for 30 days; errors and warnings.
+    #[command(after_long_help = REPORT_EXAMPLES)]
     Report(Report),
     /// Find a case id in the daemon's log, explain the decision, and say how to accept the sender.
     ///
     /// The exit code is 1 if no log has the case; the time of the decision is in the case id, and is shown then.
+    #[command(after_long_help = CASE_EXAMPLES)]
     Case(Case),
     /// Keep a file of the people whom your users write to, so that no list refuses their mail.
     ///

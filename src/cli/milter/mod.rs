@@ -12,13 +12,15 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{Done, Output};
+use serde::Serialize;
+
+use super::{Done, FAILED, Output};
 use crate::config::Config;
 use crate::demo;
 use crate::explain::{self, Explainer, Mail};
 use crate::serve;
 use crate::setup_check;
-use crate::snapshot;
+use crate::snapshot::{self, Checked};
 
 pub use args::Milter;
 use args::{Command, Explain, Replay};
@@ -44,7 +46,7 @@ fn run(arguments: Milter, out: &mut Output) -> Done {
 fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Done {
     match command {
         None => serve::run(config)?,
-        Some(Command::Check) => write!(out, "{}", snapshot::check(config)?)?,
+        Some(Command::Check { json }) => return check(config, json, out),
         Some(Command::PrintConfig) => write!(out, "{}", Config::load(config)?)?,
         Some(Command::Explain(args)) => explain(config, &args, out)?,
         Some(Command::Replay(args)) => replay(config, &args, out)?,
@@ -67,6 +69,36 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `check --json`
+#[derive(Serialize)]
+struct CheckJson<'a> {
+    good: bool,
+    errors: Vec<String>,
+    #[serde(flatten)]
+    checked: Option<&'a Checked>,
+}
+
+fn check(config: &Path, json: bool, out: &mut Output) -> Done {
+    let checked = snapshot::check(config);
+    if !json {
+        write!(out, "{}", checked?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let errors = match &checked {
+        Ok(_) => Vec::new(),
+        Err(error) => error.to_string().lines().map(str::to_owned).collect(),
+    };
+    out.json(&CheckJson {
+        good: checked.is_ok(),
+        errors,
+        checked: checked.as_ref().ok(),
+    })?;
+    Ok(match checked {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(FAILED),
+    })
 }
 
 fn explain(

@@ -1,0 +1,75 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_blocklist_milter_global_optspecs
+    string join \n config= check print-config h/help V/version
+end
+
+function __fish_blocklist_milter_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_blocklist_milter_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_blocklist_milter_using_subcommand
+    set -l cmd (__fish_blocklist_milter_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -l check -d 'The same as the command check'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -l print-config -d 'The same as the command print-config'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -s V -l version -d 'Print version'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "check" -d 'Check configuration, filters and whitelists, and show every error'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "print-config" -d 'Print the configuration with the defaults of all other settings'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "explain" -d 'Show what would happen to a message, and why'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "report" -d 'Sum up the daemon\'s log: a digest of a day or a week, as text for a mail or as JSON'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "case" -d 'Find a case id in the daemon\'s log, explain the decision, and say how to accept the sender'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "demo" -d 'Show the milter at work: compile ./blocklists, serve on a private socket, send messages as a mail server would'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -l json -d 'Print one JSON object instead of text'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand print-config" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand print-config" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l mail-from -d 'Envelope sender, the argument of MAIL FROM' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l rcpt -d 'Envelope recipient; may be repeated [default: a recipient who is not exempt]' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l client -d 'Address of the SMTP client' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l address -d 'Explain this sender instead of a message' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l authenticated -d 'The client has logged in (SMTP AUTH)'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l json -d 'Print one JSON object instead of text'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l against -d 'Show what another configuration would change' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l json -d 'Print one JSON object instead of text'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l since -d 'First day of the report (UTC), such as 2026-11-21, or 7d for the last seven days. Older lines are used only to tell what was refused before' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l state -d 'Remember in this file what was refused and which lists had hits, for the next report' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l mail-to -d 'Begin with the headers of a mail to this address, for sendmail -t' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l json -d 'Print one JSON object instead of text'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -l json -d 'Print one JSON object instead of text'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -s h -l help -d 'Print help'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "check" -d 'Check configuration, filters and whitelists, and show every error'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "print-config" -d 'Print the configuration with the defaults of all other settings'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "explain" -d 'Show what would happen to a message, and why'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "report" -d 'Sum up the daemon\'s log: a digest of a day or a week, as text for a mail or as JSON'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "case" -d 'Find a case id in the daemon\'s log, explain the decision, and say how to accept the sender'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "demo" -d 'Show the milter at work: compile ./blocklists, serve on a private socket, send messages as a mail server would'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
