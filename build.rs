@@ -20,8 +20,8 @@ fn main() {
     } else {
         None
     };
-    let build = commit.map_or(target.clone(), |commit| format!("{commit}, {target}"));
-    println!("cargo::rustc-env=BLOCKLIST_MILTER_BUILD={build}");
+    let commit = commit.map_or_else(String::new, |commit| format!("{commit}, "));
+    println!("cargo::rustc-env=BLOCKLIST_MILTER_BUILD={commit}{target}");
 }
 
 fn commit_of_package() -> Option<String> {

@@ -14,14 +14,14 @@ const EXAMPLES: &str = "\
 Examples:
   blocklist-compile build -o spammers.blf lists/
   blocklist-compile query spammers.blf spammer@bad.example
-  blocklist-compile add lists/own.txt --filter spammers.blf spammer@bad.example
+  blocklist-compile add lists/own.txt --filter own.blf spammer@bad.example
   blocklist-compile info spammers.blf";
 
 const BUILD_EXAMPLES: &str = "\
 Examples:
   blocklist-compile build -o spammers.blf lists/
   zcat more.gz | blocklist-compile build -o more.blf --max-shrink 20% -
-  blocklist-compile build -o new.blf --expires 30d --rejects rejects.txt feed.csv";
+  blocklist-compile build -o new.blf --expires 30d feed.csv";
 
 const QUERY_EXAMPLES: &str = "\
 Examples:
@@ -34,17 +34,17 @@ Example:
 
 const UPDATE_EXAMPLES: &str = "\
 Examples:
-  blocklist-compile update spammers.blf --add today.txt --remove friend@good.example
+  blocklist-compile update spammers.blf --add today.txt --remove gone.txt
   blocklist-compile update spammers.blf --fpr 1e-4";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
   blocklist-compile add lists/own.txt --note 'ticket 4711' spammer@bad.example
-  blocklist-compile add lists/own.txt --filter spammers.blf .bad.example @bad.example";
+  blocklist-compile add lists/own.txt --filter own.blf @bad.example";
 
 const REMOVE_EXAMPLES: &str = "\
 Example:
-  blocklist-compile remove lists/own.txt --filter spammers.blf friend@good.example";
+  blocklist-compile remove lists/own.txt --filter own.blf friend@good.example";
 
 const MERGE_EXAMPLES: &str = "\
 Example:
@@ -61,7 +61,7 @@ Examples:
 
 const FALSE_POSITIVES_EXAMPLES: &str = "\
 Example:
-  blocklist-compile false-positives spammers.blf /var/log/mail.log >> whitelist.txt";
+  blocklist-compile false-positives own.blf /var/log/mail.log >> whitelist.txt";
 
 const VERIFY_EXAMPLES: &str = "\
 Example:
@@ -180,35 +180,44 @@ const ADDRESS_RULES: &str = "Address rules";
 /// Options of `build`.
 #[derive(Debug, Args)]
 pub struct Build {
-    /// The filter file to write; replaced only after the new one is complete and checked.
+    /// Filter file to write.
+    ///
+    /// An existing one is replaced only after the new one is complete and checked.
     #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
     /// Name of the list in logs and replies [default: the file's name].
     #[arg(long)]
     pub name: Option<String>,
-    /// False-positive rate of the Bloom filter, as a share of innocent senders. The exact records
-    /// then clear them.
+    /// False-positive rate of the Bloom filter.
+    ///
+    /// This share of innocent senders hits the filter by chance; the exact records then clear them.
     #[arg(long, value_name = "P", default_value_t = compile::DEFAULT_FPR, value_parser = rate)]
     pub fpr: f64,
-    /// Leave out the exact records: less than half the size, but hits cannot be confirmed, and the
-    /// share --fpr of innocent senders is refused.
+    /// Leave out the exact records, which confirm hits.
+    ///
+    /// The filter has less than half the size, but the share --fpr of innocent senders is rejected.
     #[arg(long)]
     pub no_records: bool,
-    /// Use the hash seed of another filter, so that the two can be merged and compared.
+    /// Use the hash seed of this filter, to merge and compare the two.
     #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     pub seed_from: Option<PathBuf>,
-    /// The hash seed, 1 to 16 hexadecimal digits [default: the seed of the file to replace, or random].
+    /// Hash seed, in hexadecimal [default: that of the file to replace, or random].
     #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
     pub seed: Option<u64>,
-    /// Write a filter even if an input that had 100 entries or more now has none, or if every line
-    /// is rejected.
+    /// Write a filter even if an input has become empty.
+    ///
+    /// Otherwise it is an error if an input that had 100 entries or more now has none, or if every line is
+    /// rejected.
     #[arg(long)]
     pub allow_empty: bool,
-    /// Write nothing if an input, or the filter, has shrunk by more than this, such as 20%. Lists
-    /// of fewer than 100 entries may shrink to nothing.
+    /// Write nothing if an input or the filter has shrunk by more, such as 20%.
+    ///
+    /// Lists of fewer than 100 entries may shrink to nothing.
     #[arg(long, value_name = "PERCENT", value_parser = shrink)]
     pub max_shrink: Option<Percent>,
-    /// Write nothing if an input that had 100 entries or more has grown by more than this.
+    /// Write nothing if an input has grown by more.
+    ///
+    /// Applies to inputs that had 100 entries or more.
     #[arg(long, value_name = "PERCENT")]
     pub max_growth: Option<Percent>,
     /// Replace an output that is not a filter file, or is damaged.
@@ -220,26 +229,31 @@ pub struct Build {
     /// Also look up the sender inside SRS addresses.
     #[arg(long, help_heading = ADDRESS_RULES)]
     pub srs: bool,
-    /// Compare local parts in Unicode form NFKC: full-width and similar forms are equal.
+    /// Compare local parts in Unicode form NFKC.
+    ///
+    /// Full-width letters and similar forms are then equal to the plain ones.
     #[arg(long, help_heading = ADDRESS_RULES)]
     pub nfkc: bool,
-    /// Do not apply the rules of mail providers, such as ignoring dots at Gmail.
+    /// Do not apply rules of mail providers, such as no dots at Gmail.
     #[arg(long, help_heading = ADDRESS_RULES)]
     pub no_providers: bool,
+    /// Also read this list, whatever its name; may be repeated.
+    ///
+    /// Other lists with the name of an allowlist or a backup are skipped.
+    #[arg(long, value_name = "INPUT")]
+    pub input: Vec<PathBuf>,
+    /// Lists, folders of lists, or - for standard input.
+    ///
+    /// gzip, zstd, bzip2 and xz are decompressed, and each file in a ZIP or tar archive is a list. Files with
+    /// the name of an allowlist or a backup are skipped, even when given by name (as by lists/*).
+    #[arg(required_unless_present = "input", value_name = "INPUT")]
+    pub inputs: Vec<PathBuf>,
     /// How to read the lists.
     #[command(flatten)]
     pub reading: Reading,
     /// Resources and reports.
     #[command(flatten)]
     pub work: Work,
-    /// Also read this list, even if it has the name of an allowlist or a backup; may be repeated.
-    #[arg(long, value_name = "INPUT")]
-    pub input: Vec<PathBuf>,
-    /// Lists, folders of lists, or - for standard input. gzip, zstd, bzip2 and xz are
-    /// decompressed, and each file in a ZIP or tar archive is a list. Files with the name of an
-    /// allowlist or a backup are skipped, even when given by name (as by lists/*).
-    #[arg(required_unless_present = "input", value_name = "INPUT")]
-    pub inputs: Vec<PathBuf>,
 }
 
 /// How `build` and `update` read text lists, and what they refuse.
@@ -247,21 +261,25 @@ pub struct Build {
 #[command(next_help_heading = "Reading lists")]
 pub struct Reading {
     /// Format of the inputs.
-    #[arg(long, help = formats())]
+    #[arg(long, help = DETECTED, long_help = formats())]
     pub format: Option<Format>,
-    /// First day on which the entries are no longer listed, unless their list says otherwise: a
-    /// date, or a number of days after the build date, such as 30d.
+    /// Day on which entries expire, or days after the build date, such as 30d.
+    ///
+    /// On that day they are no longer listed. An expiry date in the list itself has precedence.
     #[arg(long, value_name = "DATE|DAYS", value_parser = expires)]
     pub expires: Option<Expires>,
-    /// Reject entries that list senders of this domain, including local parts at every domain
-    /// (spammer@); may be repeated.
+    /// Reject entries that list senders of this domain; may be repeated.
+    ///
+    /// This includes local parts at every domain (spammer@).
     #[arg(long, value_name = "DOMAIN")]
     pub protect: Vec<String>,
-    /// Accept this overly broad entry, such as .example or newsletter@; may be repeated.
+    /// Accept this overly broad entry, such as newsletter@; may be repeated.
     #[arg(long, value_name = "ENTRY")]
     pub allow: Vec<String>,
-    /// Accept all overly broad entries: public suffixes, providers of free mailboxes, services that many
-    /// senders share, postmaster@, info@. --protect still applies.
+    /// Accept all overly broad entries.
+    ///
+    /// These are public suffixes, providers of free mailboxes, services that many senders share, postmaster@,
+    /// info@ and the like. --protect still applies.
     #[arg(long)]
     pub allow_world: bool,
     /// Write nothing if more lines than this are rejected.
@@ -270,8 +288,9 @@ pub struct Reading {
     /// Write nothing if any line is rejected, or if an input has no entry.
     #[arg(long, conflicts_with = "max_rejects")]
     pub strict: bool,
-    /// Write every rejected, skipped or repaired line to this file, as file:line: reason: text,
-    /// except blank lines and comments.
+    /// Write rejected, skipped and repaired lines to this file.
+    ///
+    /// Each as file:line: reason: text. Blank lines and comments are left out.
     #[arg(long, value_name = "FILE", value_parser = regular_file())]
     pub rejects: Option<PathBuf>,
 }
@@ -280,19 +299,23 @@ pub struct Reading {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Resources and reports")]
 pub struct Work {
-    /// Number of worker threads; fewer if memory does not suffice [default: one per processor].
+    /// Number of worker threads [default: one per processor].
+    ///
+    /// Fewer are used if memory does not suffice.
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Memory limit, such as 512M or 2G [default: a quarter of the available memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<u64>,
-    /// Build date; days until entries expire count from it [default: SOURCE_DATE_EPOCH, or today].
+    /// Build date [default: SOURCE_DATE_EPOCH, or today].
     #[arg(long, value_name = "DATE", value_parser = day)]
     pub date: Option<Day>,
     /// Write the report to this file as JSON; - is the same as --json.
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Print the report as one JSON object on standard output, instead of text on standard error.
+    /// Print the report as JSON.
+    ///
+    /// One JSON object on standard output, instead of text on standard error.
     #[arg(long)]
     pub json: bool,
     /// Print errors only.
@@ -303,7 +326,7 @@ pub struct Work {
 /// Options of `update`.
 #[derive(Debug, Args)]
 pub struct Update {
-    /// The filter file to change; replaced only after the new one is complete and checked.
+    /// Filter file to change; replaced only after the new one is complete.
     pub file: PathBuf,
     /// A list of entries to add, or one entry such as spam@bad.example; may be repeated.
     #[arg(long, value_name = "INPUT")]
@@ -358,12 +381,12 @@ pub struct Merge {
     /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,
-    /// Resources and reports.
-    #[command(flatten)]
-    pub work: Work,
     /// The filters to merge.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Resources and reports.
+    #[command(flatten)]
+    pub work: Work,
 }
 
 /// Options of `query`.
@@ -389,6 +412,8 @@ fn regular_file() -> impl TypedValueParser<Value = PathBuf> {
         }
     })
 }
+
+const DETECTED: &str = "Format of the inputs [default: detected from their content]";
 
 fn formats() -> String {
     let known = Format::known();

@@ -24,16 +24,17 @@ Examples:
 const CHECK_EXAMPLES: &str = "\
 Examples:
   blocklist-milter check
-  blocklist-milter check --config new.toml && mv new.toml /etc/blocklist-milter/blocklist-milter.toml";
+  blocklist-milter check --config new.toml
+  blocklist-milter check --json | jq .warnings";
 
 const PRINT_CONFIG_EXAMPLES: &str = "\
 Example:
-  blocklist-milter print-config | diff /etc/blocklist-milter/blocklist-milter.toml -";
+  blocklist-milter print-config | less";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   blocklist-milter explain --address spammer@bad.example
-  blocklist-milter explain --mail-from a@b.example --rcpt abuse@our.example message.eml
+  blocklist-milter explain --mail-from a@b.example message.eml
   postcat -hq 4XyZ1 | blocklist-milter explain --json -";
 
 const REPLAY_EXAMPLES: &str = "\
@@ -104,7 +105,7 @@ impl Milter {
 /// What can be done instead of serving mail.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Check configuration, filters and whitelists, and show every error.
+    /// Check configuration, filters and whitelists; show every error.
     ///
     /// Does what a start would do, but does not serve. Exit code 0: good; 2: errors.
     #[command(after_long_help = CHECK_EXAMPLES)]
@@ -134,15 +135,16 @@ pub enum Command {
     /// circuit breaker (max_reject_share), because the mail did not arrive within five minutes.
     #[command(after_long_help = REPLAY_EXAMPLES)]
     Replay(Replay),
-    /// Sum up the daemon's log: a digest of a day or a week, as text for a mail or as JSON.
+    /// Sum up the daemon's log, as text for a mail or as JSON.
     ///
     /// Reads the log in both formats, from files, syslog or journalctl (-o cat, short or json):
     /// what was refused by list and source, for the first time and most often, tagged or exempt; lists
     /// and sources of the configuration without a hit for 30 days; errors and warnings.
     #[command(after_long_help = REPORT_EXAMPLES)]
     Report(Report),
-    /// Find a case id in the daemon's log, explain the decision, and say how to accept the sender.
+    /// Explain the decision with a case id, from the daemon's log.
     ///
+    /// Also says how to accept the sender.
     /// The exit code is 1 if no log has the case; the time of the decision is in the case id, and is shown then.
     #[command(after_long_help = CASE_EXAMPLES)]
     Case(Case),
@@ -158,7 +160,10 @@ pub enum Command {
     /// Shows each finding, and for what is wrong the line that mends it; changes nothing. Run it as root, who may
     /// read and connect everywhere. The exit code is 1 if anything is wrong.
     SetupCheck(SetupCheck),
-    /// Show the milter at work: compile ./blocklists, serve on a private socket, send messages as a mail server would.
+    /// Show the milter at work, with nothing installed.
+    ///
+    /// Compiles ./blocklists, serves on a private socket, and sends messages as a mail server would. Exit
+    /// code 1: a verdict was not the expected one.
     Demo,
 }
 
