@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use blocklist_milter::demo::peer::{Letter, Peer};
+use blocklist_milter::demo::peer::{Peer, TestMail};
 use serde_json::{Value, json};
 use support::site::{Site, Socket, Transport};
 
@@ -43,7 +43,7 @@ fn played(format: &str) -> (Site, String) {
     peer.stranger().unwrap();
     let mut send = |from: &str, to: &str| {
         let header = format!("From: {from}");
-        let letter = Letter::new("<ok@ok.test>", &[to], &[&header]);
+        let letter = TestMail::new("<ok@ok.test>", &[to], &[&header]);
         peer.deliver(&letter).unwrap()
     };
     for action in ACTIONS {

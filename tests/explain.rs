@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::explain::{Explainer, Mail};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -68,9 +68,9 @@ fn explain_and_the_daemon_say_the_same_of_every_message() {
             .iter()
             .map(|field| (field.name.clone(), field.value.clone()))
             .collect();
-        let letter = Letter {
+        let letter = TestMail {
             headers,
-            ..Letter::new(mail_from, &["<bob@our.example>"], &[])
+            ..TestMail::new(mail_from, &["<bob@our.example>"], &[])
         };
         let served = verdict(&peer.deliver(&letter).unwrap());
         if explained != expected || served != expected {

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 
-use blocklist_milter::demo::peer::{Letter, Peer};
+use blocklist_milter::demo::peer::{Peer, TestMail};
 use serde_json::Value;
 use support::site::{Daemon, Site, Socket, Transport};
 
@@ -35,7 +35,7 @@ fn a_line_stays_whole_whatever_the_sender_writes() {
         let message_id = format!("Message-ID: <{name}@ok.test>");
         let sender = long("Sender");
         let headers = [&*message_id, header, &*sender];
-        let letter = Letter::new("<a@ok.test>", &["<bob@our.example>"], &headers);
+        let letter = TestMail::new("<a@ok.test>", &["<bob@our.example>"], &headers);
         assert!(peer.deliver(&letter).unwrap().message.unwrap().refuses());
     }
     peer.quit().unwrap();

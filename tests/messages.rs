@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use blocklist_milter::address::{Canonical, Entry, Kind, Kinds, Rules};
-use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::explain::{Explainer, Mail};
 use blocklist_milter::sender::{Identity, Senders};
 use support::rig::{Rig, verdict};
@@ -191,7 +191,7 @@ fn the_daemon_comes_to_the_same_verdicts() {
     let mut wrong = Vec::new();
     for case in cases() {
         let message = fs::read(folder().join(&case.file)).unwrap();
-        let mut letter = Letter::new(&case.mail, &["<user@mail.example>"], &[]);
+        let mut letter = TestMail::new(&case.mail, &["<user@mail.example>"], &[]);
         // Mail servers take one blank behind the colon away.
         letter.headers = fields(&message)
             .into_iter()

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use blocklist_milter::address::Rules;
 use blocklist_milter::compile::{self, Plan, Progress};
-use blocklist_milter::demo::peer::{Answer, Change, Letter, Outcome, Peer};
+use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
 use proptest::prelude::*;
 use support::rig::{Rig, verdict};
 use support::until;
@@ -17,8 +17,8 @@ fn list(name: &str, rest: &str) -> String {
     format!("[[list]]\nname = '{name}'\nfilter = '{name}.blf'\n{rest}\n")
 }
 
-fn from(mail_from: &str, headers: &[&str]) -> Letter {
-    Letter::new(mail_from, &["<bob@our.example>"], headers)
+fn from(mail_from: &str, headers: &[&str]) -> TestMail {
+    TestMail::new(mail_from, &["<bob@our.example>"], headers)
 }
 
 /// A field that names `count` addresses of a domain.
@@ -115,9 +115,9 @@ const RECIPIENTS: [&str; 7] = [
 ];
 
 /// What becomes of the message for each recipient who was not refused, in the order given: one word.
-fn fate(outcome: &Outcome) -> Option<String> {
+fn fate(outcome: &Delivery) -> Option<String> {
     let accepted = outcome.recipients.iter().any(|answer| !answer.refuses());
-    let message = Outcome {
+    let message = Delivery {
         recipients: Vec::new(),
         ..outcome.clone()
     };
@@ -140,7 +140,7 @@ proptest! {
         let from: Vec<String> = from.iter().map(|name| format!("x@{name}.test")).collect();
         let header = format!("From: {}", from.join(", "));
         let mail_from = format!("<x@{envelope}.test>");
-        let letter = |to: &[&str]| Letter::new(&mail_from, to, &[&header]);
+        let letter = |to: &[&str]| TestMail::new(&mail_from, to, &[&header]);
         let alone = |recipient: &str| verdict(&DEFER.deliver(&letter(&[recipient])));
 
         // As a client does: what is deferred comes again, until nothing is.
@@ -220,7 +220,7 @@ fn recipients_share_a_transaction_where_they_can() {
         ),
     ] {
         let rig = Rig::new(&[("spam.list", "@bad.test\n")], &list("spam", rest));
-        let letter = Letter::new(mail_from, &[postmaster, bob], &["From: a@ok.example"]);
+        let letter = TestMail::new(mail_from, &[postmaster, bob], &["From: a@ok.example"]);
         assert_eq!(
             verdict(&rig.deliver(&letter)),
             expected,
@@ -249,7 +249,7 @@ fn recipients_share_a_transaction_where_they_can() {
     ] {
         let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
         peer.client(client.parse().unwrap(), port).unwrap();
-        let mut letter = Letter::new(
+        let mut letter = TestMail::new(
             "<a@ok.example>",
             &[bob, postmaster],
             &["From: a@ok.example"],
@@ -283,11 +283,11 @@ fn what_every_recipient_would_refuse_is_refused() {
         (vec![shop, later], "x@held.test", "tag"),
     ] {
         let header = format!("From: {sender}");
-        let outcome = rig.deliver(&Letter::new("<a@ok.example>", &recipients, &[&header]));
+        let outcome = rig.deliver(&TestMail::new("<a@ok.example>", &recipients, &[&header]));
         assert_eq!(verdict(&outcome), expected, "{recipients:?} {sender}");
     }
     // An envelope sender is answered for each by itself.
-    let outcome = rig.deliver(&Letter::new(
+    let outcome = rig.deliver(&TestMail::new(
         "<x@bad.test>",
         &[shop, nobody, later, corp, postmaster],
         &["From: a@ok.example"],
@@ -423,7 +423,7 @@ fn an_exempt_client_is_exempt_without_recipients() {
     for (client, expected) in [("192.0.2.7", "accept"), ("192.0.2.8", "reject")] {
         let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
         peer.client(client.parse().unwrap(), 25).unwrap();
-        let letter = Letter::new("<x@bad.test>", &[], &["From: x@bad.test"]);
+        let letter = TestMail::new("<x@bad.test>", &[], &["From: x@bad.test"]);
         assert_eq!(verdict(&peer.deliver(&letter).unwrap()), expected);
         peer.quit().unwrap();
     }
@@ -464,7 +464,7 @@ fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
         .collect();
     let mut headers: Vec<&str> = crowds.iter().map(String::as_str).collect();
     headers.push("From: x@bad.test");
-    let hidden = |recipients: &[&str]| Letter::new("<a@ok.example>", recipients, &headers);
+    let hidden = |recipients: &[&str]| TestMail::new("<a@ok.example>", recipients, &headers);
     for (rest, recipients, expected) in [
         ("", &["<bob@our.example>"][..], "tempfail"),
         ("", &["<abuse@our.example>"], "accept"),
@@ -506,7 +506,7 @@ fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
     // Whoever is seen to be listed is refused for good.
     let mut first = headers.clone();
     first.rotate_right(1);
-    let outcome = rig.deliver(&Letter::new(
+    let outcome = rig.deliver(&TestMail::new(
         "<a@ok.example>",
         &["<bob@our.example>"],
         &first,

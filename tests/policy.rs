@@ -5,7 +5,7 @@ mod support;
 use std::net::{IpAddr, Ipv6Addr};
 
 use blocklist_milter::compile::{self, Plan, Progress};
-use blocklist_milter::demo::peer::{Answer, Change, Letter, Peer};
+use blocklist_milter::demo::peer::{Answer, Change, Peer, TestMail};
 use blocklist_milter::list::Day;
 use support::rig::{Rig, verdict};
 use support::until;
@@ -20,12 +20,12 @@ fn rejecting(rest: &str) -> Rig {
     )
 }
 
-fn from(mail_from: &str, headers: &[&str]) -> Letter {
-    Letter::new(mail_from, &["<bob@our.example>"], headers)
+fn from(mail_from: &str, headers: &[&str]) -> TestMail {
+    TestMail::new(mail_from, &["<bob@our.example>"], headers)
 }
 
-fn to(recipients: &[&str], mail_from: &str, header: &str) -> Letter {
-    Letter::new(mail_from, recipients, &[header])
+fn to(recipients: &[&str], mail_from: &str, header: &str) -> TestMail {
+    TestMail::new(mail_from, recipients, &[header])
 }
 
 #[test]
@@ -610,7 +610,7 @@ fn replies_are_filled_in_and_cleaned() {
 fn nothing_of_a_message_reaches_the_next() {
     let rig = rejecting("mailing_list = 'tag'\n");
     let mut peer = rig.peer();
-    let mut verdict_of = |letter: &Letter| verdict(&peer.deliver(letter).unwrap());
+    let mut verdict_of = |letter: &TestMail| verdict(&peer.deliver(letter).unwrap());
     let innocent = from("<a@ok.example>", &["From: a@ok.example"]);
     for _ in 0..3 {
         assert_eq!(verdict_of(&from("<spam@bad.example>", &[])), "reject");

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use blocklist_milter::daemon::fetch;
-use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use serde_json::Value;
 use support::rig::Rig;
@@ -153,7 +153,7 @@ fn every_query_of_dashboard_and_alerts_has_data() {
             while !done.load(Ordering::Relaxed) {
                 for sender in ["<a@ok.example>", "<a@bad.example>"] {
                     let letter =
-                        Letter::new(sender, &["<bob@our.example>"], &["From: a@bad.example"]);
+                        TestMail::new(sender, &["<bob@our.example>"], &["From: a@bad.example"]);
                     peer.deliver(&letter).expect("the daemon answers");
                 }
                 std::thread::yield_now();

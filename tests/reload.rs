@@ -10,7 +10,7 @@ use std::time::Instant;
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
-use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer};
 use blocklist_milter::lookup::Lookup;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
@@ -32,8 +32,8 @@ fn rig() -> Rig {
     )
 }
 
-fn letter(mail_from: &str) -> Letter {
-    Letter::new(mail_from, &["<bob@our.example>"], &["From: a@ok.example"])
+fn letter(mail_from: &str) -> TestMail {
+    TestMail::new(mail_from, &["<bob@our.example>"], &["From: a@ok.example"])
 }
 
 /// The filter of the first list.
@@ -438,7 +438,7 @@ fn a_missing_filter_holds_up_no_mail_that_a_hit_would_only_tag() {
         let rig = Rig::started(&[("white.txt", "")], &config);
         let headers = ["List-Id: <l.example>", header];
         let headers = &headers[usize::from(!rest.starts_with("mailing"))..];
-        let letter = Letter::new("<a@ok.example>", &["<bob@our.example>"], headers);
+        let letter = TestMail::new("<a@ok.example>", &["<bob@our.example>"], headers);
         let outcome = rig.deliver(&letter);
         assert_eq!(verdict(&outcome), expected, "{rest} {header}");
     }
@@ -709,7 +709,7 @@ fn a_page_that_cannot_be_read_decides_nothing() {
         "tempfail",
         "From is looked up as well"
     );
-    let outcome = rig.deliver(&Letter::new("<>", &["<bob@our.example>"], &[]));
+    let outcome = rig.deliver(&TestMail::new("<>", &["<bob@our.example>"], &[]));
     assert_eq!(verdict(&outcome), "accept");
     let failures = &rig.live.snapshot().counts[0].list.failures;
     assert!(failures.get() >= 3);

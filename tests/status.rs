@@ -10,7 +10,7 @@ use std::process::Command;
 
 use blocklist_milter::compile;
 use blocklist_milter::daemon::{Service as _, fetch};
-use blocklist_milter::demo::peer::Letter;
+use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::policy::{Action, Exemption, Reason};
 use blocklist_milter::sender::Identity;
@@ -36,8 +36,8 @@ entries = ['friend@bad.example']
 networks = ['198.51.100.0/24']
 ";
 
-fn from(mail_from: &str, headers: &[&str]) -> Letter {
-    Letter::new(mail_from, &["<bob@our.example>"], headers)
+fn from(mail_from: &str, headers: &[&str]) -> TestMail {
+    TestMail::new(mail_from, &["<bob@our.example>"], headers)
 }
 
 /// Plays a message of each kind; what is counted of them is in the tests.
@@ -48,7 +48,7 @@ fn play(rig: &Rig) {
         (from("<b@ok.example>", &[shop]), "accept"),
         (from("<a@bad.example>", &[shop]), "reject"),
         (
-            Letter::new(
+            TestMail::new(
                 "<a@bad.example>",
                 &["<bob@our.example>", "<al@our.example>"],
                 &[],

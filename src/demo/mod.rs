@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lists::{Compiled, compile_lists, write_config};
-use peer::{Letter, Peer};
+use peer::{Peer, TestMail};
 use scenes::scenes;
 use table::Row;
 use window::{Inside, Watched};
@@ -110,7 +110,7 @@ fn play(
     let mut peer = Peer::unix(socket)?;
     peer.stranger()?;
     // The first message of a process touches memory for the first time.
-    peer.deliver(&Letter::new(
+    peer.deliver(&TestMail::new(
         "<warm@up.example>",
         &["<bob@our.example>"],
         &["From: warm@up.example"],

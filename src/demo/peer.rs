@@ -83,7 +83,7 @@ pub enum Change {
 
 /// A message to play.
 #[derive(Clone, Debug, Default)]
-pub struct Letter {
+pub struct TestMail {
     /// Argument of MAIL FROM, with its brackets.
     pub mail_from: Vec<u8>,
     /// Arguments of RCPT TO.
@@ -96,7 +96,7 @@ pub struct Letter {
     pub recipient_macros: Vec<(String, String)>,
 }
 
-impl Letter {
+impl TestMail {
     /// From strings: headers as `Name: value`.
     pub fn new(mail_from: &str, recipients: &[&str], headers: &[&str]) -> Self {
         let field = |header: &&str| {
@@ -118,7 +118,7 @@ impl Letter {
 
 /// What became of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct Delivery {
     /// The answer for each recipient that was asked for.
     pub recipients: Vec<Answer>,
     /// The answer for the message; `None` if all recipients were refused.
@@ -241,11 +241,11 @@ impl Peer {
     ///
     /// # Errors
     /// Of the connection, or a wrong answer.
-    pub fn deliver(&mut self, letter: &Letter) -> io::Result<Outcome> {
+    pub fn deliver(&mut self, letter: &TestMail) -> io::Result<Delivery> {
         let began = Instant::now();
         self.messages += 1;
         let queue_id = format!("4TEST{:04}", self.messages);
-        let mut outcome = Outcome {
+        let mut outcome = Delivery {
             recipients: Vec::new(),
             message: None,
             changes: Vec::new(),
@@ -260,9 +260,9 @@ impl Peer {
 
     fn play(
         &mut self,
-        letter: &Letter,
+        letter: &TestMail,
         id: &str,
-        outcome: &mut Outcome,
+        outcome: &mut Delivery,
     ) -> io::Result<Option<Answer>> {
         self.macros(b'M', &borrowed(&letter.macros));
         if self.steps & NO_MAIL == 0 {

@@ -1,13 +1,13 @@
 //! The messages of the demo, each with the verdict it must get.
 
 use super::lists::Compiled;
-use super::peer::Letter;
+use super::peer::TestMail;
 use crate::policy::Action;
 
 /// A message of the demo, and what must become of it.
 pub(super) struct Scene {
     pub(super) title: &'static str,
-    pub(super) letter: Letter,
+    pub(super) letter: TestMail,
     pub(super) verdict: &'static str,
     pub(super) identity: &'static str,
 }
@@ -16,7 +16,7 @@ pub(super) struct Scene {
 pub(super) fn scenes(lists: &[Compiled]) -> Vec<Scene> {
     let to_bob = |title, mail_from: &str, headers: &[&str], verdict, identity| Scene {
         title,
-        letter: Letter::new(mail_from, &["<bob@our.example>"], headers),
+        letter: TestMail::new(mail_from, &["<bob@our.example>"], headers),
         verdict,
         identity,
     };

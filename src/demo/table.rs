@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::peer::{Answer, Change, Outcome};
+use super::peer::{Answer, Change, Delivery};
 use super::scenes::Scene;
 use super::window::Inside;
 use crate::explain::Paint;
@@ -11,7 +11,7 @@ use crate::screen::TAG_HEADER;
 /// A line of the table, and the reply below it.
 pub(super) struct Row<'a> {
     pub(super) scene: &'a Scene,
-    pub(super) outcome: &'a Outcome,
+    pub(super) outcome: &'a Delivery,
     pub(super) inside: &'a Inside,
     pub(super) paint: Paint,
 }

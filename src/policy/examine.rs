@@ -80,7 +80,7 @@ impl Budget {
 
 /// Memory of a connection for canonical forms, so that a look-up allocates nothing.
 #[derive(Default)]
-pub struct Desk {
+pub struct Scratch {
     forms: Vec<Canonical>,
     pub(super) whitelist_form: Option<Canonical>,
 }
@@ -109,7 +109,7 @@ pub enum Seen<'a> {
 
 /// Why a sender is taken for listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cause {
+pub enum Evidence {
     /// A record proves it.
     Proved {
         /// Number of its source in the list.
@@ -141,7 +141,7 @@ pub struct Hit {
     /// Its kind.
     pub kind: Kind,
     /// Proof.
-    pub cause: Cause,
+    pub evidence: Evidence,
     /// The entry of the whitelist that clears it.
     pub cleared: Option<Box<[u8]>>,
 }
@@ -149,7 +149,7 @@ pub struct Hit {
 impl Hit {
     /// Nobody knows whether it is one.
     pub fn is_undecided(&self) -> bool {
-        matches!(self.cause, Cause::Undecided(_))
+        matches!(self.evidence, Evidence::Undecided(_))
     }
 
     /// Whether both lead to the same verdict, whoever the recipients are.
@@ -175,7 +175,7 @@ pub struct Circumstances<'a> {
 /// Why the look-ups of a sender in a list ended.
 enum Stop {
     /// This entry is listed.
-    Found(Kind, Box<[u8]>, Cause),
+    Found(Kind, Box<[u8]>, Evidence),
     Exhausted,
 }
 
@@ -189,8 +189,8 @@ impl List {
         seen: &mut impl FnMut(Seen<'_>),
     ) -> Option<Stop> {
         let Some(lookup) = &self.lookup else {
-            let cause = Cause::Undecided(String::new());
-            return Some(Stop::Found(Kind::Mailbox, form.as_bytes().into(), cause));
+            let evidence = Evidence::Undecided(String::new());
+            return Some(Stop::Found(Kind::Mailbox, form.as_bytes().into(), evidence));
         };
         let Circumstances {
             reads,
@@ -204,16 +204,16 @@ impl List {
             if budget.look_up().is_err() {
                 return ControlFlow::Break(Stop::Exhausted);
             }
-            let cause = match &outcome {
+            let evidence = match &outcome {
                 Outcome::Miss | Outcome::FalsePositive | Outcome::Expired(_) | Outcome::Unread => {
                     None
                 }
-                Outcome::Unproved => Some(Cause::Unproved),
-                Outcome::Listed(record) => Some(Cause::Proved {
+                Outcome::Unproved => Some(Evidence::Unproved),
+                Outcome::Listed(record) => Some(Evidence::Proved {
                     source: record.source,
                     added: record.added,
                 }),
-                Outcome::Failed(error) => Some(Cause::Undecided(error.to_string())),
+                Outcome::Failed(error) => Some(Evidence::Undecided(error.to_string())),
             };
             seen(Seen::Entry {
                 list: number,
@@ -221,13 +221,13 @@ impl List {
                 entry,
                 outcome,
             });
-            match cause {
+            match evidence {
                 None => ControlFlow::Continue(()),
-                Some(cause @ Cause::Undecided(_)) => {
-                    failed.get_or_insert_with(|| Stop::Found(kind, Box::from(entry), cause));
+                Some(evidence @ Evidence::Undecided(_)) => {
+                    failed.get_or_insert_with(|| Stop::Found(kind, Box::from(entry), evidence));
                     ControlFlow::Continue(())
                 }
-                Some(cause) => ControlFlow::Break(Stop::Found(kind, Box::from(entry), cause)),
+                Some(evidence) => ControlFlow::Break(Stop::Found(kind, Box::from(entry), evidence)),
             }
         });
         found.break_value().or(failed)
@@ -245,46 +245,52 @@ impl Policy {
         &self,
         sender: &Sender<'_>,
         now: &mut Circumstances<'_>,
-        desk: &mut Desk,
+        scratch: &mut Scratch,
         hits: &mut Vec<Hit>,
         mut seen: impl FnMut(Seen<'_>),
     ) -> Result<(), Exhausted> {
         now.budget.read(sender.address, self.rules.len())?;
-        desk.forms.resize_with(self.rules.len(), Canonical::new);
-        for (form, &rules) in desk.forms.iter_mut().zip(&self.rules) {
+        scratch.forms.resize_with(self.rules.len(), Canonical::new);
+        for (form, &rules) in scratch.forms.iter_mut().zip(&self.rules) {
             if let Err(error) = form.read(sender.address, rules) {
                 seen(Seen::NoAddress(&error));
                 return Ok(());
             }
         }
-        let desk_form = &mut desk.whitelist_form;
+        let whitelist_form = &mut scratch.whitelist_form;
         for (index, list) in self.lists.iter().enumerate() {
             if !list.terms.check.contains(&sender.identity)
                 || (sender.strength != Strength::Strong && list.terms.weak == Weak::Ignore)
             {
                 continue;
             }
-            let Some(form) = desk.forms.get(list.rules) else {
+            let Some(form) = scratch.forms.get(list.rules) else {
                 continue;
             };
-            let (kind, entry, cause) = match list.find(index, form, now, &mut seen) {
+            let (kind, entry, evidence) = match list.find(index, form, now, &mut seen) {
                 None => continue,
                 Some(Stop::Exhausted) => return Err(Exhausted),
-                Some(Stop::Found(kind, entry, cause)) => (kind, entry, cause),
+                Some(Stop::Found(kind, entry, evidence)) => (kind, entry, evidence),
             };
             if !self.whitelist.is_empty() || !self.correspondents.is_empty() {
                 now.budget.read(sender.address, WHITELIST_READS)?;
             }
             let rules = self.rules.get(list.rules).copied().unwrap_or_default();
             let cleared = self
-                .cleared_by(sender, (kind, &entry, rules), now, desk_form, &mut seen)
+                .cleared_by(
+                    sender,
+                    (kind, &entry, rules),
+                    now,
+                    whitelist_form,
+                    &mut seen,
+                )
                 .map(Box::from);
-            let cause = match &list.doubt {
-                Some(doubt) => Cause::Undecided(doubt.to_string()),
+            let evidence = match &list.doubt {
+                Some(doubt) => Evidence::Undecided(doubt.to_string()),
                 None if cleared.is_none() && self.whitelist_is_incomplete => {
-                    Cause::Undecided("the whitelist cannot be read".to_owned())
+                    Evidence::Undecided("the whitelist cannot be read".to_owned())
                 }
-                None => cause,
+                None => evidence,
             };
             let hit = Hit {
                 list: index,
@@ -294,7 +300,7 @@ impl Policy {
                 canonical: form.as_bytes().into(),
                 entry,
                 kind,
-                cause,
+                evidence,
                 cleared,
             };
             keep(hit, hits);

@@ -20,24 +20,24 @@
 
 mod action;
 mod authentication;
+mod breaker;
 mod examine;
 mod exempt;
 mod list;
 mod reach;
 mod reply;
-mod share;
 mod verdict;
 
 use std::sync::Arc;
 
 pub use action::{Action, Effect, Mark};
 pub use authentication::{dkim_domains, is_aligned};
-pub use examine::{Budget, Cause, Circumstances, Desk, Hit, Seen};
+pub use breaker::{Change, CircuitBreaker};
+pub use examine::{Budget, Circumstances, Evidence, Hit, Scratch, Seen};
 pub use exempt::{Entries, Exemption, Network, Recipient};
 pub use list::{List, Terms, Weak};
 pub use reach::{MixedRecipients, Reach};
 pub use reply::{Fields, Template, TemplateError};
-pub use share::{Change, RejectShare};
 use thiserror::Error;
 pub use verdict::{Reason, Softening, Verdict};
 

@@ -8,7 +8,7 @@
 //! client does with it: the recipients taken so far get the message, the others stay queued.
 
 use super::exempt::Recipient;
-use super::{Action, Desk, Hit, Policy};
+use super::{Action, Hit, Policy, Scratch};
 use crate::address::Canonical;
 use crate::sender::Identity;
 
@@ -75,8 +75,8 @@ impl Reach {
 
 impl Policy {
     /// The lists that affect mail to this recipient. None at all: it is exempt.
-    pub fn reach(&self, recipient: Recipient<'_>, desk: &mut Desk) -> u64 {
-        let form = desk.whitelist_form.get_or_insert_with(Canonical::new);
+    pub fn reach(&self, recipient: Recipient<'_>, scratch: &mut Scratch) -> u64 {
+        let form = scratch.whitelist_form.get_or_insert_with(Canonical::new);
         if self
             .exempt_recipients
             .find_exempt(recipient, form)

@@ -141,7 +141,7 @@ impl Policy {
 
     /// Whether no further hit could change what is done: for each set of lists there is a hit that
     /// nothing softens, and none of its lists could ask for more than that one does.
-    pub fn is_settled(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> bool {
+    pub fn is_final(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> bool {
         reach.iter().all(|&lists| {
             let strongest = self.strongest(lists, |_| true);
             let verdict = self.decide_for(hits, lists, softening);

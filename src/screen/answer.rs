@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing::error;
 
-use super::shown::{day_of, shown_address, source_of};
+use super::hit_text::{day_of, shown_address, source_of};
 use super::{Observer, Screen};
 use crate::milter::{Reply, ReplyText};
 use crate::policy::{Fields, Reason, Verdict};

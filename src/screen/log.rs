@@ -6,10 +6,10 @@ use tracing::field::display;
 use tracing::{debug, info};
 
 use super::field::{DECISION, Field};
-use super::shown::source_of;
+use super::hit_text::source_of;
 use super::{Message, Observer, Screen};
 use crate::address::{escaped, shortened};
-use crate::policy::{Action, Cause, Exemption, Verdict};
+use crate::policy::{Action, Evidence, Exemption, Verdict};
 use crate::snapshot::Snapshot;
 
 /// Hits beside the deciding one that a line names.
@@ -75,14 +75,14 @@ impl<O: Observer> Screen<O> {
             .get(hit.list)
             .map_or("", |list| list.name());
         let source = Some(source_of(snapshot, hit)).filter(|source| !source.is_empty());
-        let failure = match &hit.cause {
-            Cause::Undecided(failure) => Some(failure.as_str()),
-            Cause::Proved { .. } | Cause::Unproved => None,
+        let failure = match &hit.evidence {
+            Evidence::Undecided(failure) => Some(failure.as_str()),
+            Evidence::Proved { .. } | Evidence::Unproved => None,
         };
         let softened = verdict
             .unsoftened
             .filter(|&own| Some(own) != verdict.action);
-        let proved = matches!(hit.cause, Cause::Unproved).then_some(false);
+        let proved = matches!(hit.evidence, Evidence::Unproved).then_some(false);
         let whitelist = hit.cleared.as_deref().and_then(text);
         let also = also(snapshot, message, verdict.hit);
         macro_rules! line {

@@ -180,7 +180,7 @@ impl<O: Observer> Screen<O> {
             let turn_is_over = !at_once && self.message.progress.budget.is_a_turn_from(&budget);
             if noted.is_empty() {
                 from = cursor;
-                self.note_if_settled(snapshot, hits, last);
+                self.note_if_final(snapshot, hits, last);
                 hits = self.message.hits.len();
                 if turn_is_over {
                     self.message.progress.pending = Some(Pending::Turn { taken: false });
@@ -270,7 +270,7 @@ impl<O: Observer> Screen<O> {
             if !self.examine_next(snapshot, &mut from, last, Reads::Known(&known)) {
                 break;
             }
-            self.note_if_settled(snapshot, before, last);
+            self.note_if_final(snapshot, before, last);
         }
         self.message.progress.budget = budget;
     }
@@ -286,7 +286,7 @@ impl<O: Observer> Screen<O> {
         let Self {
             live,
             observer,
-            desk,
+            scratch,
             message,
             ..
         } = self;
@@ -303,7 +303,7 @@ impl<O: Observer> Screen<O> {
             today: message.today,
             aligned: &aligned,
         };
-        let examined = policy.examine(&sender, &mut now, desk, &mut message.hits, |seen| {
+        let examined = policy.examine(&sender, &mut now, scratch, &mut message.hits, |seen| {
             if let Seen::Entry { list, outcome, .. } = &seen {
                 let counts = snapshot.counts.get(*list).map(|counts| &counts.list);
                 match outcome {
@@ -335,7 +335,7 @@ impl<O: Observer> Screen<O> {
 
     /// Counts the senders that are looked up although the verdict is certain; `hits`: how many
     /// there were before the last one. Nothing is certain before all recipients are known.
-    fn note_if_settled(&mut self, snapshot: &Snapshot, hits: usize, last: Part) {
+    fn note_if_final(&mut self, snapshot: &Snapshot, hits: usize, last: Part) {
         let may_end = !self.shows_all();
         let message = &mut self.message;
         if let Some(after) = &mut message.progress.after {
@@ -343,7 +343,7 @@ impl<O: Observer> Screen<O> {
         } else if may_end
             && message.hits.len() > hits
             && last > Part::Envelope
-            && (snapshot.policy).is_settled(&message.hits, message.reach(), message.softening())
+            && (snapshot.policy).is_final(&message.hits, message.reach(), message.softening())
         {
             message.progress.after = Some(0);
         }

@@ -19,12 +19,12 @@
 
 mod answer;
 mod field;
+mod hit_text;
 mod log;
 mod look_up;
 mod message;
 mod observer;
-mod settle;
-mod shown;
+mod record;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -33,17 +33,17 @@ use crate::config::Percent;
 use crate::daemon::Readers;
 use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
 use crate::policy::{
-    Action, Desk, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict, dkim_domains,
+    Action, Effect, Exemption, Mark, Reason, Recipient, Scratch, Softening, Verdict, dkim_domains,
 };
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Live, Snapshot};
 pub use answer::case_time;
 pub use field::{DECISION, Field};
+use hit_text::tag;
 use look_up::{Looked, Part, Progress};
 pub use message::today;
 use message::{Decided, Message, Origin, Step};
 pub use observer::{Decision, Observer};
-use shown::tag;
 
 /// The header that tells later programs of a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
@@ -64,7 +64,7 @@ pub struct Screen<O = ()> {
     readers: Option<Arc<Readers>>,
     observer: O,
     origin: Origin,
-    desk: Desk,
+    scratch: Scratch,
     message: Message,
 }
 
@@ -87,7 +87,7 @@ impl<O: Observer> Screen<O> {
             readers: None,
             observer,
             origin: Origin::default(),
-            desk: Desk::default(),
+            scratch: Scratch::default(),
             message: Message::default(),
         }
     }
@@ -133,7 +133,7 @@ impl<O: Observer> Screen<O> {
     /// The answer to a client that is not refused anything: nobody is looked up.
     fn exempt(&mut self, snapshot: &Snapshot) -> Reply {
         self.end();
-        self.settle(snapshot, Verdict::UNLISTED, None, &Reply::Accept);
+        self.record(snapshot, Verdict::UNLISTED, None, &Reply::Accept);
         self.release();
         Reply::Accept
     }
@@ -157,7 +157,7 @@ impl<O: Observer> Screen<O> {
         self.message.deferred += 1;
         self.live.counters.deferred.increment();
         self.end();
-        self.tell(snapshot, Verdict::APART, Some(recipient), &reply);
+        self.report(snapshot, Verdict::APART, Some(recipient), &reply);
         reply
     }
 
@@ -182,7 +182,7 @@ impl<O: Observer> Screen<O> {
         let reply = self.refusal(snapshot, verdict);
         self.message.refused += 1;
         self.end();
-        self.settle(snapshot, verdict, Some(argument), &reply);
+        self.record(snapshot, verdict, Some(argument), &reply);
         reply
     }
 
@@ -209,7 +209,7 @@ impl<O: Observer> Screen<O> {
             Effect::Accept => Reply::Accept,
         };
         self.end();
-        self.settle(snapshot, verdict, None, &reply);
+        self.record(snapshot, verdict, None, &reply);
         if reply == Reply::Continue {
             self.prepare_edits(snapshot, verdict);
         }
@@ -346,7 +346,7 @@ impl<O: Observer> Handler for Screen<O> {
             written: argument,
             understood: macros.get("rcpt_addr"),
         };
-        let lists = snapshot.policy.reach(recipient, &mut self.desk);
+        let lists = snapshot.policy.reach(recipient, &mut self.scratch);
         match self.look_up(&snapshot, Part::Envelope) {
             Looked::Up => self.decide_recipient(&snapshot, argument, lists),
             Looked::Later => {

@@ -6,7 +6,7 @@ use std::net::ToSocketAddrs;
 use std::os::unix::fs::FileTypeExt;
 
 use super::Findings;
-use crate::demo::peer::{Answer, Letter, Peer};
+use crate::demo::peer::{Answer, TestMail, Peer};
 use crate::endpoint::Endpoint;
 
 const ABOUT: &str = "socket";
@@ -67,7 +67,7 @@ fn message_over(socket: &Endpoint) -> io::Result<(Answer, u128)> {
         }
     };
     peer.stranger()?;
-    let letter = Letter::new(
+    let letter = TestMail::new(
         &format!("<{SENDER}>"),
         &["<setup-check@localhost>"],
         &[&format!("From: {SENDER}"), "Subject: setup-check"],

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::metrics::{Counter, Each, Histogram};
-use crate::policy::{Action, Cause, Exemption, Hit, Policy, Reason};
+use crate::policy::{Action, Evidence, Exemption, Hit, Policy, Reason};
 use crate::sender::Identity;
 
 /// Sources counted for a list; those beyond share one counter. A list is made from a handful.
@@ -195,18 +195,18 @@ impl ListCounts {
 
     /// Counts a hit of this list.
     pub fn count(&self, hit: &Hit) {
-        match &hit.cause {
-            Cause::Undecided(_) => {
+        match &hit.evidence {
+            Evidence::Undecided(_) => {
                 self.list.undecided.increment();
                 return;
             }
-            Cause::Proved { source, .. } => {
+            Evidence::Proved { source, .. } => {
                 let source = usize::try_from(*source).ok();
                 if let Some(counter) = source.and_then(|source| self.sources.get(source)) {
                     counter.1.increment();
                 }
             }
-            Cause::Unproved => {}
+            Evidence::Unproved => {}
         }
         self.list.hits.increment(hit.identity);
         if hit.cleared.is_some() {

@@ -13,7 +13,7 @@ use super::{Complaint, Counters, Error, Lease, Loaded, Snapshot, Tried};
 use crate::config::Config;
 use crate::memory;
 use crate::numbers::counted;
-use crate::policy::RejectShare;
+use crate::policy::CircuitBreaker;
 
 /// What is in effect now, and what outlives a reload.
 pub struct Live {
@@ -26,7 +26,7 @@ pub struct Live {
     /// Counts since the start.
     pub counters: Counters,
     /// The share of refused messages.
-    pub circuit_breaker: RejectShare,
+    pub circuit_breaker: CircuitBreaker,
     started: Instant,
     cases: AtomicU64,
     failure_told_s: AtomicU64,
@@ -55,7 +55,7 @@ impl Live {
             reloading: Mutex::default(),
             trouble: Mutex::default(),
             counters,
-            circuit_breaker: RejectShare::default(),
+            circuit_breaker: CircuitBreaker::default(),
             started: Instant::now(),
             cases: AtomicU64::new(0),
             failure_told_s: AtomicU64::new(0),

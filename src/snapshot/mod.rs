@@ -58,7 +58,7 @@ use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
 use crate::list::{self, Format, Reader, Row};
 use crate::lookup::{Outcome, Reads};
-use crate::policy::{Action, Budget, Circumstances, Desk, Entries, Policy, Seen};
+use crate::policy::{Action, Budget, Circumstances, Entries, Policy, Scratch, Seen};
 use crate::sender::{Identity, Sender, Strength};
 
 /// Rejected whitelist lines that an error shows.
@@ -221,7 +221,7 @@ impl Snapshot {
 
     /// A list that hits one of `must_miss` is not to be trusted: its hits are undecided.
     fn check_must_miss(&mut self) {
-        let mut desk = Desk::default();
+        let mut scratch = Scratch::default();
         let mut found: BTreeMap<usize, &str> = BTreeMap::new();
         let mut budget = Budget::UNLIMITED;
         for address in &self.config.safety.must_miss {
@@ -240,7 +240,7 @@ impl Snapshot {
                 // An unlimited budget lasts for all.
                 let _ =
                     self.policy
-                        .examine(&sender, &mut now, &mut desk, &mut Vec::new(), |seen| {
+                        .examine(&sender, &mut now, &mut scratch, &mut Vec::new(), |seen| {
                             if let Seen::Entry {
                                 list,
                                 outcome: Outcome::Listed(_) | Outcome::Unproved,

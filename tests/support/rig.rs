@@ -7,7 +7,7 @@ use std::sync::Arc;
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::{Daemon, fetch};
-use blocklist_milter::demo::peer::{Answer, Change, Letter, Outcome, Peer};
+use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::serve::{self, Blocklists};
 use blocklist_milter::snapshot::{Live, Snapshot};
@@ -86,7 +86,7 @@ impl Rig {
     }
 
     /// What becomes of one message, over a connection of its own.
-    pub(crate) fn deliver(&self, letter: &Letter) -> Outcome {
+    pub(crate) fn deliver(&self, letter: &TestMail) -> Delivery {
         let mut peer = self.peer();
         let outcome = peer.deliver(letter).expect("the daemon answers");
         peer.quit().expect("nothing is left over");
@@ -153,7 +153,7 @@ pub(crate) fn compile_at(list: &Path, built: u64) {
 
 /// An outcome in a few words: `accept`, `reject`, `tempfail`, `discard`, `tag`, `quarantine`; for several
 /// recipients who differ, each one's.
-pub(crate) fn verdict(outcome: &Outcome) -> String {
+pub(crate) fn verdict(outcome: &Delivery) -> String {
     let word = |answer: &Answer| match answer {
         Answer::Text(text) if text.starts_with('4') => "tempfail",
         Answer::Text(_) | Answer::Reject => "reject",

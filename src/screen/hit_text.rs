@@ -1,6 +1,6 @@
 //! Hits as they are shown to others: in replies, in the tag header, in the log.
 
-use crate::policy::{Cause, Hit};
+use crate::policy::{Evidence, Hit};
 use crate::snapshot::Snapshot;
 
 /// `list=spammers; identity=from; address=a@b; source=feed`, or `undecided` where nobody knows whether
@@ -52,7 +52,7 @@ pub(super) fn shown_address(hit: &Hit) -> &[u8] {
 
 /// The name of the hit's source; empty if it is not known.
 pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
-    let Cause::Proved { source, .. } = hit.cause else {
+    let Evidence::Proved { source, .. } = hit.evidence else {
         return "";
     };
     let list = snapshot.policy.lists().get(hit.list);
@@ -62,8 +62,8 @@ pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
 
 /// The day the entry was added, `2026-08-21`; empty if it is not known.
 pub(super) fn day_of(hit: &Hit) -> String {
-    match hit.cause {
-        Cause::Proved { added, .. } if added > 0 => crate::list::Day(added).to_string(),
-        Cause::Proved { .. } | Cause::Unproved | Cause::Undecided(_) => String::new(),
+    match hit.evidence {
+        Evidence::Proved { added, .. } if added > 0 => crate::list::Day(added).to_string(),
+        Evidence::Proved { .. } | Evidence::Unproved | Evidence::Undecided(_) => String::new(),
     }
 }

@@ -24,7 +24,7 @@ struct Slot {
 
 /// Counts of the last five minutes, and whether the circuit breaker is on.
 #[derive(Default)]
-pub struct RejectShare {
+pub struct CircuitBreaker {
     state: Mutex<State>,
 }
 
@@ -43,7 +43,7 @@ pub enum Change {
     Off(f64),
 }
 
-impl RejectShare {
+impl CircuitBreaker {
     /// Counts one decided message at `now_s` (seconds on any steady scale). With `limit` 1 the circuit breaker stays off.
     pub fn count(&self, refused: bool, now_s: u64, limit: f64) -> Option<Change> {
         let mut state = self
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn needs_messages_and_a_share() {
-        let share = RejectShare::default();
+        let share = CircuitBreaker::default();
         for _ in 0..99 {
             assert_eq!(share.count(true, 1_000, 0.5), None);
         }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn is_off_at_one() {
-        let share = RejectShare::default();
+        let share = CircuitBreaker::default();
         for _ in 0..1_000 {
             assert_eq!(share.count(true, 5, 1.0), None);
         }

@@ -4,7 +4,7 @@ use std::time::UNIX_EPOCH;
 
 use tracing::{error, warn};
 
-use super::shown::shown_address;
+use super::hit_text::shown_address;
 use super::{Decision, Observer, Screen};
 use crate::address::escaped;
 use crate::config::Percent;
@@ -82,7 +82,7 @@ impl<O: Observer> Screen<O> {
     }
 
     /// Counts, tells the observer, and writes the log line of a decision.
-    pub(super) fn settle(
+    pub(super) fn record(
         &mut self,
         snapshot: &Snapshot,
         verdict: Verdict,
@@ -97,11 +97,11 @@ impl<O: Observer> Screen<O> {
         if self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0) {
             self.count(snapshot, verdict);
         }
-        self.tell(snapshot, verdict, recipient, reply);
+        self.report(snapshot, verdict, recipient, reply);
     }
 
     /// Tells the observer and the log.
-    pub(super) fn tell(
+    pub(super) fn report(
         &mut self,
         snapshot: &Snapshot,
         verdict: Verdict,
