@@ -24,7 +24,7 @@ pub use read::Problem;
 use read::Reader;
 pub use settings::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
-    SafetySettings, StatusSettings, WhitelistSettings,
+    SafetySettings, StatusSettings, WhitelistSettings, WrittenEntries,
 };
 use thiserror::Error;
 pub use values::age_text;

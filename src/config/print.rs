@@ -28,7 +28,7 @@ impl fmt::Display for Config {
             "files",
             texts(self.whitelist.files.iter().map(|path| path.display())),
         )?;
-        set(f, "entries", texts(&self.whitelist.entries))?;
+        set(f, "entries", texts(&self.whitelist.entries.written))?;
         set(f, "require_dkim", self.whitelist.require_dkim)?;
         set(f, "authserv_ids", texts(&self.whitelist.authserv_ids))?;
         let correspondents = self.whitelist.correspondents.iter();
@@ -43,7 +43,7 @@ impl fmt::Display for Config {
         set(f, "authenticated", self.exempt.authenticated)?;
         set(f, "local", self.exempt.local)?;
         set(f, "networks", texts(&self.exempt.networks))?;
-        set(f, "recipients", texts(&self.exempt.recipients))?;
+        set(f, "recipients", texts(&self.exempt.recipients.written))?;
         writeln!(f, "\n[safety]")?;
         set(
             f,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::read::{Reader, Section};
-use super::settings::DEFAULT_CHECK;
+use super::settings::{DEFAULT_CHECK, WrittenEntries};
 use super::values::{
     Fault, age, boolean, choice, count, list_name, mode, number, path, percent, percent_of_a_whole,
     reply, text,
@@ -124,8 +124,8 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
         }
         Ok(milder)
     });
-    let (recipients, recipient_entries) = entries(&section, "recipients", Vec::new());
-    let (except_recipients, except_entries) = entries(&section, "except_recipients", Vec::new());
+    let recipients = entries(&section, "recipients", Vec::new());
+    let except_recipients = entries(&section, "except_recipients", Vec::new());
     let terms = Terms {
         name: name.clone().unwrap_or_default(),
         check,
@@ -135,8 +135,8 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
             choice(text(value)?, &Weak::NAMES)
         }),
         reply,
-        recipients: recipient_entries,
-        except_recipients: except_entries,
+        recipients: recipients.entries,
+        except_recipients: except_recipients.entries,
         dry_run: section.get("dry_run", false, boolean),
     };
     let max_age_s = section.get("max_age", None, |value| age(text(value)?));
@@ -153,14 +153,14 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
         max_age_s,
         max_unchanged_s,
         enabled,
-        recipients,
-        except_recipients,
+        recipients: recipients.written,
+        except_recipients: except_recipients.written,
     })
 }
 
 fn read_whitelist(section: Section<'_, '_>, folder: &Path) -> WhitelistSettings {
     let files = section.each("files", Vec::new(), |written| path(written, folder));
-    let (entries, _) = entries(&section, "entries", Vec::new());
+    let entries = entries(&section, "entries", Vec::new());
     let authserv_ids = section.each("authserv_ids", Vec::new(), |written| {
         Ok(written.to_ascii_lowercase())
     });
@@ -203,8 +203,7 @@ fn read_exempt(section: Section<'_, '_>) -> ExemptSettings {
             &section,
             "recipients",
             vec!["postmaster@".to_owned(), "abuse@".to_owned()],
-        )
-        .0,
+        ),
     };
     section.finish();
     settings
@@ -285,17 +284,17 @@ fn entries(
     section: &Section<'_, '_>,
     name: &'static str,
     default: Vec<String>,
-) -> (Vec<String>, Entries) {
+) -> WrittenEntries {
     let written = section.each(name, default, |written| {
         Entries::default()
             .add(written.as_bytes())
             .map(|_| written.to_owned())
             .map_err(|error| Fault::from(format!("\"{}\": {error}", escaped(written.as_bytes()))))
     });
-    let mut set = Entries::default();
+    let mut entries = Entries::default();
     for entry in &written {
         // Each one was just added to a set of its own.
-        let _ = set.add(entry.as_bytes());
+        let _ = entries.add(entry.as_bytes());
     }
-    (written, set)
+    WrittenEntries { entries, written }
 }

@@ -39,8 +39,8 @@ impl OnError {
     }
 }
 
-/// A checked configuration.
-#[derive(Clone, Debug)]
+/// A checked configuration. Two are equal if they say the same, wherever in the file.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Where to listen.
     pub listen: Vec<Endpoint>,
@@ -89,10 +89,39 @@ pub struct ListSettings {
     pub max_unchanged_s: Option<u64>,
     /// Whether it is used at all.
     pub enabled: bool,
-    /// As written, for `--print-config`.
+    /// The recipients in `terms`, as written.
     pub(super) recipients: Vec<String>,
-    /// As written, for `--print-config`.
+    /// The exceptions in `terms`, as written.
     pub(super) except_recipients: Vec<String>,
+}
+
+impl PartialEq for ListSettings {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            terms,
+            filter,
+            place: _,
+            load,
+            enabled,
+            recipients,
+            except_recipients,
+        } = self;
+        *terms == other.terms
+            && *filter == other.filter
+            && *load == other.load
+            && *enabled == other.enabled
+            && *recipients == other.recipients
+            && *except_recipients == other.except_recipients
+    }
+}
+
+/// Entries in a setting.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WrittenEntries {
+    /// Parsed.
+    pub entries: Entries,
+    /// As written, for `print-config`.
+    pub(super) written: Vec<String>,
 }
 
 impl ListSettings {
@@ -124,12 +153,12 @@ impl ListSettings {
 }
 
 /// `[whitelist]`
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct WhitelistSettings {
     /// Text files of entries.
     pub files: Vec<PathBuf>,
     /// Entries in the configuration itself.
-    pub entries: Vec<String>,
+    pub entries: WrittenEntries,
     /// Whether a whitelisted address in a header needs an aligned DKIM signature.
     pub require_dkim: bool,
     /// Whose `Authentication-Results` are believed.
@@ -141,7 +170,7 @@ pub struct WhitelistSettings {
 }
 
 /// `[exempt]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ExemptSettings {
     /// Clients that have logged in.
     pub authenticated: bool,
@@ -149,12 +178,12 @@ pub struct ExemptSettings {
     pub local: bool,
     /// Networks of clients.
     pub networks: Vec<Network>,
-    /// Recipients, as written.
-    pub recipients: Vec<String>,
+    /// Recipients.
+    pub recipients: WrittenEntries,
 }
 
 /// `[safety]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SafetySettings {
     /// How much of five minutes' mail may be refused before refusals become tags; 100%: all.
     pub max_reject_share: Percent,
@@ -167,7 +196,7 @@ pub struct SafetySettings {
 }
 
 /// `[limits]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LimitSettings {
     /// Connections at a time.
     pub connections: usize,
@@ -178,7 +207,7 @@ pub struct LimitSettings {
 }
 
 /// `[status]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StatusSettings {
     /// Where to serve the pages: a unix socket or a loopback address; `None`: nowhere.
     pub listen: Option<Endpoint>,
@@ -189,7 +218,7 @@ pub struct StatusSettings {
 }
 
 /// `[log]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogSettings {
     /// Least severe level shown.
     pub level: Level,

@@ -126,7 +126,7 @@ fn play(
     let scenes = scenes(lists);
     let mut wrong = 0;
     for scene in &scenes {
-        let outcome = peer.deliver(&scene.letter)?;
+        let outcome = peer.deliver(&scene.mail)?;
         let inside = std::mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner));
         let row = Row {
             scene,

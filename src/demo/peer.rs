@@ -181,7 +181,7 @@ impl Peer {
             .flat_map(|n| n.to_be_bytes())
             .collect();
         peer.put(b'O', &offer);
-        let (letter, payload) = peer.packet()?;
+        let (code, payload) = peer.packet()?;
         let number = |at: usize| {
             let bytes = payload
                 .get(at..at + 4)
@@ -190,7 +190,7 @@ impl Peer {
                 .map(u32::from_be_bytes)
                 .ok_or_else(|| broken("a negotiation cut short"))
         };
-        if letter != b'O' {
+        if code != b'O' {
             return Err(broken("no negotiation"));
         }
         (peer.actions, peer.steps) = (number(4)?, number(8)?);
@@ -241,7 +241,7 @@ impl Peer {
     ///
     /// # Errors
     /// Of the connection, or a wrong answer.
-    pub fn deliver(&mut self, letter: &TestMail) -> io::Result<Delivery> {
+    pub fn deliver(&mut self, mail: &TestMail) -> io::Result<Delivery> {
         let began = Instant::now();
         self.messages += 1;
         let queue_id = format!("4TEST{:04}", self.messages);
@@ -251,7 +251,7 @@ impl Peer {
             changes: Vec::new(),
             time: Duration::ZERO,
         };
-        outcome.message = self.play(letter, &queue_id, &mut outcome)?;
+        outcome.message = self.play(mail, &queue_id, &mut outcome)?;
         outcome.time = began.elapsed();
         // Stays in the buffer until something else is sent, as with Postfix.
         self.put(b'A', &[]);
@@ -260,15 +260,15 @@ impl Peer {
 
     fn play(
         &mut self,
-        letter: &TestMail,
+        mail: &TestMail,
         id: &str,
         outcome: &mut Delivery,
     ) -> io::Result<Option<Answer>> {
-        self.macros(b'M', &borrowed(&letter.macros));
+        self.macros(b'M', &borrowed(&mail.macros));
         if self.steps & NO_MAIL == 0 {
             self.put(
                 b'M',
-                &[letter.mail_from.as_slice(), b"\0SIZE=1000\0"].concat(),
+                &[mail.mail_from.as_slice(), b"\0SIZE=1000\0"].concat(),
             );
             if self.steps & QUIET_MAIL == 0 {
                 match self.answer()? {
@@ -277,10 +277,10 @@ impl Peer {
                 }
             }
         }
-        let mut accepted = letter.recipients.is_empty();
-        for recipient in &letter.recipients {
+        let mut accepted = mail.recipients.is_empty();
+        for recipient in &mail.recipients {
             // The queue file opens with the first good recipient.
-            let mut macros = borrowed(&letter.recipient_macros);
+            let mut macros = borrowed(&mail.recipient_macros);
             if accepted {
                 macros.push(("i", id));
             }
@@ -307,7 +307,7 @@ impl Peer {
         }
         self.macros(b'T', &[("i", id)]);
         if self.steps & NO_HEADERS == 0 {
-            for (name, value) in &letter.headers {
+            for (name, value) in &mail.headers {
                 self.macros(b'L', &[("i", id)]);
                 self.put(b'L', &[name.as_slice(), b"\0", value, b"\0"].concat());
                 if self.steps & QUIET_HEADERS == 0 {
@@ -331,10 +331,10 @@ impl Peer {
         self.macros(b'E', &[("i", id)]);
         self.put(b'E', &[]);
         loop {
-            let (letter, payload) = self.packet()?;
-            match change(letter, &payload) {
+            let (code, payload) = self.packet()?;
+            match change(code, &payload) {
                 Some(change) => outcome.changes.push(change?),
-                None => return final_answer(letter, &payload).map(Some),
+                None => return final_answer(code, &payload).map(Some),
             }
         }
     }
@@ -362,10 +362,10 @@ impl Peer {
         self.put(b'D', &payload);
     }
 
-    fn put(&mut self, letter: u8, payload: &[u8]) {
+    fn put(&mut self, code: u8, payload: &[u8]) {
         let length = u32::try_from(payload.len() + 1).unwrap_or(u32::MAX);
         self.out.extend_from_slice(&length.to_be_bytes());
-        self.out.push(letter);
+        self.out.push(code);
         self.out.extend_from_slice(payload);
     }
 
@@ -376,8 +376,8 @@ impl Peer {
     }
 
     fn answer(&mut self) -> io::Result<Answer> {
-        let (letter, payload) = self.packet()?;
-        final_answer(letter, &payload)
+        let (code, payload) = self.packet()?;
+        final_answer(code, &payload)
     }
 
     /// Sends what waits, and reads one packet.
@@ -410,8 +410,8 @@ fn broken(what: &str) -> io::Error {
     )
 }
 
-fn final_answer(letter: u8, payload: &[u8]) -> io::Result<Answer> {
-    if letter == b'y' {
+fn final_answer(code: u8, payload: &[u8]) -> io::Result<Answer> {
+    if code == b'y' {
         let text = payload
             .strip_suffix(b"\0")
             .ok_or_else(|| broken("a reply without its NUL"))?;
@@ -422,18 +422,18 @@ fn final_answer(letter: u8, payload: &[u8]) -> io::Result<Answer> {
     if !payload.is_empty() {
         return Err(broken("an answer with surplus bytes"));
     }
-    match letter {
+    match code {
         b'c' => Ok(Answer::Continue),
         b'a' => Ok(Answer::Accept),
         b'r' => Ok(Answer::Reject),
         b't' => Ok(Answer::Tempfail),
         b'd' => Ok(Answer::Discard),
-        _ => Err(broken(&format!("the letter {letter:#04x} as an answer"))),
+        _ => Err(broken(&format!("the code {code:#04x} as an answer"))),
     }
 }
 
 /// A packet that changes the message, or `None` if it is another.
-fn change(letter: u8, payload: &[u8]) -> Option<io::Result<Change>> {
+fn change(code: u8, payload: &[u8]) -> Option<io::Result<Change>> {
     let strings = |bytes: &[u8]| -> io::Result<(String, String)> {
         let bytes = bytes
             .strip_suffix(b"\0")
@@ -450,7 +450,7 @@ fn change(letter: u8, payload: &[u8]) -> Option<io::Result<Change>> {
         let (name, value) = strings(rest)?;
         Ok((u32::from_be_bytes(*index), name, value))
     };
-    match letter {
+    match code {
         b'h' => Some(strings(payload).map(|(name, value)| Change::Added(name, value))),
         b'm' => {
             Some(numbered(payload).map(|(index, name, value)| Change::Changed(index, name, value)))

@@ -7,7 +7,7 @@ use crate::policy::Action;
 /// A message of the demo, and what must become of it.
 pub(super) struct Scene {
     pub(super) title: &'static str,
-    pub(super) letter: TestMail,
+    pub(super) mail: TestMail,
     pub(super) verdict: &'static str,
     pub(super) identity: &'static str,
 }
@@ -16,7 +16,7 @@ pub(super) struct Scene {
 pub(super) fn scenes(lists: &[Compiled]) -> Vec<Scene> {
     let to_bob = |title, mail_from: &str, headers: &[&str], verdict, identity| Scene {
         title,
-        letter: TestMail::new(mail_from, &["<bob@our.example>"], headers),
+        mail: TestMail::new(mail_from, &["<bob@our.example>"], headers),
         verdict,
         identity,
     };
@@ -128,7 +128,7 @@ pub(super) fn scenes(lists: &[Compiled]) -> Vec<Scene> {
         "accept",
         "mail-from",
     );
-    to_postmaster.letter.recipients = vec![b"<postmaster@our.example>".to_vec()];
+    to_postmaster.mail.recipients = vec![b"<postmaster@our.example>".to_vec()];
     scenes.push(to_postmaster);
     let mut with_login = to_bob(
         "listed, but has logged in here",
@@ -137,7 +137,7 @@ pub(super) fn scenes(lists: &[Compiled]) -> Vec<Scene> {
         "accept",
         "",
     );
-    with_login.letter.macros = vec![("{auth_authen}".to_owned(), "bob".to_owned())];
+    with_login.mail.macros = vec![("{auth_authen}".to_owned(), "bob".to_owned())];
     scenes.push(with_login);
     let tagging = lists
         .iter()

@@ -42,7 +42,7 @@ impl Weak {
 }
 
 /// The policy of one list, as configured.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
     /// Name in log, reply and header: letters, digits, `.`, `_`, `-`.
     pub name: String,

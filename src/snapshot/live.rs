@@ -288,7 +288,7 @@ impl Snapshot {
             && texts(&self.faults) == texts(&old.faults)
             && self.policy.whitelist == old.policy.whitelist
             && self.policy.correspondents == old.policy.correspondents
-            && self.config.to_string() == old.config.to_string()
+            && self.config == old.config
     }
 }
 

@@ -308,10 +308,9 @@ impl Snapshot {
 fn configure(policy: &mut Policy, config: &Config) {
     policy.whitelist_wants_dkim = config.whitelist.require_dkim;
     policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;
-    for recipient in &config.exempt.recipients {
-        // Checked when the configuration was read.
-        let _ = policy.exempt_recipients.add(recipient.as_bytes());
-    }
+    policy
+        .exempt_recipients
+        .clone_from(&config.exempt.recipients.entries);
     policy.mixed_recipients = config.mixed_recipients;
     policy.undecided = Some(match config.on_error {
         OnError::Tempfail => Action::Tempfail,
@@ -321,12 +320,8 @@ fn configure(policy: &mut Policy, config: &Config) {
 
 /// The whitelist and the correspondents; what is wrong with them goes to `errors`.
 fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
-    let mut whitelist = Entries::default();
+    let mut whitelist = config.whitelist.entries.entries.clone();
     let mut correspondents = Entries::default();
-    for entry in &config.whitelist.entries {
-        // Checked when the configuration was read.
-        let _ = whitelist.add(entry.as_bytes());
-    }
     let mut rejected = Vec::new();
     let files = config.whitelist.files.iter().map(|path| (path, false));
     let of_people = config
