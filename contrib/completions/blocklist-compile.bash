@@ -131,7 +131,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__build)
-            opts="-o -q -h --output --name --fpr --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --overwrite --plus --srs --nfkc --no-providers --format --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --input --help"
+            opts="-o -q -h --output --name --fpr --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --overwrite --plus --srs --nfkc --no-providers --input --format --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -166,6 +166,10 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --max-growth)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --input)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -206,10 +210,6 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --report)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --input)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
