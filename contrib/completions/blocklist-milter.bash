@@ -22,6 +22,9 @@ _blocklist__milter() {
             blocklist__milter,check)
                 cmd="blocklist__milter__subcmd__check"
                 ;;
+            blocklist__milter,correspondents)
+                cmd="blocklist__milter__subcmd__correspondents"
+                ;;
             blocklist__milter,demo)
                 cmd="blocklist__milter__subcmd__demo"
                 ;;
@@ -45,6 +48,9 @@ _blocklist__milter() {
                 ;;
             blocklist__milter__subcmd__help,check)
                 cmd="blocklist__milter__subcmd__help__subcmd__check"
+                ;;
+            blocklist__milter__subcmd__help,correspondents)
+                cmd="blocklist__milter__subcmd__help__subcmd__correspondents"
                 ;;
             blocklist__milter__subcmd__help,demo)
                 cmd="blocklist__milter__subcmd__help__subcmd__demo"
@@ -71,7 +77,7 @@ _blocklist__milter() {
 
     case "${cmd}" in
         blocklist__milter)
-            opts="-h -V --config --check --print-config --help --version check print-config explain replay report case demo help"
+            opts="-h -V --config --check --print-config --help --version check print-config explain replay report case correspondents demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -113,6 +119,52 @@ _blocklist__milter() {
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__milter__subcmd__correspondents)
+            opts="-o -h --output --keep --sent --own-domain --client --uid --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --keep)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sent)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --own-domain)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --client)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --uid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -177,7 +229,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__help)
-            opts="check print-config explain replay report case demo help"
+            opts="check print-config explain replay report case correspondents demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -205,6 +257,20 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__help__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__milter__subcmd__help__subcmd__correspondents)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -321,13 +387,17 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__replay)
-            opts="-h --against --json --config --help"
+            opts="-h --against --correspondents --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --against)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --correspondents)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

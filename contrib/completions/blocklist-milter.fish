@@ -35,6 +35,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "e
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "report" -d 'Sum up the daemon\'s log, as text for a mail or as JSON'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "correspondents" -d 'Keep a file of the people whom your users write to, so that no list refuses their mail'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "demo" -d 'Show the milter at work, with nothing installed'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -l config -d 'Configuration file' -r -F
@@ -51,6 +52,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explai
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l against -d 'Show what another configuration would change' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l correspondents -d 'Show what this file of correspondents would change, such as how much mail would not have been refused; may be repeated' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -63,13 +65,23 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -s o -l output -d 'The file to keep; the setting correspondents of the configuration names it' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l keep -d 'Drop addresses that nobody has written to for so long' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l sent -d 'A mailbox of sent mail: a maildir, another folder of messages, or an mbox; may be repeated' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l own-domain -d 'One of your own domains, whose addresses are left out; may be repeated. The domain of each sender is left out anyway' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l client -d 'Also count mail of these clients, which send without a login; may be repeated' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l uid -d 'Also count mail that this user of the machine submits there; may be repeated. Not for users of web forms and programs: they write to anyone who asks for it' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l json -d 'Print one JSON object instead of text'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "check" -d 'Check configuration, filters and whitelists; show every error'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "print-config" -d 'Print the configuration with the defaults of all other settings'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "explain" -d 'Show what would happen to a message, and why'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "report" -d 'Sum up the daemon\'s log, as text for a mail or as JSON'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "demo" -d 'Show the milter at work, with nothing installed'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case demo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "check" -d 'Check configuration, filters and whitelists; show every error'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "print-config" -d 'Print the configuration with the defaults of all other settings'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "explain" -d 'Show what would happen to a message, and why'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "report" -d 'Sum up the daemon\'s log, as text for a mail or as JSON'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "correspondents" -d 'Keep a file of the people whom your users write to, so that no list refuses their mail'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "demo" -d 'Show the milter at work, with nothing installed'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -102,6 +102,8 @@ impl PartialEq for ListSettings {
             filter,
             place: _,
             load,
+            max_age_s,
+            max_unchanged_s,
             enabled,
             recipients,
             except_recipients,
@@ -109,6 +111,8 @@ impl PartialEq for ListSettings {
         *terms == other.terms
             && *filter == other.filter
             && *load == other.load
+            && *max_age_s == other.max_age_s
+            && *max_unchanged_s == other.max_unchanged_s
             && *enabled == other.enabled
             && *recipients == other.recipients
             && *except_recipients == other.except_recipients
