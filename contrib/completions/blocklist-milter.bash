@@ -43,6 +43,9 @@ _blocklist__milter() {
             blocklist__milter,report)
                 cmd="blocklist__milter__subcmd__report"
                 ;;
+            blocklist__milter,setup-check)
+                cmd="blocklist__milter__subcmd__setup__subcmd__check"
+                ;;
             blocklist__milter__subcmd__help,case)
                 cmd="blocklist__milter__subcmd__help__subcmd__case"
                 ;;
@@ -70,6 +73,9 @@ _blocklist__milter() {
             blocklist__milter__subcmd__help,report)
                 cmd="blocklist__milter__subcmd__help__subcmd__report"
                 ;;
+            blocklist__milter__subcmd__help,setup-check)
+                cmd="blocklist__milter__subcmd__help__subcmd__setup__subcmd__check"
+                ;;
             *)
                 ;;
         esac
@@ -77,7 +83,7 @@ _blocklist__milter() {
 
     case "${cmd}" in
         blocklist__milter)
-            opts="-h -V --config --check --print-config --help --version check print-config explain replay report case correspondents demo help"
+            opts="-h -V --config --check --print-config --help --version check print-config explain replay report case correspondents setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -195,7 +201,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__explain)
-            opts="-h --mail-from --rcpt --client --authenticated --address --json --config --help"
+            opts="-h --mail-from --mail-addr --rcpt --rcpt-addr --client --authenticated --address --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -205,7 +211,15 @@ _blocklist__milter() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --mail-addr)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --rcpt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rcpt-addr)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -229,7 +243,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__help)
-            opts="check print-config explain replay report case correspondents demo help"
+            opts="check print-config explain replay report case correspondents setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -368,6 +382,20 @@ _blocklist__milter() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        blocklist__subcmd__milter__subcmd__help__subcmd__setup__subcmd__check)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         blocklist__subcmd__milter__subcmd__print__subcmd__config)
             opts="-h --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -428,6 +456,32 @@ _blocklist__milter() {
                     return 0
                     ;;
                 --mail-to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__milter__subcmd__setup__subcmd__check)
+            opts="-h --json --postfix --sendmail --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --postfix)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sendmail)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

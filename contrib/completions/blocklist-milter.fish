@@ -36,6 +36,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "r
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "report" -d 'Sum up the daemon\'s log, as text for a mail or as JSON'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "correspondents" -d 'Keep a file of the people whom your users write to, so that no list refuses their mail'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "setup-check" -d 'Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then play one message'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "demo" -d 'Show the milter at work, with nothing installed'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -l config -d 'Configuration file' -r -F
@@ -44,7 +45,9 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check"
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand print-config" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand print-config" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l mail-from -d 'Envelope sender, the argument of MAIL FROM' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l mail-addr -d 'Envelope sender as the mail server understood it, its macro {mail_addr}' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l rcpt -d 'Envelope recipient; may be repeated [default: a recipient who is not exempt]' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l rcpt-addr -d 'Recipient as the mail server understood it, its macro {rcpt_addr}; the first belongs to the first --rcpt' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l client -d 'Address of the SMTP client' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l address -d 'Explain this sender instead of a message' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l config -d 'Configuration file' -r -F
@@ -74,14 +77,20 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand corres
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l postfix -d 'Folder of Postfix\'s main.cf [default: the usual one]' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l sendmail -d 'Sendmail\'s configuration [default: /etc/mail/sendmail.cf, if there is one]' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l config -d 'Configuration file' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l json -d 'Print one JSON object instead of text'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "check" -d 'Check configuration, filters and whitelists; show every error'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "print-config" -d 'Print the configuration with the defaults of all other settings'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "explain" -d 'Show what would happen to a message, and why'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "report" -d 'Sum up the daemon\'s log, as text for a mail or as JSON'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "correspondents" -d 'Keep a file of the people whom your users write to, so that no list refuses their mail'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "demo" -d 'Show the milter at work, with nothing installed'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents demo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "check" -d 'Check configuration, filters and whitelists; show every error'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "print-config" -d 'Print the configuration with the defaults of all other settings'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "explain" -d 'Show what would happen to a message, and why'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "report" -d 'Sum up the daemon\'s log, as text for a mail or as JSON'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "correspondents" -d 'Keep a file of the people whom your users write to, so that no list refuses their mail'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "setup-check" -d 'Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then play one message'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "demo" -d 'Show the milter at work, with nothing installed'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config explain replay report case correspondents setup-check demo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -6,7 +6,7 @@ use std::net::ToSocketAddrs;
 use std::os::unix::fs::FileTypeExt;
 
 use super::Findings;
-use crate::demo::peer::{Answer, TestMail, Peer};
+use crate::demo::peer::{Answer, Peer, TestMail};
 use crate::endpoint::Endpoint;
 
 const ABOUT: &str = "socket";

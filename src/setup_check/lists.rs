@@ -19,7 +19,7 @@ const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
     match snapshot::check(config_path) {
         Ok(report) => {
-            for line in report.lines() {
+            for line in report.to_string().lines() {
                 match line.strip_prefix("warning: ") {
                     Some(warning) => findings.notice(ABOUT, warning, ""),
                     None => findings.good(ABOUT, line),
