@@ -280,11 +280,7 @@ fn read_log(section: Section<'_, '_>) -> LogSettings {
 }
 
 /// Entries of every kind: as written, and as a set.
-fn entries(
-    section: &Section<'_, '_>,
-    name: &'static str,
-    default: Vec<String>,
-) -> WrittenEntries {
+fn entries(section: &Section<'_, '_>, name: &'static str, default: Vec<String>) -> WrittenEntries {
     let written = section.each(name, default, |written| {
         Entries::default()
             .add(written.as_bytes())
