@@ -143,6 +143,8 @@ pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Res
         exempt: Counts::default(),
         let_through: Counts::default(),
         tagged: Counts::default(),
+        hits: Counts::default(),
+        refused_on: Counts::default(),
         entries: HashMap::new(),
         problems: VecDeque::new(),
     };
@@ -169,6 +171,9 @@ struct Sums<'a> {
     exempt: Counts<1>,
     let_through: Counts<3>,
     tagged: Counts<2>,
+    /// Of the history, too: every hit, and every refusal by an entry.
+    hits: Counts<2>,
+    refused_on: Counts<1>,
     entries: HashMap<String, Refused>,
     problems: VecDeque<String>,
 }
@@ -215,17 +220,14 @@ impl Sums<'_> {
         let is_refused = is_refusal(action);
         let entry = get(Field::Entry);
         if !list.is_empty() && !is_undecided {
-            self.history.hit(list, "", day);
-            if !source.is_empty() {
-                self.history.hit(list, source, day);
-            }
+            self.hits.add([list, source], day);
             for also in get(Field::Also).split(", ") {
                 if let Some((list, _)) = also.split_once(':') {
-                    self.history.hit(list, "", day);
+                    self.hits.add([list, ""], day);
                 }
             }
             if is_refused && !entry.is_empty() {
-                self.history.refused(entry, day);
+                self.refused_on.add([entry], day);
             }
         }
         // Further recipients of a message are details; they were counted with the first.
@@ -233,21 +235,21 @@ impl Sums<'_> {
             return;
         }
         self.digest.decisions += 1;
-        self.actions.add([action]);
+        self.actions.add([action], day);
         self.digest.undecided += u64::from(is_undecided);
         if list.is_empty() {
             if is_exemption(reason) {
-                self.exempt.add([reason]);
+                self.exempt.add([reason], day);
             }
             return;
         }
         if is_refused {
-            self.refused.add([list, source, action]);
+            self.refused.add([list, source, action], day);
             self.refuse(decision);
         } else if action == Action::Tag.name() {
-            self.tagged.add([list, reason]);
+            self.tagged.add([list, reason], day);
         } else {
-            self.let_through.add([list, action, reason]);
+            self.let_through.add([list, action, reason], day);
         }
     }
 
@@ -270,6 +272,15 @@ impl Sums<'_> {
     }
 
     fn finish(self) -> Digest {
+        for ([list, source], sum) in self.hits.sorted() {
+            self.history.hit(&list, "", sum.first, sum.last);
+            if !source.is_empty() {
+                self.history.hit(&list, &source, sum.first, sum.last);
+            }
+        }
+        for ([entry], sum) in self.refused_on.sorted() {
+            self.history.refused(&entry, sum.first, sum.last);
+        }
         let first_day = self.days.map_or(self.today, |(from, _)| from);
         let begins = self.options.since.unwrap_or(first_day);
         // A longer log than is asked for is a history, too.
@@ -293,19 +304,31 @@ impl Sums<'_> {
         digest.has_history = known_before;
         digest.from = self.days.map(|(from, _)| from.to_string());
         digest.until = self.days.map(|(_, until)| until.to_string());
-        digest.actions = self.actions.sorted().map(|([a], n)| (a, n)).collect();
+        digest.actions = self
+            .actions
+            .sorted()
+            .map(|([a], sum)| (a, sum.count))
+            .collect();
         digest.refused = self
             .refused
             .sorted()
-            .map(|([a, b, c], n)| (a, b, c, n))
+            .map(|([a, b, c], sum)| (a, b, c, sum.count))
             .collect();
-        digest.exempt = self.exempt.sorted().map(|([a], n)| (a, n)).collect();
+        digest.exempt = self
+            .exempt
+            .sorted()
+            .map(|([a], sum)| (a, sum.count))
+            .collect();
         digest.let_through = self
             .let_through
             .sorted()
-            .map(|([a, b, c], n)| (a, b, c, n))
+            .map(|([a, b, c], sum)| (a, b, c, sum.count))
             .collect();
-        digest.tagged = self.tagged.sorted().map(|([a, b], n)| (a, b, n)).collect();
+        digest.tagged = self
+            .tagged
+            .sorted()
+            .map(|([a, b], sum)| (a, b, sum.count))
+            .collect();
         digest.problems = self.problems.into();
         let known = *self.history.since.get_or_insert(first_day.0);
         let known = known.min(first_day.0);
@@ -361,16 +384,23 @@ fn is_exemption(reason: &str) -> bool {
         || Exemption::ALL.iter().any(|known| known.name() == reason)
 }
 
-/// Counts by some words.
+/// Counts by some words, with the first and the last day.
 #[derive(Default)]
 struct Counts<const N: usize> {
-    counts: HashMap<String, u64>,
+    sums: HashMap<String, Sum>,
     /// Kept, so that a known group costs no allocation.
     key: String,
 }
 
+#[derive(Clone, Copy)]
+struct Sum {
+    count: u64,
+    first: Day,
+    last: Day,
+}
+
 impl<const N: usize> Counts<N> {
-    fn add(&mut self, words: [&str; N]) {
+    fn add(&mut self, words: [&str; N], day: Day) {
         self.key.clear();
         for (number, word) in words.into_iter().enumerate() {
             if number > 0 {
@@ -378,23 +408,28 @@ impl<const N: usize> Counts<N> {
             }
             self.key.push_str(word);
         }
-        if let Some(count) = self.counts.get_mut(&self.key) {
-            *count += 1;
-        } else if self.counts.len() < DISTINCT_MAX {
-            self.counts.insert(self.key.clone(), 1);
+        if let Some(sum) = self.sums.get_mut(&self.key) {
+            sum.count += 1;
+            sum.first = day.min(sum.first);
+            sum.last = day.max(sum.last);
+        } else if self.sums.len() < DISTINCT_MAX {
+            let sum = Sum {
+                count: 1,
+                first: day,
+                last: day,
+            };
+            self.sums.insert(self.key.clone(), sum);
         }
     }
 
     /// The largest first.
-    fn sorted(self) -> impl Iterator<Item = ([String; N], u64)> {
-        let mut counts: Vec<_> = self.counts.into_iter().collect();
-        counts.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        counts.into_iter().map(|(key, count)| {
+    fn sorted(self) -> impl Iterator<Item = ([String; N], Sum)> {
+        let mut sums: Vec<_> = self.sums.into_iter().collect();
+        sums.sort_unstable_by(|a, b| b.1.count.cmp(&a.1.count).then_with(|| a.0.cmp(&b.0)));
+        sums.into_iter().map(|(key, sum)| {
             let mut words = key.splitn(N, '\n').map(str::to_owned);
-            (
-                std::array::from_fn(|_| words.next().unwrap_or_default()),
-                count,
-            )
+            let words = std::array::from_fn(|_| words.next().unwrap_or_default());
+            (words, sum)
         })
     }
 }

@@ -76,24 +76,18 @@ impl History {
         aside.commit().map_err(Error::of(path))
     }
 
-    /// Notes a refusal by this entry.
-    pub(super) fn refused(&mut self, entry: &str, Day(day): Day) {
-        match self.entries.get_mut(entry) {
-            Some((first, last)) => {
-                *first = day.min(*first);
-                *last = day.max(*last);
-            }
-            None => {
-                self.entries.insert(entry.to_owned(), (day, day));
-            }
-        }
+    /// Notes refusals by this entry, from the first to the last.
+    pub(super) fn refused(&mut self, entry: &str, Day(first): Day, Day(last): Day) {
+        let known = self.entries.entry(entry.to_owned());
+        let known = known.or_insert((first, last));
+        *known = (first.min(known.0), last.max(known.1));
     }
 
-    /// Notes a hit of a source, or of a list (without a source).
-    pub(super) fn hit(&mut self, list: &str, source: &str, Day(day): Day) {
-        let known = self.of(list, source, day);
-        known.known = day.min(known.known);
-        known.hit = known.hit.max(Some(day));
+    /// Notes hits of a source, or of a list (without a source), from the first to the last.
+    pub(super) fn hit(&mut self, list: &str, source: &str, Day(first): Day, Day(last): Day) {
+        let known = self.of(list, source, first);
+        known.known = first.min(known.known);
+        known.hit = known.hit.max(Some(last));
     }
 
     /// Notes that there is such a source on this day.
@@ -137,9 +131,9 @@ mod tests {
         let path = folder.path().join("state");
         assert_eq!(History::read(&path).unwrap(), History::default());
         let mut history = History::default();
-        history.refused("a@b.example", Day(20_010));
-        history.refused("a@b.example", Day(20_000));
-        history.hit("spam", "feed", Day(20_000));
+        history.refused("a@b.example", Day(20_010), Day(20_010));
+        history.refused("a@b.example", Day(20_000), Day(20_001));
+        history.hit("spam", "feed", Day(20_000), Day(20_000));
         history.write(&path).unwrap();
         assert_eq!(History::read(&path).unwrap(), history);
         assert_eq!(history.first_refused("a@b.example"), Some(Day(20_000)));
@@ -152,8 +146,8 @@ mod tests {
     #[test]
     fn what_is_old_is_forgotten() {
         let mut history = History::default();
-        history.refused("old@b.example", Day(19_000));
-        history.refused("new@b.example", Day(20_000));
+        history.refused("old@b.example", Day(19_000), Day(19_000));
+        history.refused("new@b.example", Day(20_000), Day(20_000));
         history.forget(Day(20_001));
         assert_eq!(history.entries.len(), 1);
     }
