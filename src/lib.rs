@@ -24,7 +24,7 @@
 //! | [`snapshot`] | configuration and filters in effect, replaced in one step |
 //! | [`screen`], [`status`] | one message from MAIL to verdict; what the daemon says of itself |
 //! | [`explain`], [`serve`], [`digest`] | the same for a stored message; for the daemon; its log, read again |
-//! | [`demo`], [`correspondents`] | the daemon at work, with messages as a mail server sends them; whom our users write to |
+//! | [`demo`], [`correspondents`], [`junk`] | the daemon at work, with messages as a mail server sends them; whom our users write to; what they report |
 //! | [`setup_check`] | whether this machine's mail server and the milter are set up to work together |
 //! | [`cli`] | the command lines |
 //!
@@ -53,6 +53,7 @@ pub mod explain;
 pub mod filter;
 pub mod inspect;
 pub mod journal;
+pub mod junk;
 pub mod list;
 pub mod lookup;
 mod memory;

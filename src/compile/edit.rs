@@ -107,13 +107,28 @@ pub fn add_to_list(
     entries: &[String],
     note: &str,
 ) -> Result<Edited, Error> {
-    let wanted = parse(plan, entries)?;
-    if note.contains(|char: char| char.is_control()) {
+    let entries: Vec<_> = entries.iter().map(|entry| (entry.as_str(), note)).collect();
+    add_noted(plan, list, &entries)
+}
+
+/// The same with a note for each entry. Where the plan has a day of expiry, the line has it.
+///
+/// # Errors
+/// As for [`add_to_list`].
+pub fn add_noted(plan: &Plan, list: &Path, entries: &[(&str, &str)]) -> Result<Edited, Error> {
+    let wanted = parse(plan, entries.iter().map(|&(entry, _)| entry))?;
+    if entries
+        .iter()
+        .any(|(_, note)| note.contains(|char: char| char.is_control()))
+    {
         return Err(Error::Plan("--note: must be one line of text".to_owned()));
     }
     if !is_allowlist(list) {
         refuse_broad(plan, &wanted)?;
     }
+    let expires = plan
+        .expires
+        .map_or_else(String::new, |day| format!("expires {day} "));
     let edit = Edit::begin(list, plan.rules)?;
     let mut text = edit.text.clone();
     if !text.is_empty() && !text.ends_with(b"\n") {
@@ -121,7 +136,7 @@ pub fn add_to_list(
     }
     let mut known = edit.lines_of();
     let mut done = Vec::new();
-    for (written, entry) in &wanted {
+    for ((written, entry), (_, note)) in wanted.iter().zip(entries) {
         let found = known.get(entry.as_bytes()).and_then(|lines| lines.first());
         done.push(match found {
             Some(0) | None => Done::Added,
@@ -130,7 +145,9 @@ pub fn add_to_list(
         if found.is_none() {
             let day = plan.today();
             let blank = if note.is_empty() { "" } else { " " };
-            text.extend_from_slice(format!("{written} # added {day}{blank}{note}\n").as_bytes());
+            text.extend_from_slice(
+                format!("{written} # {expires}added {day}{blank}{note}\n").as_bytes(),
+            );
             // The same entry twice on the command line is one line; 0 is no line yet.
             known.insert(entry.as_bytes().to_vec(), vec![0]);
         }
@@ -144,7 +161,7 @@ pub fn add_to_list(
 /// As for [`add_to_list`]; and when such a line names others too, since what is to become of them
 /// is for a person to say.
 pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<Edited, Error> {
-    let wanted = parse(plan, entries)?;
+    let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edit = Edit::begin(list, plan.rules)?;
     let known = edit.lines_of();
     let mut leaving = Vec::new();
@@ -188,8 +205,8 @@ pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<
 /// An entry as a person typed it, and as it is compared.
 type Wanted = Vec<(String, Entry)>;
 
-fn parse(plan: &Plan, entries: &[String]) -> Result<Wanted, Error> {
-    let mut wanted = Vec::with_capacity(entries.len());
+fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Wanted, Error> {
+    let mut wanted = Vec::new();
     for written in entries {
         let written = written.trim();
         let mut items = Vec::new();
@@ -217,6 +234,37 @@ fn parse(plan: &Plan, entries: &[String]) -> Result<Wanted, Error> {
         wanted.push((written.to_owned(), entry));
     }
     Ok(wanted)
+}
+
+/// Whether an entry may be added to a blocklist.
+///
+/// # Errors
+/// Says why not.
+pub fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
+    refuse_broad(plan, &parse(plan, std::iter::once(entry))?)
+}
+
+/// The first line of a text list that names this entry, in canonical form, with its number.
+///
+/// # Errors
+/// The list cannot be read.
+pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
+    let failed = || Error::io(list, "read");
+    if fs::metadata(list).map_err(failed())?.len() > MAX_LIST_BYTES {
+        return Ok(None);
+    }
+    let text = fs::read(list).map_err(failed())?;
+    for (line, number) in list::lines(&text).zip(1_u64..) {
+        let mut is_named = false;
+        read_line(line, Format::Plain, |row| {
+            is_named |= matches!(row, Row::Item(item)
+                if Entry::parse(item.text, rules).is_ok_and(|found| found.as_bytes() == entry));
+        });
+        if is_named {
+            return Ok(Some((number, escaped(line).to_string())));
+        }
+    }
+    Ok(None)
 }
 
 fn refuse_broad(plan: &Plan, wanted: &Wanted) -> Result<(), Error> {

@@ -18,6 +18,7 @@ use super::{Error, Written, correspondent};
 use crate::address::escaped;
 use crate::filter::Aside;
 use crate::list::Day;
+use crate::numbers::counted;
 
 const HEAD: &str =
     "# People whom our users wrote to, kept by \"blocklist-milter correspondents\".\n";
@@ -149,13 +150,13 @@ impl Display for Change {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}: {} addresses: {} new, {} written to again, {} dropped; from {} messages",
+            "{}: {}: {} new, {} written to again, {} dropped; from {}",
             self.file.display(),
-            self.addresses,
+            counted(self.addresses, "address", "addresses"),
             self.added,
             self.seen_again,
             self.dropped,
-            self.messages
+            counted(self.messages, "message", "messages")
         )?;
         for (count, what) in [
             (self.automatic, "recipients of automatic replies"),

@@ -4,6 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::count::{Digest, IDLE_DAYS, Refused};
 use crate::address::escaped;
+use crate::numbers::counted;
 
 const COLUMNS: usize = 78;
 /// Columns before a label: two blanks, the number, two blanks.
@@ -86,11 +87,9 @@ impl Digest {
         if self.errors + self.warnings == 0 {
             return Ok(());
         }
-        let (errors, warnings) = (self.errors, self.warnings);
-        heading(
-            f,
-            &format!("In the log: {errors} errors, {warnings} warnings; the last"),
-        )?;
+        let errors = counted(self.errors, "error", "errors");
+        let warnings = counted(self.warnings, "warning", "warnings");
+        heading(f, &format!("In the log: {errors}, {warnings}; the last"))?;
         for problem in &self.problems {
             writeln!(f, "  {}", fit(problem, 2))?;
         }

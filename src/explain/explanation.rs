@@ -1,11 +1,14 @@
 //! What came of a message, and everything that led to it: what is printed, as text or as JSON.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use crate::address::escaped;
+use crate::compile;
 use crate::list::Day;
 use crate::lookup::Outcome;
-use crate::policy::List;
+use crate::policy::{Entries, List};
 
 /// A verdict and everything that led to it. As JSON its fields are fixed; more may come.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -95,6 +98,29 @@ pub struct Lookup {
     pub expires: Option<String>,
     /// Why the look-up failed.
     pub failure: Option<String>,
+    /// The line of the text list, if it can be read here: `own.txt:7: spam@bad.example # why`.
+    pub line: Option<String>,
+    /// The text list.
+    #[serde(skip)]
+    text_list: PathBuf,
+}
+
+impl Explanation {
+    /// Finds the lines of the text lists that name the senders, for their comments.
+    pub fn find_lines(&mut self) {
+        let lookups = self
+            .identities
+            .iter_mut()
+            .flat_map(|named| &mut named.lookups);
+        for lookup in lookups.filter(|lookup| lookup.outcome == "listed") {
+            let (list, entry) = (&lookup.text_list, lookup.entry.as_bytes());
+            // The list may be on another machine, or changed since.
+            if let Ok(Some((number, line))) = compile::line_of(list, Entries::rules(), entry) {
+                let list = list.display();
+                lookup.line = Some(format!("{list}:{number}: {line}"));
+            }
+        }
+    }
 }
 
 impl Lookup {
@@ -121,6 +147,10 @@ impl Lookup {
             expires: record
                 .and_then(|record| record.expires)
                 .map(|day| Day(day).to_string()),
+            line: None,
+            text_list: source
+                .map(|source| source.file.clone().into())
+                .unwrap_or_default(),
             failure: if let Outcome::Failed(failure) = outcome {
                 Some(failure.to_string())
             } else {

@@ -278,5 +278,8 @@ fn outcome(lookup: &Lookup, paint: Paint) -> String {
             text.push_str(&format!(", {what} {value}"));
         }
     }
+    if let Some(line) = &lookup.line {
+        text.push_str(&format!("\n      {line}"));
+    }
     text
 }

@@ -318,6 +318,19 @@ fn configure(policy: &mut Policy, config: &Config) {
     });
 }
 
+/// The whitelist and the correspondents of a configuration.
+///
+/// # Errors
+/// One of their files cannot be read, or has an invalid line.
+pub fn cleared_senders(config: &Config) -> Result<(Entries, Entries), Error> {
+    let mut errors = Vec::new();
+    let cleared = whitelist(config, &mut errors);
+    match errors.is_empty() {
+        true => Ok(cleared),
+        false => Err(Error::Several { errors }),
+    }
+}
+
 /// The whitelist and the correspondents; what is wrong with them goes to `errors`.
 fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
     let mut whitelist = config.whitelist.entries.entries.clone();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
+use super::junk::Junk;
 use super::logs::{Case, Report};
 use super::people::Correspondents;
 use super::status::Status;
@@ -155,6 +156,13 @@ pub enum Command {
     /// replies, mail that lists or aliases pass on, and messages to more than 100 recipients do not
     /// count. Only addresses are kept, never domains, each with the day on which it was last written to.
     Correspondents(Correspondents),
+    /// Add the senders of messages that users report as junk to a blocklist of your own.
+    ///
+    /// Lists the one address in From, never a domain, with the reporter, the Message-ID and a day of expiry.
+    /// Left out are senders on the whitelist, correspondents, your own domains, mailboxes that every domain
+    /// needs, and, if authserv_ids is set, addresses that DKIM does not confirm, which may be forged. A message
+    /// may be reported any number of times. The entries take effect with the next compile of the list.
+    Junk(Junk),
     /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then play one message.
     ///
     /// Shows each finding, and for what is wrong the line that mends it; changes nothing. Run it as root, who may

@@ -4,6 +4,7 @@
 //! wrong, 2 failed; `status`: 0 all is well, 1 warning, 2 critical or no answer.
 
 pub mod args;
+pub mod junk;
 pub mod logs;
 pub mod people;
 pub mod status;
@@ -52,6 +53,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::Replay(args)) => replay(config, &args, out)?,
         Some(Command::Report(args)) => logs::report(config, &args, out)?,
         Some(Command::Correspondents(args)) => return people::correspondents(&args, out),
+        Some(Command::Junk(args)) => return junk::junk(config, &args, out),
         Some(Command::Case(args)) => return logs::case(config, &args, out),
         Some(Command::SetupCheck(args)) => {
             let findings = setup_check::run(&args.places(config));
@@ -120,7 +122,8 @@ fn explain(
     mail.recipient_addrs = bytes(&args.rcpt_addr);
     mail.client = args.client;
     mail.authenticated = args.authenticated;
-    let explanation = Explainer::open(config)?.explain(&mail);
+    let mut explanation = Explainer::open(config)?.explain(&mail);
+    explanation.find_lines();
     if args.json {
         out.json(&explanation)?;
     } else {

@@ -68,7 +68,7 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
 }
 
 /// `120d` or `120`.
-fn days(text: &str) -> Result<u16, String> {
+pub(super) fn days(text: &str) -> Result<u16, String> {
     let number = text.strip_suffix('d').unwrap_or(text).parse();
     number
         .ok()

@@ -1,0 +1,67 @@
+//! `blocklist-milter junk`: reported messages to entries of a list.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::people::days;
+use crate::cli::{Done, Output};
+use crate::config::Config;
+use crate::junk::{self, Options};
+use crate::list::Day;
+use crate::screen::today;
+
+/// Arguments of `junk`.
+#[derive(Debug, Args)]
+pub struct Junk {
+    /// The text list of reported senders; it is made if it does not exist.
+    #[arg(long, value_name = "FILE")]
+    pub list: PathBuf,
+    /// Take back the entries that reports of these senders have made; entries made by hand stay.
+    #[arg(long)]
+    pub undo: bool,
+    /// Who reports, for the comment of the entries.
+    #[arg(long, value_name = "NAME", default_value = "a user", value_parser = name)]
+    pub by: String,
+    /// Days after which the entries end.
+    #[arg(long, value_name = "DAYS", default_value = "90d", value_parser = days)]
+    pub expires: u16,
+    /// One of your own domains, whose senders are not listed; may be repeated. The domain of the recipient
+    /// (Delivered-To) is left out anyway.
+    #[arg(long, value_name = "DOMAIN")]
+    pub own_domain: Vec<String>,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+    /// Reported messages: a maildir, another folder of messages, an mbox, one message, or - for a message
+    /// on standard input.
+    #[arg(required = true, value_name = "MAILBOX")]
+    pub mailboxes: Vec<PathBuf>,
+}
+
+/// Lists the senders, or takes that back.
+pub(super) fn junk(config: &Path, args: &Junk, out: &mut Output) -> Done {
+    let outcome = if args.undo {
+        junk::undo(&args.mailboxes, &args.list)?
+    } else {
+        let options = Options {
+            list: args.list.clone(),
+            by: args.by.clone(),
+            expires: Day(today().saturating_add(args.expires)),
+            own_domains: args.own_domain.clone(),
+        };
+        junk::report(&args.mailboxes, &options, &Config::load(config)?)?
+    };
+    out.show(&outcome, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// It becomes part of a comment in a list.
+fn name(text: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_alphanumeric() || " .@_-/".contains(c);
+    match !text.is_empty() && text.len() <= 100 && text.chars().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("must be a name of letters, digits, blanks and . @ _ - /".to_owned()),
+    }
+}

@@ -1,0 +1,301 @@
+//! Messages that users report as junk, to entries of a blocklist of their own.
+//!
+//! Only the sender's mailbox is listed, never a domain: one user's opinion of one sender. Anyone can
+//! write anybody's address into From, so nobody is listed who may have been forged: where the results of
+//! DKIM are trusted (`authserv_ids`), it must confirm the address. Nobody is listed whom our users
+//! write to, who is on the whitelist, or who is one of us. An entry says who reported which message, and when it ends:
+//!
+//! ```text
+//! spam@bad.example # expires 2027-02-19 added 2026-11-21 reported by alice <id@bad.example>
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::address::{Canonical, escaped};
+use crate::compile::{self, Plan};
+use crate::config::Config;
+use crate::explain::{Headers, each_message};
+use crate::list::Day;
+use crate::numbers::counted;
+use crate::policy::{Entries, dkim_domains, is_aligned};
+use crate::sender::{Identity, Senders, Strength};
+use crate::snapshot;
+
+/// How the comment of an entry names its origin; only such entries are taken back.
+const REPORTED: &str = " reported by ";
+/// Bytes kept of a Message-ID.
+const MESSAGE_ID_MAX: usize = 120;
+/// Reports of one run; more are none of a person.
+const REPORTS_MAX: usize = 100_000;
+
+/// Why a report cannot be taken.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The list.
+    #[error(transparent)]
+    List(#[from] compile::Error),
+    /// The whitelist, without which nobody knows who must not be listed.
+    #[error(transparent)]
+    Whitelist(#[from] snapshot::Error),
+    /// A message or mailbox.
+    #[error("{}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// How reports are taken.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The text list.
+    pub list: PathBuf,
+    /// Who reports.
+    pub by: String,
+    /// The first day on which the entries are no longer listed.
+    pub expires: Day,
+    /// Our own domains.
+    pub own_domains: Vec<String>,
+}
+
+/// What became of reported messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// The list.
+    pub list: PathBuf,
+    /// Messages read.
+    pub messages: u64,
+    /// New entries.
+    pub added: Vec<String>,
+    /// Senders that the list had already.
+    pub known: Vec<String>,
+    /// Entries taken back.
+    pub removed: Vec<String>,
+    /// Messages that list nobody: their files, and why.
+    pub left_out: Vec<(String, String)>,
+}
+
+/// Adds the senders of reported messages to the list.
+///
+/// # Errors
+/// A mailbox or the whitelist cannot be read, or the list not be written.
+pub fn report(mailboxes: &[PathBuf], options: &Options, config: &Config) -> Result<Outcome, Error> {
+    let (whitelist, correspondents) = snapshot::cleared_senders(config)?;
+    let mut plan = Plan::new(&options.list, Vec::new());
+    plan.expires = Some(options.expires);
+    plan.protect.clone_from(&options.own_domains);
+    let mut outcome = Outcome {
+        list: options.list.clone(),
+        ..Outcome::default()
+    };
+    let mut reports: BTreeMap<String, String> = BTreeMap::new();
+    for mailbox in mailboxes {
+        each(mailbox, &mut outcome, |name, headers, outcome| {
+            let sender = sender(headers).and_then(|sender| {
+                check(&sender, headers, &[&whitelist, &correspondents], config)?;
+                compile::may_list(&plan, &sender).map_err(|error| error.to_string())?;
+                Ok(sender)
+            });
+            match sender {
+                Ok(sender) if reports.len() < REPORTS_MAX => {
+                    let note =
+                        || format!("{}{} {}", &REPORTED[1..], options.by, message_id(headers));
+                    reports.entry(sender).or_insert_with(note);
+                }
+                Ok(_) => outcome.leave_out(name, "too many reports at once"),
+                Err(why) => outcome.leave_out(name, &why),
+            }
+        })?;
+    }
+    let entries: Vec<(&str, &str)> = reports
+        .iter()
+        .map(|(sender, note)| (sender.as_str(), note.as_str()))
+        .collect();
+    let edited = compile::add_noted(&plan, &options.list, &entries)?;
+    for (entry, done) in edited.entries {
+        match done {
+            compile::Done::Added => outcome.added.push(entry),
+            compile::Done::AlreadyThere(_)
+            | compile::Done::Removed { .. }
+            | compile::Done::NotFound => outcome.known.push(entry),
+        }
+    }
+    Ok(outcome)
+}
+
+/// Takes back the entries that reports of these senders have made. Entries that somebody has written by
+/// hand stay.
+///
+/// # Errors
+/// A mailbox cannot be read, or the list not be written.
+pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<Outcome, Error> {
+    let plan = Plan::new(list, Vec::new());
+    let mut outcome = Outcome {
+        list: list.to_owned(),
+        ..Outcome::default()
+    };
+    let mut entries = Vec::new();
+    for mailbox in mailboxes {
+        each(mailbox, &mut outcome, |name, headers, outcome| {
+            let found = sender(headers).and_then(|sender| {
+                let line = compile::line_of(list, plan.rules, sender.as_bytes())
+                    .map_err(|error| error.to_string())?;
+                match line {
+                    Some((_, line)) if line.contains(REPORTED) => Ok(sender),
+                    Some((number, _)) => Err(format!(
+                        "{sender}: line {number} of the list is not from a report"
+                    )),
+                    None => Err(format!("{sender}: not in the list")),
+                }
+            });
+            match found {
+                Ok(sender) => entries.push(sender),
+                Err(why) => outcome.leave_out(name, &why),
+            }
+        })?;
+    }
+    entries.sort_unstable();
+    entries.dedup();
+    if !entries.is_empty() {
+        compile::remove_from_list(&plan, list, &entries)?;
+    }
+    outcome.removed = entries;
+    Ok(outcome)
+}
+
+/// Reads the messages of a mailbox, or one from standard input for `-`.
+fn each(
+    path: &Path,
+    outcome: &mut Outcome,
+    mut message: impl FnMut(&str, &Headers, &mut Outcome),
+) -> Result<(), Error> {
+    let mut take = |name: String, headers: Option<Headers>| {
+        if let Some(headers) = headers {
+            outcome.messages += 1;
+            message(&name, &headers, outcome);
+        }
+    };
+    let read = if path == Path::new("-") {
+        Headers::read(io::stdin().lock()).map(|headers| take("-".to_owned(), Some(headers)))
+    } else {
+        each_message(path, &mut take)
+    };
+    read.map_err(|source| Error::Unreadable {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The one sender that From names, in canonical form.
+fn sender(headers: &Headers) -> Result<String, String> {
+    let mut senders = Senders::default();
+    for field in &headers.fields {
+        if field.name.eq_ignore_ascii_case(b"From") {
+            senders.add_header(Identity::From, &field.value);
+        }
+    }
+    let mut named: Vec<Vec<u8>> = Vec::new();
+    for sender in senders.iter() {
+        let form = Canonical::parse(sender.address, Entries::rules())
+            .ok()
+            .filter(|_| sender.strength == Strength::Strong)
+            .ok_or("From is not an address alone")?;
+        if !named.iter().any(|known| known == form.as_bytes()) {
+            named.push(form.as_bytes().to_vec());
+        }
+    }
+    let [sender] = named.as_slice() else {
+        return Err(match named.len() {
+            0 => "From names nobody".to_owned(),
+            more => format!("From names {more} senders"),
+        });
+    };
+    let text = String::from_utf8(sender.clone()).map_err(|_| "From is not text")?;
+    // What a list would read in another way.
+    let is_plain = |c: char| c.is_alphanumeric() || "@.!$%&'*+-/=?^_`{|}~".contains(c);
+    match text.chars().all(is_plain) {
+        true => Ok(text),
+        false => Err(format!(
+            "{}: list this address by hand",
+            escaped(&sender[..])
+        )),
+    }
+}
+
+/// Whether this sender may be listed.
+fn check(
+    sender: &str,
+    headers: &Headers,
+    cleared: &[&Entries],
+    config: &Config,
+) -> Result<(), String> {
+    let form =
+        Canonical::parse(sender.as_bytes(), Entries::rules()).map_err(|error| error.to_string())?;
+    if cleared.iter().any(|entries| entries.find(&form).is_some()) {
+        return Err(format!("{sender}: on the whitelist, or a correspondent"));
+    }
+    for name in ["Delivered-To", "X-Original-To"] {
+        let recipient = headers
+            .get(name)
+            .and_then(|to| Canonical::parse(to.trim_ascii(), Entries::rules()).ok());
+        if recipient.is_some_and(|recipient| recipient.domain() == form.domain()) {
+            return Err(format!("{sender}: of the same domain as the recipient"));
+        }
+    }
+    let trusted = &config.whitelist.authserv_ids;
+    if trusted.is_empty() {
+        return Ok(());
+    }
+    let mut results = headers
+        .fields
+        .iter()
+        .filter(|field| field.name.eq_ignore_ascii_case(b"Authentication-Results"))
+        .flat_map(|field| dkim_domains(&field.value, trusted));
+    match results.any(|signer| is_aligned(&signer, form.domain())) {
+        true => Ok(()),
+        false => Err(format!("{sender}: not confirmed by DKIM, perhaps forged")),
+    }
+}
+
+/// The Message-ID, of characters that mean nothing in a list.
+fn message_id(headers: &Headers) -> String {
+    let id = headers.get("Message-ID").unwrap_or_default();
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"<>@.-_+=$".contains(byte);
+    let kept = id.iter().copied().filter(is_plain).take(MESSAGE_ID_MAX);
+    kept.map(char::from).collect()
+}
+
+impl Outcome {
+    fn leave_out(&mut self, name: &str, why: &str) {
+        if self.left_out.len() < REPORTS_MAX {
+            self.left_out.push((name.to_owned(), why.to_owned()));
+        }
+    }
+}
+
+impl Display for Outcome {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let list = self.list.display();
+        for (entries, what) in [
+            (&self.added, "added to"),
+            (&self.known, "already in"),
+            (&self.removed, "removed from"),
+        ] {
+            for entry in entries {
+                writeln!(f, "{entry}: {what} {list}")?;
+            }
+        }
+        for (name, why) in &self.left_out {
+            writeln!(f, "{}: left out: {why}", escaped(name.as_bytes()))?;
+        }
+        write!(f, "{} read", counted(self.messages, "message", "messages"))
+    }
+}
