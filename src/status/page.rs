@@ -105,7 +105,7 @@ fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let entries = entries.map(|filter| filter.entries).sum();
     tile("entries", &grouped(entries), "entries in all lists")?;
     let durations = &report.durations;
-    let median = durations.median_s.map_or("–".to_owned(), duration);
+    let median = durations.median_s.map_or_else(|| "–".to_owned(), duration);
     tile("median", &median, "or less for half of the messages")?;
     write!(f, "</section>")
 }

@@ -34,7 +34,8 @@ impl Display for Report {
         )?;
         for list in &self.lists {
             let entries = list.filter.as_ref();
-            let entries = entries.map_or("no filter".to_owned(), |filter| grouped(filter.entries));
+            let entries =
+                entries.map_or_else(|| "no filter".to_owned(), |filter| grouped(filter.entries));
             writeln!(
                 f,
                 "{:NAME$} {:<17} {entries:>14} {:>11} {:>12}",
