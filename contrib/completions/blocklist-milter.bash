@@ -46,6 +46,9 @@ _blocklist__milter() {
             blocklist__milter,setup-check)
                 cmd="blocklist__milter__subcmd__setup__subcmd__check"
                 ;;
+            blocklist__milter,status)
+                cmd="blocklist__milter__subcmd__status"
+                ;;
             blocklist__milter__subcmd__help,case)
                 cmd="blocklist__milter__subcmd__help__subcmd__case"
                 ;;
@@ -76,6 +79,9 @@ _blocklist__milter() {
             blocklist__milter__subcmd__help,setup-check)
                 cmd="blocklist__milter__subcmd__help__subcmd__setup__subcmd__check"
                 ;;
+            blocklist__milter__subcmd__help,status)
+                cmd="blocklist__milter__subcmd__help__subcmd__status"
+                ;;
             *)
                 ;;
         esac
@@ -83,7 +89,7 @@ _blocklist__milter() {
 
     case "${cmd}" in
         blocklist__milter)
-            opts="-h -V --config --check --print-config --help --version check print-config explain replay report case correspondents setup-check demo help"
+            opts="-h -V --config --check --print-config --help --version check print-config status explain replay report case correspondents setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -243,7 +249,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__help)
-            opts="check print-config explain replay report case correspondents setup-check demo help"
+            opts="check print-config status explain replay report case correspondents setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -396,6 +402,20 @@ _blocklist__milter() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        blocklist__subcmd__milter__subcmd__help__subcmd__status)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         blocklist__subcmd__milter__subcmd__print__subcmd__config)
             opts="-h --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -482,6 +502,28 @@ _blocklist__milter() {
                     return 0
                     ;;
                 --sendmail)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__milter__subcmd__status)
+            opts="-h --socket --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --socket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
