@@ -89,7 +89,7 @@ fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
                 bar.set_message(rate(&state, started));
                 bar.tick();
             }
-            // What is soon done need not be told; of what takes long, each phase.
+            // Short work prints nothing; long work prints each phase.
             None if last_line.elapsed() >= LINE
                 || state.phase != phase && started.elapsed() >= LINE =>
             {

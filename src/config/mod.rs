@@ -162,7 +162,7 @@ impl Config {
         (config, error)
     }
 
-    /// The lists that are in force.
+    /// The lists that are in effect.
     pub fn enabled_lists(&self) -> impl Iterator<Item = &ListSettings> {
         self.lists.iter().filter(|list| list.enabled)
     }

@@ -20,7 +20,7 @@ pub(super) const DEFAULT_CHECK: [Identity; 4] = [
 /// What the look-up of a filter that cannot be read does to the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
-    /// The client is told to come again.
+    /// The client gets a temporary failure.
     Tempfail,
     /// The message passes, and the log says so.
     Accept,

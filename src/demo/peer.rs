@@ -56,7 +56,7 @@ pub enum Answer {
     Tempfail,
     /// Take and drop.
     Discard,
-    /// Refuse in these words: what the SMTP client is told, lines joined by CR LF.
+    /// Refuse with this reply, lines joined by CR LF.
     Text(String),
 }
 
@@ -90,9 +90,9 @@ pub struct TestMail {
     pub recipients: Vec<Vec<u8>>,
     /// Names and values; folds as LF and white space.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Macros told at MAIL, such as `{auth_authen}`.
+    /// Macros of MAIL, such as `{auth_authen}`.
     pub macros: Vec<(String, String)>,
-    /// Macros told at every RCPT, such as `{rcpt_addr}`.
+    /// Macros of every RCPT, such as `{rcpt_addr}`.
     pub recipient_macros: Vec<(String, String)>,
 }
 

@@ -15,7 +15,7 @@ use crate::policy::{Entries, List};
 pub struct Explanation {
     /// `accept`, `reject`, `tempfail`, `quarantine`, `tag` or `discard`.
     pub verdict: String,
-    /// What the SMTP client is told, if it is refused.
+    /// The reply to the SMTP client, if it is refused.
     pub reply: Option<String>,
     /// Why: `listed`, `unlisted`, `whitelisted`, `exempt-recipient`, `mailing-list` ...
     pub reason: String,
@@ -55,9 +55,9 @@ pub struct Named {
     pub identity: String,
     /// As written.
     pub address: String,
-    /// The form in which it is compared; `null` if it is no address.
+    /// The form in which it is compared; `null` if it is not an address.
     pub canonical: Option<String>,
-    /// Why it is no address.
+    /// Why it is not an address.
     pub fault: Option<String>,
     /// The first list that names it.
     pub list: Option<String>,
@@ -67,7 +67,7 @@ pub struct Named {
     pub whitelisted: bool,
     /// The entry of the whitelist.
     pub whitelist_entry: Option<String>,
-    /// The whitelist names it, but DKIM does not vouch for it.
+    /// The whitelist names it, but no aligned DKIM signature confirms it.
     pub unaligned: bool,
     /// Whether it stood where no address belongs, or only some mail programs show it.
     pub weak: bool,

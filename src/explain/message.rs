@@ -64,7 +64,7 @@ impl Headers {
         Ok(headers)
     }
 
-    /// Takes one line; `false` if it is no header line, so that the body begins here.
+    /// Takes one line; `false` if it is not a header line, so that the body begins here.
     fn line(&mut self, text: &[u8]) -> bool {
         if matches!(text.first(), Some(b' ' | b'\t')) {
             // A first line with a blank belongs to no header: mail servers take it for the body.

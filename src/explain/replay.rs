@@ -71,7 +71,7 @@ const BATCH_BYTES: usize = 32 << 20;
 /// Plays every message of a maildir, a folder or an mbox. Recipients are taken from `Delivered-To`.
 ///
 /// # Errors
-/// A message cannot be read, or there is none: what was named is no mailbox.
+/// A message cannot be read, or there is none: this is not a mailbox.
 pub fn replay(
     mailbox: &Path,
     explainer: &Explainer,

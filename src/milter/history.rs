@@ -1,7 +1,7 @@
 //! What a mail server has said that still counts: enough to bring another session to the
 //! same point.
 //!
-//! A restart hands each connection to the next process, which has never heard of it. The
+//! A restart hands each connection to the next process, which knows nothing of it. The
 //! protocol itself is the best description of where a session stands: what was agreed,
 //! then the commands since, as they came.
 //!

@@ -1,4 +1,4 @@
-//! Macros: what the mail server tells of the client and the message beside the
+//! Macros: what the mail server says of the client and the message beside the
 //! commands themselves, such as the queue id.
 //!
 //! They come in packets of their own, before the command they belong to. Only the ones

@@ -39,7 +39,7 @@
 //! Round trips cost more than all else here, so only three steps are answered: RCPT,
 //! end of headers and end of message. What nobody needs is declined at negotiation, and
 //! what is only to be seen (client, MAIL, headers) goes unanswered, if the server can do
-//! that. Over TCP whoever reads the socket must then acknowledge at once what it does not
+//! that. Over TCP the reader of the socket must then acknowledge at once what it does not
 //! answer, or each message stalls 40 ms (`daemon::connection`).
 //!
 //! There is no RFC; the reference is libmilter's `mfdef.h` (`protocol.rs` has its codes) and the two clients,

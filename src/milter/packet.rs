@@ -18,7 +18,7 @@ use super::protocol::Command;
 /// Postfix sends up to `header_size_limit`, 102,400 bytes by default.
 pub const HEADER_BYTES_MAX: usize = 128 << 10;
 
-/// No payload of any kind may be longer; whoever announces more is not a mail server.
+/// No payload of any kind may be longer; a mail server never announces more.
 /// It leaves room for the largest chunks that a Sendmail can be built for.
 const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 

@@ -16,7 +16,7 @@
 //! is awaited follows from the negotiation alone ([`Agreed::is_awaited`]).
 //!
 //! Once decided, a mail server sends nothing more of the message. Should one ask all the
-//! same, it hears the same verdict again rather than wait for ever; what it sends
+//! same, it gets the same verdict again and need not wait for ever; what it sends
 //! without asking is counted off.
 
 use std::task::{Context, Poll, ready};
@@ -362,8 +362,8 @@ impl<H: Handler> State<H> {
         };
         let refuses = !matches!(reply, Reply::Accept | Reply::Discard);
         if ends && self.replays {
-            // The mail server has heard that this recipient is accepted, and goes on. It hears what has
-            // become of it at its next command; nobody can take over before the end of the message.
+            // The mail server knows that this recipient is accepted, and goes on. It gets the new
+            // verdict at its next command; nobody can take over before the end of the message.
             self.history.begin_headers();
             self.phase = Phase::Decided(if refuses { Reply::Tempfail } else { reply });
         } else if ends {

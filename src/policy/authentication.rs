@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_good_signatures_told_by_our_own_server_count() {
+    fn only_valid_signatures_reported_by_our_own_server_count() {
         let ours = ["mx.our.example".to_owned()];
         let found = |value: &str| {
             let domains = dkim_domains(value.as_bytes(), &ours);

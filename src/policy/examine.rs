@@ -85,10 +85,10 @@ pub struct Scratch {
     pub(super) whitelist_form: Option<Canonical>,
 }
 
-/// One list's answer about one entry, for whoever wants to see how a verdict came about.
+/// One list's answer about one entry, to show how a verdict came about.
 #[derive(Debug)]
 pub enum Seen<'a> {
-    /// The sender is no address: there is nothing to look up.
+    /// The sender is not an address: there is nothing to look up.
     NoAddress(&'a ParseError),
     /// An entry was looked up.
     Entry {
@@ -103,7 +103,7 @@ pub enum Seen<'a> {
     },
     /// The hit just seen does not count, because this entry of the whitelist clears the address.
     Cleared(&'a [u8]),
-    /// The whitelist names the address, but no trusted DKIM result vouches for it.
+    /// The whitelist names the address, but no trusted DKIM result is aligned with it.
     Unaligned(&'a [u8]),
 }
 
@@ -152,7 +152,7 @@ impl Hit {
         matches!(self.evidence, Evidence::Undecided(_))
     }
 
-    /// Whether both lead to the same verdict, whoever the recipients are.
+    /// Whether both lead to the same verdict, for any recipients.
     fn is_judged_as(&self, other: &Self) -> bool {
         (self.list, self.identity, self.strength) == (other.list, other.identity, other.strength)
             && self.cleared.is_some() == other.cleared.is_some()
@@ -168,7 +168,7 @@ pub struct Circumstances<'a> {
     pub budget: &'a mut Budget,
     /// Day counted from 1970; entries that expired on it or before are no longer listed.
     pub today: u16,
-    /// Whether DKIM vouches for this domain in a header, by an `Authentication-Results` we trust.
+    /// Whether a trusted `Authentication-Results` has a DKIM signature aligned with this domain.
     pub aligned: &'a dyn Fn(&[u8]) -> bool,
 }
 
@@ -237,7 +237,7 @@ impl List {
 impl Policy {
     /// Looks one sender up in every list that checks its identity, and adds what is found to `hits`.
     ///
-    /// `seen` is told of every look-up. A sender that no list names costs no allocation.
+    /// `seen` gets every look-up. A sender that no list names costs no allocation.
     ///
     /// # Errors
     /// `Exhausted`: not everything was looked up.
@@ -333,7 +333,7 @@ impl Policy {
             };
             if !wants_dkim
                 || sender.identity == Identity::MailFrom
-                || is_vouched_for(sender.address, form, now)
+                || is_is_aligned_for(sender.address, form, now)
             {
                 seen(Seen::Cleared(entry));
                 return Some(entry);
@@ -348,7 +348,7 @@ impl Policy {
 }
 
 /// Whether DKIM vouches for the domain of this address, by which it was just found.
-fn is_vouched_for(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> bool {
+fn is_is_aligned_for(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> bool {
     // A provider with several domains signs with the one that was written.
     let rules = Rules {
         providers: false,

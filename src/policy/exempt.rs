@@ -146,7 +146,7 @@ impl Entries {
     /// Adds one entry as an admin writes it, and says of which kind it is.
     ///
     /// # Errors
-    /// It is no address, domain, subtree or local part.
+    /// It is not an address, domain, subtree or local part.
     pub fn add(&mut self, written: &[u8]) -> Result<Kind, ParseError> {
         let entry = Entry::parse(written, Self::rules())?;
         self.kinds.get_or_insert(Kinds::EMPTY).insert(entry.kind());
@@ -188,7 +188,7 @@ impl Entries {
     /// As [`find_recipient`](Self::find_recipient), for entries that let mail through: only a form that
     /// says plainly what the entry says counts.
     ///
-    /// A sender is found behind a BATV tag, `mailto:`, comments and the like, since whoever is listed
+    /// A sender is found behind a BATV tag, `mailto:`, comments and the like, since a listed one
     /// may be hidden there. A server that knows nothing of them takes `prvs=0=abuse@our.example` for
     /// a mailbox of its own, and what is exempt must not be a way to reach it.
     pub fn find_exempt(&self, recipient: Recipient<'_>, memory: &mut Canonical) -> Option<&[u8]> {

@@ -78,7 +78,7 @@ impl Terms {
     }
 }
 
-/// A list in force.
+/// A list in effect.
 #[derive(Clone, Debug)]
 pub struct List {
     /// Its policy.

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A hit counts only if a record proves it. A filter compiled without records cannot prove; its
-//! list's action applies then, and whoever configured it was told what that costs. A filter that
+//! list's action applies then; a warning says what that costs. A filter that
 //! cannot be read is neither hit nor miss: the message is *undecided*.
 //!
 //! There are at most [`LISTS_MAX`] lists, so that a set of lists is one `u64`.
@@ -49,7 +49,7 @@ use crate::sender::Identity;
 /// Most lists of a configuration: a set of lists is the bits of a `u64`.
 pub const LISTS_MAX: usize = 64;
 
-/// Why a list cannot be put in force.
+/// Why a list cannot be put into effect.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -61,7 +61,7 @@ pub enum Error {
     TooManyLists,
 }
 
-/// All lists in force and the whitelist above them.
+/// All lists in effect and the whitelist above them.
 #[derive(Debug, Default)]
 pub struct Policy {
     lists: Vec<List>,
@@ -69,9 +69,9 @@ pub struct Policy {
     rules: Vec<Rules>,
     /// Addresses that are never refused.
     pub whitelist: Entries,
-    /// Whether parts of the whitelist could not be read: whoever they may clear is not refused.
+    /// Whether parts of the whitelist could not be read: then nobody is refused whom they may clear.
     pub whitelist_is_incomplete: bool,
-    /// Whether a whitelisted address in a header counts only when DKIM vouches for it.
+    /// Whether a whitelisted address in a header counts only with an aligned DKIM signature.
     pub whitelist_wants_dkim: bool,
     /// Addresses that our users write to: never refused either.
     pub correspondents: Entries,

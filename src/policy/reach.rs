@@ -12,7 +12,7 @@ use super::{Action, Hit, Policy, Scratch};
 use crate::address::Canonical;
 use crate::sender::Identity;
 
-/// Most sets of lists that are told apart among the recipients of a message.
+/// Most sets of lists that are distinguished among the recipients of a message.
 const SETS_MAX: usize = 64;
 
 /// What becomes of recipients who are not affected by the same lists as those before them.

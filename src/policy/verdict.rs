@@ -183,7 +183,7 @@ impl Policy {
         if strongest().all(|action| action > Some(Action::Tag)) {
             return truncated(undecided);
         }
-        // Some recipient is not to be kept waiting. What was seen to be listed is told first.
+        // Some recipient is not to be kept waiting. A hit that was seen has precedence.
         let may_be_tagged = strongest().any(|action| action >= Some(Action::Tag));
         if verdict.action >= Some(Action::Tag) || !may_be_tagged {
             return verdict;

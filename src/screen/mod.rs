@@ -47,12 +47,12 @@ pub use observer::{Decision, Observer};
 
 /// The header that tells later programs of a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
-/// What a recipient is told who must come in a transaction of its own (RFC 5321 section 4.5.3.1.10).
+/// Reply to a recipient who must come in a transaction of its own (RFC 5321 section 4.5.3.1.10).
 const APART_REPLY: &str = "send to this recipient in a separate transaction";
 /// Bytes kept of a Message-ID, for the log.
 const MESSAGE_ID_MAX_BYTES: usize = 200;
 /// Forged tags that are removed from a message. The mail server looks for each from the top: Postfix
-/// took 22 s for 16,000 and then gave up. What is left can only harm whoever wrote it.
+/// took 22 s for 16,000 and then gave up. What is left can only harm its own sender.
 const FORGED_TAGS_MAX: u32 = 100;
 /// DKIM results kept of a message.
 const DKIM_MAX: usize = 100;
@@ -92,7 +92,7 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Whoever watches.
+    /// The observer.
     pub fn observer(&mut self) -> &mut O {
         &mut self.observer
     }
@@ -401,7 +401,7 @@ impl<O: Observer> Handler for Screen<O> {
         let Some(snapshot) = self.snapshot() else {
             return Reply::Accept;
         };
-        // Only a mail server that told of no recipient comes as far as this.
+        // Only a mail server that named no recipient gets here.
         if self.message.exemption.is_some() {
             return self.exempt(&snapshot);
         }

@@ -1,4 +1,4 @@
-//! Whoever wants to see how decisions come about: `explain` and `demo`. The daemon does not.
+//! A view of how decisions come about, for `explain` and `demo`.
 
 use std::time::Duration;
 

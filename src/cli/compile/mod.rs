@@ -1,6 +1,6 @@
 //! The admin command, `blocklist-compile`.
 //!
-//! One function a command turns what it was told ([`args`]) into calls of
+//! One function per command turns its arguments ([`args`]) into calls of
 //! [`compile`], and prints what comes back; `query` reads long lists of
 //! addresses. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict` or
 //! `--max-rejects` (for `query`: not listed; `false-positives`: found some; `remove`: not found), 2 failed.
