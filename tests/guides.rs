@@ -195,6 +195,55 @@ fn a_wrong_command_line_is_noticed() {
     assert!(commands("man blocklist-milter 8; systemctl start blocklist-milter x").is_empty());
 }
 
+/// The examples of the manual, one after the other, in a folder with the lists that they name.
+#[test]
+fn the_examples_of_the_manual_run() {
+    let page = read(Path::new("contrib/man/blocklist-compile.1"));
+    let (_, examples) = page.split_once(".SH EXAMPLES").expect("it has examples");
+    let (examples, _) = examples
+        .split_once(".SH ")
+        .expect("it is not the last part");
+    let folder = tempfile::tempdir().expect("a folder");
+    let prepare = "mkdir lists; echo spammer@bad.example >lists/own.txt; seq -f 'x%g@bad.example' 200 >lists/many.txt
+        gzip -c lists/many.txt >more.gz; echo spammer@bad.example >addresses.txt; echo 'from=<x@good.example>' >mail.log";
+    let mut run = 0;
+    let mut script = format!("set -eu\n{prepare}\n");
+    for block in examples.split(".nf\n").skip(1) {
+        let (block, _) = block.split_once(".fi").expect("it ends");
+        for line in block.lines() {
+            script += &line
+                .replace("\\-", "-")
+                .replace("/var/log/mail.log", "mail.log");
+            script.push('\n');
+            run += 1;
+        }
+    }
+    let program = Path::new(env!("CARGO_BIN_EXE_blocklist-compile"));
+    let programs = program.parent().expect("in a folder").display();
+    let path = std::env::var("PATH").expect("there is a path");
+    support::run(
+        Command::new("sh")
+            .args(["-c", &script])
+            .env("PATH", format!("{programs}:{path}"))
+            .current_dir(folder.path()),
+    );
+    let commands: BTreeSet<String> = commands(&script)
+        .into_iter()
+        .map(|mut words| words.swap_remove(1))
+        .collect();
+    for command in Compile::command()
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+    {
+        assert!(
+            commands.contains(command.get_name()),
+            "no example of {}",
+            command.get_name()
+        );
+    }
+    assert!(run > 10 && folder.path().join("all.blf").exists());
+}
+
 /// Files of the repository that the documents name, and those of an installation.
 #[test]
 fn every_file_that_is_named_exists() {
