@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use blocklist_milter::demo::peer::{Letter, Peer};
+use blocklist_milter::demo::peer::{Peer, TestMail};
 use serde_json::{Value, json};
 use support::site::{Site, Socket, Transport};
 use support::until;
@@ -211,7 +211,7 @@ fn a_report_comes_into_force() {
     let refuses = || {
         let mut peer = Peer::unix(path).unwrap();
         peer.stranger().unwrap();
-        let letter = Letter::new(
+        let letter = TestMail::new(
             "<ok@ok.test>",
             &["<bob@our.test>"],
             &["From: spam@bad.test"],
