@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 
 use blocklist_milter::daemon::fetch;
-use blocklist_milter::demo::peer::{Letter, Peer};
+use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::endpoint::Endpoint;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
@@ -252,7 +252,7 @@ fn a_detailed_log_shows_each_look_up_and_does_not_feed_itself() {
     let daemon = site.serve();
     let mut peer = Peer::unix(&path).expect("it listens");
     peer.stranger().expect("it answers");
-    let letter = Letter::new("<spammer@listed.test>", &["<bob@our.example>"], &[]);
+    let letter = TestMail::new("<spammer@listed.test>", &["<bob@our.example>"], &[]);
     peer.deliver(&letter).expect("it answers");
     let found = [
         "looked up",
