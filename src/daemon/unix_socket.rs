@@ -204,6 +204,33 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
+    /// Of two processes that start at once the second waits, and then finds the first.
+    #[test]
+    fn a_start_waits_for_another_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.sock");
+        drop(UnixListener::bind(&path).expect("a socket that stays behind"));
+        let lock = lock_folder(&path).expect("our own folder");
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| open_unix(&path, &Access::default()).map(drop));
+            let is_waiting = || {
+                let own = format!(" {} ", std::process::id());
+                let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
+                locks
+                    .lines()
+                    .any(|line| line.contains("-> FLOCK") && line.contains(&own))
+            };
+            while !is_waiting() && !second.is_finished() {
+                std::thread::yield_now();
+            }
+            fs::remove_file(&path).expect("the one that stayed behind");
+            let _first = UnixListener::bind(&path).expect("nobody else is at it");
+            drop(lock);
+            let second = second.join().expect("no panic");
+            assert!(matches!(second, Err(Error::InUse { .. })), "{second:?}");
+        });
+    }
+
     /// A link to the socket of another program, which is dead or was put there after the bind.
     #[test]
     fn a_link_is_not_followed() {
