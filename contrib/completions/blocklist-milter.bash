@@ -34,6 +34,9 @@ _blocklist__milter() {
             blocklist__milter,help)
                 cmd="blocklist__milter__subcmd__help"
                 ;;
+            blocklist__milter,junk)
+                cmd="blocklist__milter__subcmd__junk"
+                ;;
             blocklist__milter,print-config)
                 cmd="blocklist__milter__subcmd__print__subcmd__config"
                 ;;
@@ -67,6 +70,9 @@ _blocklist__milter() {
             blocklist__milter__subcmd__help,help)
                 cmd="blocklist__milter__subcmd__help__subcmd__help"
                 ;;
+            blocklist__milter__subcmd__help,junk)
+                cmd="blocklist__milter__subcmd__help__subcmd__junk"
+                ;;
             blocklist__milter__subcmd__help,print-config)
                 cmd="blocklist__milter__subcmd__help__subcmd__print__subcmd__config"
                 ;;
@@ -89,7 +95,7 @@ _blocklist__milter() {
 
     case "${cmd}" in
         blocklist__milter)
-            opts="-h -V --config --check --print-config --help --version check print-config status explain replay report case correspondents setup-check demo help"
+            opts="-h -V --config --check --print-config --help --version check print-config status explain replay report case correspondents junk setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -249,7 +255,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__help)
-            opts="check print-config status explain replay report case correspondents setup-check demo help"
+            opts="check print-config status explain replay report case correspondents junk setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -346,6 +352,20 @@ _blocklist__milter() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        blocklist__subcmd__milter__subcmd__help__subcmd__junk)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         blocklist__subcmd__milter__subcmd__help__subcmd__print__subcmd__config)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -409,6 +429,40 @@ _blocklist__milter() {
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__milter__subcmd__junk)
+            opts="-h --list --undo --by --expires --own-domain --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --list)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --by)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expires)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --own-domain)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;
