@@ -211,12 +211,12 @@ fn a_report_comes_into_force() {
     let refuses = || {
         let mut peer = Peer::unix(path).unwrap();
         peer.stranger().unwrap();
-        let letter = TestMail::new(
+        let mail = TestMail::new(
             "<ok@ok.test>",
             &["<bob@our.test>"],
             &["From: spam@bad.test"],
         );
-        let outcome = peer.deliver(&letter).unwrap();
+        let outcome = peer.deliver(&mail).unwrap();
         peer.quit().unwrap();
         outcome.message.unwrap().refuses()
     };

@@ -252,8 +252,8 @@ fn a_detailed_log_shows_each_look_up_and_does_not_feed_itself() {
     let daemon = site.serve();
     let mut peer = Peer::unix(&path).expect("it listens");
     peer.stranger().expect("it answers");
-    let letter = TestMail::new("<spammer@listed.test>", &["<bob@our.example>"], &[]);
-    peer.deliver(&letter).expect("it answers");
+    let mail = TestMail::new("<spammer@listed.test>", &["<bob@our.example>"], &[]);
+    peer.deliver(&mail).expect("it answers");
     let found = [
         "looked up",
         "identity=\"mail-from\"",
