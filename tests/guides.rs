@@ -26,7 +26,12 @@ fn fault(words: &[String], whole: bool) -> Option<String> {
         "blocklist-milter" => Milter::command(),
         _ => Compile::command(),
     };
-    let error = command.try_get_matches_from(words).err()?;
+    // A shell makes several files of a pattern.
+    let expanded = words.iter().flat_map(|word| {
+        let times = if word.contains('*') { 2 } else { 1 };
+        std::iter::repeat_n(word, times)
+    });
+    let error = command.try_get_matches_from(expanded).err()?;
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,
         ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand if !whole => None,
@@ -135,6 +140,7 @@ fn shown() -> Vec<(Shown, bool)> {
                     .map(|line| {
                         line.trim_start_matches(['#', ' '])
                             .replace("ExecStart=", "")
+                            .replace("%f", "name")
                     })
                     .fold(String::new(), |text, line| text + &line + "\n"),
             };
