@@ -71,25 +71,25 @@ pub(super) fn understood(paths: &mut Paths, address: &[u8], out: &mut Out<'_>) {
 fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(argument.len());
     let mut nesting = Nesting::with_escapes_outside();
-    let (mut bracketed, mut in_route) = (false, false);
+    let (mut open_brackets, mut in_route) = (0_usize, false);
     for &byte in argument {
         match (nesting.step(byte), byte) {
             (Place::Delimiter | Place::Comment, _) | (Place::Outside, b')') => continue,
             (Place::Escaped | Place::Quoted, _) => {}
             (Place::Outside, b'<') => {
                 text.clear();
-                bracketed = true;
+                open_brackets += 1;
                 in_route = false;
                 continue;
             }
             (Place::Outside, b'>') if in_route => continue,
             // `<>` is nobody, unless somebody is glued to it.
             (Place::Outside, b'>') if text.is_empty() => {
-                bracketed = false;
+                open_brackets = open_brackets.saturating_sub(1);
                 continue;
             }
             (Place::Outside, b'>') => break,
-            (Place::Outside, byte) if is_blank(byte) && bracketed => {
+            (Place::Outside, byte) if is_blank(byte) && open_brackets > 0 => {
                 if !text.is_empty() {
                     text.extend(blank);
                 }

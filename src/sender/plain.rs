@@ -44,7 +44,7 @@ fn all(bytes: &[u8], class: u8) -> bool {
 }
 
 /// Whether these bytes are one address of the plainest kind: RFC 5321 dot-string and
-/// domain, a little wider (dots anywhere).
+/// domain, a little wider (dots anywhere, but not two at the end: Sendmail drops them).
 pub(super) fn is_address(bytes: &[u8]) -> bool {
     let Some(at) = memchr(b'@', bytes) else {
         return false;
@@ -52,6 +52,7 @@ pub(super) fn is_address(bytes: &[u8]) -> bool {
     let (local, domain) = (&bytes[..at], &bytes[at + 1..]);
     !local.is_empty()
         && domain.iter().any(u8::is_ascii_alphanumeric)
+        && !domain.ends_with(b"..")
         && all(local, LOCAL)
         && all(domain, DOMAIN)
 }
