@@ -6,6 +6,9 @@
     reason = "a wrong table or an unexpected error ends the test"
 )]
 
+#[path = "support/table.rs"]
+mod table;
+
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -13,6 +16,7 @@ use blocklist_milter::address::{
     Canonical, Entry, Kind, Kinds, ParseError, RULES_VERSION, Rules, escaped, key,
 };
 use proptest::prelude::*;
+use table::bytes;
 
 const NONE: Rules = Rules {
     providers: false,
@@ -20,28 +24,6 @@ const NONE: Rules = Rules {
     srs: false,
     nfkc: false,
 };
-
-/// `{200B}` is a code point, `{xFF}` a byte.
-fn bytes(shown: &str) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut rest = shown;
-    while let Some((before, (code, after))) = rest
-        .split_once('{')
-        .and_then(|(b, r)| Some((b, r.split_once('}')?)))
-    {
-        bytes.extend_from_slice(before.as_bytes());
-        match code.strip_prefix('x') {
-            Some(byte) => bytes.push(u8::from_str_radix(byte, 16).unwrap()),
-            None => {
-                let c = char::from_u32(u32::from_str_radix(code, 16).unwrap()).unwrap();
-                bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
-            }
-        }
-        rest = after;
-    }
-    bytes.extend_from_slice(rest.as_bytes());
-    bytes
-}
 
 fn rules(names: &str) -> Rules {
     let mut rules = NONE;

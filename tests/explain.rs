@@ -1,6 +1,8 @@
 //! `explain`, `replay`, `--check` and `--print-config`: what an admin asks, and that the answers are the daemon's.
 
 mod support;
+#[path = "support/table.rs"]
+mod table;
 
 use std::fs;
 use std::io::Write as _;
@@ -9,10 +11,14 @@ use std::process::{Command, Output};
 
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::explain::{Explainer, Mail};
+use blocklist_milter::filter::Load;
+use blocklist_milter::inspect::Query;
+use blocklist_milter::list::Day;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::Value;
 use support::rig::{Rig, verdict};
+use table::bytes;
 
 const CONFIG: &str =
     "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[whitelist]\nentries = ['good@bad.test']\n";
@@ -556,4 +562,100 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
         printed.contains("on_error = \"tempfail\"") && printed.contains("[safety]"),
         "{printed}"
     );
+}
+
+/// `query` and `explain` give one answer for every sender of `tests/addresses.txt`: half of its groups are listed.
+#[test]
+fn query_and_explain_say_the_same_of_every_address() {
+    let table: Vec<Vec<&str>> = include_str!("addresses.txt")
+        .split("\n\n")
+        .map(|group| {
+            let rows = group.lines().filter(|line| !line.starts_with('#'));
+            rows.filter(|line| line.contains('\t')).collect()
+        })
+        .collect();
+    let columns = |row: &str| -> (Vec<u8>, String) {
+        let mut columns = row.split('\t');
+        let mut next = || columns.next().expect("five columns");
+        (bytes(next()), next().to_owned())
+    };
+    let listed: String = table
+        .iter()
+        .step_by(2)
+        .flatten()
+        .map(|row| columns(row).1)
+        .filter(|canonical| !canonical.starts_with('!'))
+        .map(|canonical| canonical + "\n")
+        .collect();
+    let rig = Rig::new(
+        &[("spam.list", &listed)],
+        "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[exempt]\nrecipients = []\n",
+    );
+    let filter = rig.path("spam.blf");
+    let today = Day::read(b"2026-01-31").unwrap();
+    let mut query = Query::open(&filter, Load::Memory, today).unwrap();
+    let mut explainer = Explainer::open(&rig.path("c.toml")).unwrap();
+    let (mut with_hit, mut without, mut wrong) = (0, 0, Vec::new());
+    for row in table.iter().flatten() {
+        let written = columns(row).0;
+        let asked = query.ask(&written).unwrap();
+        let explained = explainer.explain(&Mail {
+            mail_from: Some(written.clone()),
+            ..Mail::from_address(&String::from_utf8_lossy(&written))
+        });
+        let same = explained
+            .identities
+            .iter()
+            .filter(|named| named.canonical.is_some() && named.canonical == asked.canonical);
+        for named in same {
+            *(if asked.listed {
+                &mut with_hit
+            } else {
+                &mut without
+            }) += 1;
+            let entries: Vec<&str> = asked.matches.iter().map(|one| one.entry.as_str()).collect();
+            let agree = match &named.entry {
+                Some(entry) => named.list.is_some() && entries.contains(&entry.as_str()),
+                None => named.list.is_none() && !asked.listed,
+            };
+            if !agree {
+                wrong.push(format!(
+                    "{row}: query {entries:?}, explain {:?}",
+                    named.entry
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(
+        with_hit > 100 && without > 100,
+        "{with_hit} listed, {without} not"
+    );
+}
+
+/// A whitelist is opened as any list: unpacked, and decoded.
+#[test]
+fn a_whitelist_may_be_packed_or_in_utf_16() {
+    let rig = rig();
+    let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+    packed.write_all(b"spam@bad.example\n").unwrap();
+    let wide: Vec<u8> = "\u{feff}spam@bad.example\r\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    let files = [
+        ("packed.gz", packed.finish().unwrap()),
+        ("wide.txt", wide),
+        ("other.txt", b"friend@good.example\n".to_vec()),
+    ];
+    let verdicts = files.map(|(name, bytes)| {
+        fs::write(rig.path(name), bytes).unwrap();
+        let config = "listen = ['unix:@/s']\n[[list]]\nname = 'spam'\nfilter = '@/spam.blf'\n[whitelist]\nfiles = ['@/NAME']\n"
+            .replace('@', rig.path("").to_str().unwrap())
+            .replace("NAME", name);
+        fs::write(rig.path("other.toml"), config).unwrap();
+        let mut explainer = Explainer::open(&rig.path("other.toml")).unwrap();
+        explainer.explain(&Mail::from_address("spam@bad.example")).verdict
+    });
+    assert_eq!(verdicts, ["accept", "accept", "reject"]);
 }

@@ -1,0 +1,27 @@
+//! How the table `tests/addresses.txt` writes bytes that no text file should hold.
+
+/// The bytes that a cell stands for: `{200B}` is a code point, `{xFF}` a byte.
+///
+/// # Panics
+/// A code is not one.
+pub(crate) fn bytes(shown: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = shown;
+    while let Some((before, (code, after))) = rest
+        .split_once('{')
+        .and_then(|(b, r)| Some((b, r.split_once('}')?)))
+    {
+        bytes.extend_from_slice(before.as_bytes());
+        match code.strip_prefix('x') {
+            Some(byte) => bytes.push(u8::from_str_radix(byte, 16).expect("a code")),
+            None => {
+                let c =
+                    char::from_u32(u32::from_str_radix(code, 16).expect("a code")).expect("a code");
+                bytes.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
+            }
+        }
+        rest = after;
+    }
+    bytes.extend_from_slice(rest.as_bytes());
+    bytes
+}
