@@ -366,3 +366,23 @@ fn a_feed_of_new_domains_is_kept_for_days() {
         .arg("a@today.example"));
     assert!(query.contains("\"expires\":\"20"), "{query}");
 }
+
+/// The unit and a person start it at the same moment: one compiles, the other finds nothing to do.
+#[test]
+fn two_compiles_of_one_list_take_turns() {
+    let machine = Machine::with_compiler("until [ -e go ]; do sleep 0.01; done");
+    machine
+        .scratch
+        .write("etc/lists/own/own.txt", "a@bad.example\n");
+    std::thread::scope(|scope| {
+        let both: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| machine.compile("own")))
+            .collect();
+        until("the first one to compile", || {
+            (machine.runs() > 0).then_some(())
+        });
+        machine.scratch.write("go", "");
+        assert!(both.into_iter().all(|one| one.join().expect("no panic")));
+    });
+    assert_eq!(machine.runs(), 1);
+}

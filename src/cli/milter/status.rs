@@ -16,7 +16,7 @@ use crate::status::{Health, Report};
 /// Arguments of `status`.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: [status] listen of the
+    /// Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: `listen` in section `status` of the
     /// configuration].
     #[arg(long, value_name = "ADDRESS")]
     pub socket: Option<Endpoint>,

@@ -1,6 +1,6 @@
 //! Keys dealt out to stages, in memory as long as it lasts, then in a spill file.
 //!
-//! Each [`Stager`] fills small chunks of its own, one for each stage, and
+//! Each `bins::Stager` fills small chunks of its own, one for each stage, and
 //! hands over the full ones. When the chunks handed over reach the memory bound, all of them
 //! are written to the spill file, stage after stage:
 //!
@@ -111,7 +111,7 @@ impl<'m, I: Item> Store<'m, I> {
         }
     }
 
-    /// No more will come. Every [`Stager`] has been finished.
+    /// No more will come. Every `Stager` has been finished.
     pub(crate) fn seal(self) -> Sealed<'m, I> {
         let mut pool = self
             .pool
