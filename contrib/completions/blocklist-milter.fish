@@ -46,7 +46,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check"
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand print-config" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand print-config" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -l socket -d 'Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: [status] listen of the configuration]' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -l socket -d 'Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: `listen` in section `status` of the configuration]' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
