@@ -5,7 +5,7 @@
 #![no_main]
 
 use blocklist_milter::milter::{
-    Client, Edit, Handler, Macros, Reply, ReplyText, Session, MacroStage, Status, Wanted,
+    Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Session, Status, Wanted,
 };
 use libfuzzer_sys::fuzz_target;
 use std::task::{Context, Poll, Waker};
