@@ -588,6 +588,24 @@ proptest! {
         prop_assert_eq!(of_header(value.as_bytes()), addresses, "{:?}", value);
     }
 
+    /// No `@` at an end, whatever stands around it: those divide nothing.
+    #[test]
+    fn a_sender_has_a_local_part_and_a_domain(
+        tokens in prop::collection::vec(prop::sample::select(vec![
+            "a@b.example", "R", "\\@", "@", "\\", "\"", "<", ">", "(", ")", "[", "]", ",", ";", ":",
+            " ", "\0", "\u{c}", "\u{a0}", "\u{3000}", "=?utf-8?q?=40?=", "=?utf-8?q?x?=", ".", "+", "é",
+        ]), 1..12),
+    ) {
+        let value = tokens.concat();
+        let mut senders = Senders::new();
+        senders.add_header(Identity::From, value.as_bytes());
+        for sender in senders.iter() {
+            let at = sender.address.iter().rposition(|&byte| byte == b'@');
+            let inside = at.is_some_and(|at| at > 0 && at + 1 < sender.address.len());
+            prop_assert!(inside, "{:?}: {}", value, sender.address.escape_ascii());
+        }
+    }
+
     /// An address that stands nowhere but in a name or a comment is weak, and one that only some
     /// programs show beside a mailbox is doubtful.
     #[test]

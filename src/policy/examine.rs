@@ -333,7 +333,7 @@ impl Policy {
             };
             if !wants_dkim
                 || sender.identity == Identity::MailFrom
-                || is_is_aligned_for(sender.address, form, now)
+                || is_aligned(sender.address, form, now)
             {
                 seen(Seen::Cleared(entry));
                 return Some(entry);
@@ -347,8 +347,8 @@ impl Policy {
     }
 }
 
-/// Whether DKIM vouches for the domain of this address, by which it was just found.
-fn is_is_aligned_for(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> bool {
+/// Whether a trusted DKIM signature is aligned with the domain of this address, by which it was just found.
+fn is_aligned(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> bool {
     // A provider with several domains signs with the one that was written.
     let rules = Rules {
         providers: false,

@@ -68,7 +68,8 @@ impl Parser {
             return;
         }
         self.left_bytes -= value.len();
-        unfold(value, &mut self.line);
+        self.line.clear();
+        self.line.extend_from_slice(value);
         // Without an end of line the parser forgets its last token.
         self.line.push(b'\n');
         let value = &self.line[..self.line.len() - 1];
@@ -99,19 +100,6 @@ impl Parser {
             }
         }
         out.set_strength(Strength::Strong);
-    }
-}
-
-/// `value` without the line ends before a blank (RFC 5322 section 2.2.3), which are not in
-/// what the parser finds either.
-fn unfold(value: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    for line in value.split_inclusive(|&byte| byte == b'\n') {
-        if matches!(line.first(), Some(b' ' | b'\t')) {
-            let end = out.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
-            out.truncate(end.map_or(0, |end| end + 1));
-        }
-        out.extend_from_slice(line);
     }
 }
 

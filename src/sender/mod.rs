@@ -96,6 +96,7 @@ pub struct Senders {
     store: Store,
     scanner: Scanner,
     parser: header::Parser,
+    unfolded: Vec<u8>,
     scanned_bytes: [usize; Identity::ALL.len()],
 }
 
@@ -148,6 +149,13 @@ impl Senders {
         if !self.may_scan(identity, value) {
             return;
         }
+        let value = match memchr::memchr(b'\n', value) {
+            None => value,
+            Some(_) => {
+                unfold(value, &mut self.unfolded);
+                &self.unfolded
+            }
+        };
         let mut out = Out::new(&mut self.store, identity);
         let strong = self.scanner.value(value, &mut out);
         self.parser
@@ -194,5 +202,18 @@ impl Senders {
     #[must_use]
     pub fn truncated(&self) -> bool {
         self.store.truncated()
+    }
+}
+
+/// `value` without the line ends before a blank (RFC 5322 section 2.2.3). They go before anything else is
+/// read: a backslash before a fold escapes the blank.
+fn unfold(value: &[u8], out: &mut Vec<u8>) {
+    out.clear();
+    for line in value.split_inclusive(|&byte| byte == b'\n') {
+        if matches!(line.first(), Some(b' ' | b'\t')) {
+            let end = out.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n'));
+            out.truncate(end.map_or(0, |end| end + 1));
+        }
+        out.extend_from_slice(line);
     }
 }

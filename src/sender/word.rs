@@ -231,7 +231,11 @@ fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     if memchr_iter(b'@', word).nth(1).is_none() {
         return;
     }
-    let mut push = |piece: &[u8], at: Option<usize>| {
+    let mut push = |mut piece: &[u8], at: Option<usize>| {
+        // `a@b\@`: an `@` at the end divides nothing, escaped or not.
+        while let Some(rest) = piece.strip_suffix(b"@") {
+            piece = rest.strip_suffix(b"\\").unwrap_or(rest);
+        }
         if piece.len() < word.len()
             && let Some(at) = at
             && is_address(piece, at)
