@@ -394,6 +394,55 @@ fn a_list_that_lists_nobody_does_not_empty_a_filter() {
     assert_eq!(build(&forced).filter.unwrap().entries, 0);
 }
 
+/// Renaming the only list to `.bak` is how a person gives it up for now. What else is not read may be meant.
+#[test]
+fn a_folder_of_backups_is_an_empty_one() {
+    let folder = folder(&[]);
+    let lists = folder.path().join("lists");
+    fs::create_dir(&lists).unwrap();
+    let put = |name: &str| fs::write(lists.join(name), "a@b.example\n").unwrap();
+    put("own.txt");
+    assert_eq!(build(&plan(folder.path(), "own.blf", &["lists"])).rows, 1);
+    fs::rename(lists.join("own.txt"), lists.join("own.txt.bak")).unwrap();
+    put("own.txt~");
+    let report = build(&plan(folder.path(), "own.blf", &["lists"]));
+    assert_eq!(report.filter.unwrap().entries, 0);
+    assert_eq!(report.passed_over.len(), 2, "{:?}", report.passed_over);
+
+    // A backup named on the command line, by a person or by `lists/*`.
+    let named = plan(folder.path(), "own.blf", &["lists/own.txt.bak"]);
+    let error = compile::build(&named, &Progress::new()).unwrap_err();
+    assert!(error.to_string().contains("no list to read"), "{error}");
+    // Perhaps a list whose name misleads.
+    put("allowed.txt");
+    let error = compile::build(
+        &plan(folder.path(), "own.blf", &["lists"]),
+        &Progress::new(),
+    );
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("no list to read") && error.contains("allowed.txt"),
+        "{error}"
+    );
+}
+
+/// A list that is too large for a person's own does not go with its last file.
+#[test]
+fn a_large_list_is_not_emptied_by_renaming_its_file() {
+    let folder = folder(&[]);
+    let lists = folder.path().join("lists");
+    fs::create_dir(&lists).unwrap();
+    fs::write(lists.join("many.txt"), addresses(0..1_000)).unwrap();
+    build(&plan(folder.path(), "many.blf", &["lists"]));
+    fs::rename(lists.join("many.txt"), lists.join("many.txt.bak")).unwrap();
+    let mut plan = plan(folder.path(), "many.blf", &["lists"]);
+    for max_shrink in [None, Some(20)] {
+        plan.max_shrink = max_shrink;
+        let built = compile::build(&plan, &Progress::new());
+        assert!(!built.is_ok_and(|report| report.refused.is_none()));
+    }
+}
+
 #[test]
 fn a_filter_is_no_list() {
     let folder = folder(&[("good.txt", "a@b.example\n")]);

@@ -226,6 +226,59 @@ fn what_would_never_work_is_a_fault() {
     assert!(parse("listen = ['inet:0@127.0.0.1', 'inet:0@127.0.0.1']\n").is_ok());
 }
 
+/// `listen = "unix:/a"` can mean only one thing.
+#[test]
+fn one_string_is_a_list_of_one() {
+    let settings = [
+        ("", "listen", "unix:/a"),
+        ("[whitelist]\n", "files", "w.txt"),
+        ("[whitelist]\n", "entries", "a@b.example"),
+        ("[whitelist]\n", "correspondents", "c.txt"),
+        ("[whitelist]\n", "authserv_ids", "mx.b.example"),
+        ("[exempt]\n", "networks", "192.0.2.0/24"),
+        ("[exempt]\n", "recipients", "abuse@"),
+        ("[safety]\n", "must_miss", "a@b.example"),
+        ("[[list]]\nname='a'\nfilter='x'\n", "check", "from"),
+        (
+            "[[list]]\nname='a'\nfilter='x'\n",
+            "recipients",
+            "@b.example",
+        ),
+        (
+            "[[list]]\nname='a'\nfilter='x'\n",
+            "except_recipients",
+            "c@b.example",
+        ),
+    ];
+    for (section, name, value) in settings {
+        let string = parse(&format!("{section}{name} = '{value}'\n")).unwrap();
+        let list = parse(&format!("{section}{name} = ['{value}']\n")).unwrap();
+        assert!(string == list, "{name}: {string}");
+        assert!(string != parse(section).unwrap(), "{name}: {string}");
+    }
+    // It is not split, and nothing else is a list.
+    for (wrong, place, message) in [
+        ("listen = ''\n", "1:10:", "listen: "),
+        (
+            "[exempt]\nnetworks = '192.0.2.0/24, 198.51.100.0/24'\n",
+            "2:12:",
+            "networks: ",
+        ),
+        (
+            "listen = 8891\n",
+            "1:10:",
+            "expected a string or a list of strings, such as [\"a\", \"b\"], found an integer",
+        ),
+    ] {
+        let problems = parse(wrong).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0].starts_with(place) && problems[0].contains(message),
+            "{problems:?}"
+        );
+    }
+}
+
 /// What cannot be a configuration is told of as such, and never read whole.
 #[test]
 fn files_that_are_no_configuration() {

@@ -29,8 +29,9 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let Found {
         lists: inputs,
         passed_over,
+        perhaps_meant,
     } = find_all(&plan.inputs, &plan.meant)?;
-    if let ([], [first, ..]) = (inputs.as_slice(), passed_over.as_slice()) {
+    if let ([], Some(first)) = (inputs.as_slice(), perhaps_meant) {
         return Err(Error::Plan(format!("no list to read: {first}")));
     }
     let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite)?;

@@ -215,7 +215,8 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// A list of strings, each read by `read`; a faulty one is noted and left out.
+    /// A list of strings, each read by `read`; a faulty one is noted and left out. One string is a list of
+    /// one: `listen = "inet:8891@127.0.0.1"`.
     pub(super) fn each<T>(
         &self,
         name: &'static str,
@@ -225,16 +226,17 @@ impl<'s, 't> Section<'s, 't> {
         let Some(value) = self.value(name) else {
             return default;
         };
-        let Some(items) = value.get_ref().as_array() else {
-            self.note(
-                value,
-                name,
-                &wrong_type("a list of strings, such as [\"a\", \"b\"]", value.get_ref()),
-            );
-            return default;
+        let items: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
+            DeValue::Array(items) => items.iter().collect(),
+            DeValue::String(_) => vec![value],
+            other => {
+                let wanted = "a string or a list of strings, such as [\"a\", \"b\"]";
+                self.note(value, name, &wrong_type(wanted, other));
+                return default;
+            }
         };
         let mut all = Vec::new();
-        for item in items.iter() {
+        for item in items {
             match text(item.get_ref()).and_then(&read) {
                 Ok(read) => all.push(read),
                 Err(fault) => self.note(item, name, &fault),

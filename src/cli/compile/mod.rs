@@ -92,7 +92,8 @@ fn update(args: &Update, out: &mut Output) -> Done {
     })
 }
 
-/// Edits a text list, and changes its filter alike.
+/// Edits a text list, and changes its filter alike. Prints when both are done: nobody may read it, and
+/// that ends the program.
 fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     let mut plan = Plan::new(args.filter.as_ref().unwrap_or(&args.list), Vec::new());
     if let Some(filter) = &args.filter {
@@ -104,8 +105,7 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     } else {
         compile::remove_from_list(&plan, &args.list, &args.entries)?
     };
-    out.line(format_args!("{edited}"))?;
-    if args.filter.is_some() {
+    let report = args.filter.is_some().then(|| {
         let mut changes = Changes::new(plan);
         let entries = args.entries.clone();
         if adds {
@@ -113,7 +113,11 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
         } else {
             changes.remove_entries = entries;
         }
-        let report = compile::update(&changes, &Progress::new()).map_err(|error| {
+        compile::update(&changes, &Progress::new())
+    });
+    out.line(format_args!("{edited}"))?;
+    if let Some(report) = report {
+        let report = report.map_err(|error| {
             Error::Plan(format!(
                 "changed {}, but not the filter: {error}",
                 args.list.display()

@@ -190,6 +190,8 @@ pub(crate) struct Found {
     pub(crate) lists: Vec<Input>,
     /// What lies in the folders and might be meant, with the reason why it is not read.
     pub(crate) passed_over: Vec<String>,
+    /// One of those, where reading nothing else is a mistake: a backup left in a folder is none.
+    pub(crate) perhaps_meant: Option<String>,
 }
 
 /// The same for paths that the shell may have found, and for those that are meant whatever they
@@ -237,7 +239,11 @@ impl Found {
                     "a folder in a folder; give it as an input too if you want its lists",
                 );
             } else if meta.is_file() {
-                self.file(&file, false)?;
+                if is_backup(&file) {
+                    self.passed_over.push(not_read(&file, BACKUP));
+                } else {
+                    self.file(&file, false)?;
+                }
             }
         }
         Ok(())
@@ -275,8 +281,14 @@ impl Found {
     }
 
     fn pass_over(&mut self, file: &Path, why: &str) {
-        self.passed_over.push(format!("{}: {why}", text(file)));
+        let line = not_read(file, why);
+        self.perhaps_meant.get_or_insert_with(|| line.clone());
+        self.passed_over.push(line);
     }
+}
+
+fn not_read(file: &Path, why: &str) -> String {
+    format!("{}: {why}", text(file))
 }
 
 /// `/lists/spammers.txt.gz` -> `spammers`.
@@ -379,8 +391,18 @@ fn is_no_list(file: &Path) -> Option<&'static str> {
     }
 }
 
+/// Why a backup is not read.
+const BACKUP: &str = "the name of a backup or unfinished file; use --input if it is a list";
+
 /// Why a list is not meant by its name.
 fn is_not_meant(file: &Path) -> Option<&'static str> {
+    if is_backup(file) {
+        return Some(BACKUP);
+    }
+    is_allowlist(file).then_some("the name of an allowlist; use --input if it is a blocklist")
+}
+
+fn is_backup(file: &Path) -> bool {
     let name = name_in_lower_case(file);
     let packed = [b".gz".as_slice(), b".zst", b".bz2", b".xz"].into_iter();
     let plain = packed
@@ -397,10 +419,7 @@ fn is_not_meant(file: &Path) -> Option<&'static str> {
             (1..=2).contains(&number.len()) && number.iter().all(u8::is_ascii_digit)
         });
     let is_autosave = plain.len() > 2 && plain.starts_with(b"#") && plain.ends_with(b"#");
-    if is_numbered || is_autosave || ends_with(&COPIES) || ends_with(&SWAPS) {
-        return Some("the name of a backup or unfinished file; use --input if it is a list");
-    }
-    is_allowlist(file).then_some("the name of an allowlist; use --input if it is a blocklist")
+    is_numbered || is_autosave || ends_with(&COPIES) || ends_with(&SWAPS)
 }
 
 /// Whether a file's name says that it lists whom to let pass.
