@@ -111,7 +111,7 @@ fn the_json_has_its_fixed_fields() {
         explained["reply"]
             .as_str()
             .unwrap()
-            .starts_with("550 5.7.1 Spam@Bad.Example is on"),
+            .starts_with("550-5.7.1 Spam@Bad.Example is on"),
         "{explained}"
     );
     let identities = explained["identities"].as_array().unwrap();
@@ -169,7 +169,7 @@ fn every_look_up_is_shown() {
     }
     let text = stdout(&program(&rig, &["explain", "--address", "x@bad.test"]));
     assert!(
-        text.contains("550 5.7.1 x@bad.test is on the sender blocklist spam"),
+        text.contains("550-5.7.1 x@bad.test is on the sender blocklist spam"),
         "{text}"
     );
     let text = stdout(&program(&rig, &["explain", "--address", "nobody"]));
@@ -270,7 +270,7 @@ fn recipients_are_told_apart() {
         .collect();
     let text = stdout(&program(&rig, &arguments));
     assert!(
-        text.contains("bob@our.example: reject\n") && text.contains("550 5.7.1 x@bad.test is on"),
+        text.contains("bob@our.example: reject\n") && text.contains("550-5.7.1 x@bad.test is on"),
         "{text}"
     );
     let alone = json(&program(

@@ -81,12 +81,40 @@ fn envelope_hits_are_refused_at_rcpt_and_header_hits_at_the_end_of_the_headers()
         panic!("{outcome:?}")
     };
     assert!(
-        text.starts_with("550 5.7.1 spam@bad.example is on the sender blocklist spam (case "),
+        text.starts_with("550-5.7.1 spam@bad.example is on the sender blocklist spam (case ")
+            && text.ends_with(
+                "\r\n550 5.7.1 If this is wrong, write to postmaster at the recipient's domain"
+            ),
         "{text}"
     );
     let outcome = rig.deliver(&from("<ok@ok.example>", &["From: spam@bad.example"]));
     assert_eq!(outcome.recipients, [Answer::Continue]);
     assert!(outcome.message.is_some_and(|answer| answer.refuses()));
+}
+
+/// Whoever a refusal names can be written to, without a word in `[exempt]`.
+#[test]
+fn the_contact_is_named_and_stays_reachable() {
+    let settings = format!(
+        "contact = 'Help@our.example'\n{REJECTING}\
+         reply = '550 5.7.1 listed, see {{contact}}'\n[exempt]\nrecipients = []\n"
+    );
+    let rig = Rig::new(
+        &[("spam.list", SPAM), ("white.txt", "good@bad.test\n")],
+        &settings,
+    );
+    let header = "From: spam@bad.example";
+    let outcome = rig.deliver(&from("<ok@ok.example>", &[header]));
+    let told = Answer::Text("550 5.7.1 listed, see Help@our.example".to_owned());
+    assert_eq!(outcome.message, Some(told));
+    for (recipient, expected) in [
+        ("<help@our.example>", "accept"),
+        ("<helper@our.example>", "reject"),
+        ("<postmaster@our.example>", "reject"),
+    ] {
+        let answer = rig.deliver(&to(&[recipient], "<spam@bad.example>", header));
+        assert_eq!(verdict(&answer), expected, "{recipient}");
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn scene_with(settings: &[&str]) -> Option<Scene<Postfix>> {
 fn refusal_is_in_our_own_words() {
     let Some(scene) = scene_with(&[]) else { return };
     let sent = scene.send(&Mail::innocent("words").from("<spammer@listed.test>"));
-    let words = "550 5.7.1 spammer@listed.test is on the sender blocklist spammers";
+    let words = "550-5.7.1 spammer@listed.test is on the sender blocklist spammers";
     assert!(sent.last().text.starts_with(words), "{sent:?}");
     scene.mta.logged(&[
         "milter-reject: RCPT",

@@ -41,7 +41,7 @@ fn queue_list_tells_the_reason() {
     scene.send(&Mail::innocent("why").from("<spammer@listed.test>"));
     scene
         .mta
-        .logged(&["reject=550 5.7.1", "is on the sender blocklist spammers"]);
+        .logged(&["reject=550-5.7.1", "is on the sender blocklist spammers"]);
 }
 
 #[test]

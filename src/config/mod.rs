@@ -46,6 +46,7 @@ pub const SETTINGS: [(&str, &[&str]); 8] = [
             "workers",
             "on_error",
             "mixed_recipients",
+            "contact",
             "status_file",
         ],
     ),
@@ -70,7 +71,14 @@ pub const SETTINGS: [(&str, &[&str]); 8] = [
     ),
     (
         "whitelist",
-        &["files", "entries", "require_dkim", "authserv_ids"],
+        &[
+            "files",
+            "entries",
+            "require_dkim",
+            "authserv_ids",
+            "correspondents",
+            "correspondents_require_dkim",
+        ],
     ),
     (
         "exempt",

@@ -18,6 +18,7 @@ impl fmt::Display for Config {
         set(f, "workers", number(self.workers))?;
         set(f, "on_error", self.on_error.name())?;
         set(f, "mixed_recipients", self.mixed_recipients.name())?;
+        set(f, "contact", self.contact.as_str())?;
         set(f, "status_file", self.status_file.display().to_string())?;
         for list in &self.lists {
             list.fmt(f)?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use super::read::{Reader, Section};
 use super::settings::{DEFAULT_CHECK, WrittenEntries};
 use super::values::{
-    Fault, age, boolean, choice, count, list_name, mode, number, path, percent, percent_of_a_whole,
-    reply, text,
+    Fault, age, boolean, choice, contact, count, list_name, mode, number, path, percent,
+    percent_of_a_whole, reply, text,
 };
 use super::{
     Config, ExemptSettings, Level, LimitSettings, ListSettings, LogFormat, LogSettings, OnError,
@@ -60,6 +60,14 @@ impl Config {
             }
             lists.push(list);
         }
+        let contact = top.get("contact", String::new(), |value| {
+            contact(text(value)?).map(str::to_owned)
+        });
+        let mut exempt = read_exempt(top.table("exempt"));
+        if !contact.is_empty() {
+            // Who is refused and told to ask there must not be refused again. It was just parsed.
+            let _ = exempt.recipients.entries.add(contact.as_bytes());
+        }
         let config = Self {
             listen,
             socket_mode: top.get("socket_mode", 0o660, |value| mode(text(value)?)),
@@ -78,9 +86,10 @@ impl Config {
             mixed_recipients: top.get("mixed_recipients", MixedRecipients::Defer, |value| {
                 choice(text(value)?, &MixedRecipients::NAMES)
             }),
+            contact,
             lists,
             whitelist: read_whitelist(top.table("whitelist"), folder),
-            exempt: read_exempt(top.table("exempt")),
+            exempt,
             safety: read_safety(top.table("safety")),
             limits: read_limits(top.table("limits")),
             status: read_status(top.table("status")),

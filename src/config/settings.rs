@@ -50,6 +50,8 @@ pub struct Config {
     pub socket_group: String,
     /// Threads; 0: one for each processor.
     pub workers: usize,
+    /// Address that refusals name, for senders who think them wrong; empty: postmaster in words.
+    pub contact: String,
     /// Where the running daemon writes how it is, for `--check`.
     pub status_file: PathBuf,
     /// What happens when a filter cannot be read.

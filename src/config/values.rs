@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 
 use super::Percent;
-use crate::policy::{Action, Template};
+use crate::address::Kind;
+use crate::policy::{Action, Entries, Template};
 
 /// Longest name of a list.
 const NAME_MAX_BYTES: usize = 64;
@@ -178,6 +179,17 @@ pub(super) fn mode(written: &str) -> Result<u32, Fault> {
     Ok(mode)
 }
 
+/// A mailbox that a reply can name: what is in angle brackets elsewhere, ASCII.
+pub(super) fn contact(written: &str) -> Result<&str, Fault> {
+    let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>(),;:\"\\".contains(&byte);
+    let kind = Entries::default().add(written.as_bytes());
+    if written.is_empty() || (written.bytes().all(plain) && kind == Ok(Kind::Mailbox)) {
+        Ok(written)
+    } else {
+        Err("must be a mail address in ASCII, such as \"postmaster@our.example\"".into())
+    }
+}
+
 pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
     let template = Template::parse(written).map_err(|error| Fault {
         message: error.message,
@@ -200,4 +212,28 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
 
 pub(super) fn count(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contact_is_a_mailbox_that_a_reply_can_show() {
+        for good in ["", "postmaster@our.example", "Help.desk+mail@our.example"] {
+            assert_eq!(contact(good).unwrap(), good);
+        }
+        for wrong in [
+            "our.example",
+            "postmaster@",
+            "@our.example",
+            "<help@our.example>",
+            "Help Desk <help@our.example>",
+            "hälp@our.example",
+            "a@our.example, b@our.example",
+            "https://our.example/help",
+        ] {
+            assert!(contact(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -90,7 +90,8 @@ actions! {
     /// Refused for good.
     Reject = "reject", Effect::Refuse {
         class: 5,
-        reply: "550 5.7.1 {address} is on the sender blocklist {list} (case {case})",
+        reply: "550 5.7.1 {address} is on the sender blocklist {list} (case {case})\n\
+                If this is wrong, write to {contact}",
     }, warning: None;
 }
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! 550 5.7.1 {address} is on the sender blocklist {list} (case {case})
+//! If this is wrong, write to {contact}
 //! --- -----
 //!  |    `-- enhanced code (RFC 3463), same class as the code; left out: 5.7.1 or 4.7.1
 //!  `------- SMTP code, 4xx or 5xx
@@ -26,6 +27,10 @@ const LINES_MAX: usize = 32;
 const ADDRESS_MAX_BYTES: usize = 254;
 /// Names of lists and sources are cut here.
 const NAME_MAX_BYTES: usize = 64;
+/// Whom to ask where no contact is configured. RFC 5321 4.5.1 wants this mailbox at each domain that takes
+/// mail, and by default mail to it is not refused. No address: the recipients of a message that is refused
+/// for a header may be at several domains.
+const DEFAULT_CONTACT: &str = "postmaster at the recipient's domain";
 
 /// What a template may name in braces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +42,11 @@ enum Field {
     Date,
     Case,
     Client,
+    Contact,
 }
 
 /// Name, field, and the longest it becomes in bytes.
-const FIELDS: [(&str, Field, usize); 7] = [
+const FIELDS: [(&str, Field, usize); 8] = [
     ("address", Field::Address, ADDRESS_MAX_BYTES),
     ("identity", Field::Identity, 16),
     ("list", Field::List, NAME_MAX_BYTES),
@@ -48,6 +54,7 @@ const FIELDS: [(&str, Field, usize); 7] = [
     ("date", Field::Date, 10),
     ("case", Field::Case, 16),
     ("client", Field::Client, 45),
+    ("contact", Field::Contact, ADDRESS_MAX_BYTES),
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +98,8 @@ pub struct Fields<'a> {
     pub case: &'a str,
     /// Address of the SMTP client; empty if unknown.
     pub client: &'a str,
+    /// Address to ask about a refusal; empty if none is configured.
+    pub contact: &'a str,
 }
 
 impl Template {
@@ -336,10 +345,13 @@ fn fill_line(line: &[Part], fields: &Fields<'_>) -> String {
             Part::Field(Field::Address) => (fields.address, ADDRESS_MAX_BYTES),
             Part::Field(Field::Identity) => (fields.identity.as_bytes(), 16),
             Part::Field(Field::List) => (fields.list.as_bytes(), NAME_MAX_BYTES),
-            Part::Field(Field::Source) => (known(fields.source), NAME_MAX_BYTES),
-            Part::Field(Field::Date) => (known(fields.date), 10),
+            Part::Field(Field::Source) => (either(fields.source, "unknown"), NAME_MAX_BYTES),
+            Part::Field(Field::Date) => (either(fields.date, "unknown"), 10),
             Part::Field(Field::Case) => (fields.case.as_bytes(), 16),
-            Part::Field(Field::Client) => (known(fields.client), 45),
+            Part::Field(Field::Client) => (either(fields.client, "unknown"), 45),
+            Part::Field(Field::Contact) => {
+                (either(fields.contact, DEFAULT_CONTACT), ADDRESS_MAX_BYTES)
+            }
         };
         clean_into(value, longest, &mut filled);
     }
@@ -353,12 +365,8 @@ fn fill_line(line: &[Part], fields: &Fields<'_>) -> String {
     filled
 }
 
-fn known(text: &str) -> &[u8] {
-    if text.is_empty() {
-        b"unknown"
-    } else {
-        text.as_bytes()
-    }
+fn either<'a>(text: &'a str, default: &'static str) -> &'a [u8] {
+    if text.is_empty() { default } else { text }.as_bytes()
 }
 
 /// Printable ASCII as it is, one `?` for every other character, cut at `longest` bytes.

@@ -36,6 +36,7 @@ impl<O: Observer> Screen<O> {
             date: &date,
             case: &self.message.case,
             client: &self.origin.text,
+            contact: &snapshot.config.contact,
         });
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         match ReplyText::new(template.code(), template.enhanced(), &lines) {

@@ -21,6 +21,7 @@ macro_rules! scenarios {
             messages_of_one_session_are_apart,
             pipelined_session,
             refusal_is_per_recipient,
+            refusal_says_whom_to_ask,
             recipients_of_other_lists_come_apart,
             header_hit_with_exempt_recipient_is_tagged,
             tag_is_added_once,
@@ -268,6 +269,45 @@ pub(crate) fn null_sender_is_nobody<M: Mta>() {
     scene.deliver(&bounce);
     let sent = scene.send(&bounce.header("From: spammer@listed.test\r\n"));
     assert_refused(sent.last(), "spammer@listed.test", "spammers");
+}
+
+/// The client gets both lines of a refusal, at RCPT and at the end of a message. Who is named there can be
+/// written to.
+pub(crate) fn refusal_says_whom_to_ask<M: Mta>() {
+    for (setting, contact, recipient) in [
+        (
+            "",
+            "postmaster at the recipient's domain",
+            "postmaster@local.test",
+        ),
+        (
+            "contact = \"other@local.test\"",
+            "other@local.test",
+            "other@local.test",
+        ),
+    ] {
+        let start = |site: &Site| M::start(&site.socket, WhenDown::Tempfail);
+        let Some(scene) = Scene::<M>::on(|| site_with(Transport::Unix, setting), start) else {
+            return;
+        };
+        let envelope = Mail::innocent("question").from("<spammer@listed.test>");
+        let header = Mail::innocent("question").header("From: spammer@listed.test\r\n");
+        for sent in [scene.send(&envelope), scene.send(&header)] {
+            let reply = sent.last();
+            assert_refused(reply, "spammer@listed.test", "spammers");
+            let lines: Vec<&str> = reply.text.lines().collect();
+            let last = format!("550 5.7.1 If this is wrong, write to {contact}");
+            assert!(
+                lines.len() == 2 && lines[0].starts_with("550-5.7.1 ") && lines[1] == last,
+                "{reply}"
+            );
+        }
+        let mut session = scene.session();
+        assert_eq!(session.say("MAIL FROM:<spammer@listed.test>").code, 250);
+        let answer = session.say(&format!("RCPT TO:<{recipient}>"));
+        assert_eq!(answer.code, 250, "{answer}");
+        session.quit();
+    }
 }
 
 /// Nothing of one message is left for the next one in the session, whatever became of it.
