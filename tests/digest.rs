@@ -278,7 +278,11 @@ fn the_unit_mails_the_report() {
     let built = env!("CARGO_BIN_EXE_blocklist-milter");
     let config = site.path().join("milter.toml");
     let with_config = format!("{built} --config {}", config.display());
-    let command = command.replace("/usr/local/sbin/blocklist-milter", &with_config);
+    // The unit has a /tmp of its own.
+    let own = format!("{}/fetched", site.path().display());
+    let command = command
+        .replace("/usr/local/sbin/blocklist-milter", &with_config)
+        .replace("/tmp/journal", &own);
     let script = |name: &str, text: &str| {
         let path = site.write(name, text);
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -312,6 +316,11 @@ fn the_unit_mails_the_report() {
     // A report that fails is no empty mail.
     fs::remove_file(site.path().join("mail")).unwrap();
     site.write("report.json", "not a state");
+    assert!(!run());
+    assert!(!site.path().join("mail").exists());
+    // Nor is a journal that cannot be read an uneventful day.
+    fs::remove_file(site.path().join("report.json")).unwrap();
+    script("bin/journalctl", "#!/bin/sh\ncat @DIR@/journal\nexit 1\n");
     assert!(!run());
     assert!(!site.path().join("mail").exists());
 }

@@ -106,6 +106,10 @@ fn only_what_has_changed_is_compiled() {
     let long_ago = SystemTime::now() - Duration::from_secs(86_400);
     old.set_modified(long_ago).expect("our own file");
     compiles("an older file in its place", true);
+    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+    old.set_modified(tomorrow).expect("our own file");
+    compiles("a file with a time in the future", true);
+    compiles("nothing since that", false);
     fs::remove_file(&list).expect("our own file");
     compiles("a file less", true);
     fs::remove_file(machine.scratch.join("state/own.blf")).expect("our own file");
@@ -329,7 +333,7 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
 
     // Without the feed the files are the list again.
     fs::remove_dir_all(machine.scratch.join("state/feeds/web")).expect("our own folder");
-    let output = machine.script("compile-list", &["web", "--max-shrink", "100%"]);
+    let output = machine.script("compile-list", &["web", "--max-shrink=100%"]);
     assert!(output.status.success(), "{output:?}");
     assert!(machine.lists("web.blf", "own@listed.test"));
 }
