@@ -70,8 +70,8 @@ fn read(bencher: Bencher<'_, '_>, list: &[u8], format: Format) {
     bencher.counter(ItemsCount::new(LINES)).bench(|| {
         let mut sum = 0;
         Reader::new(format).read(black_box(list), true, &mut |_, row| {
-            if let Row::Item(item) = row {
-                sum += item.text.len();
+            if let Row::Entry(raw) = row {
+                sum += raw.text.len();
             }
         });
         sum

@@ -10,8 +10,8 @@ use tracing::level_filters::LevelFilter;
 use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Level, LogFormat};
-use crate::daemon::logging::{Format, Logging};
-use crate::daemon::{self, Access, Cause, Options, Page, Readers, Service, Traffic};
+use crate::daemon::logging::{LineFormat, Logging};
+use crate::daemon::{self, Cause, Options, Page, Readers, Service, SocketAccess, Traffic};
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::Screen;
@@ -117,13 +117,13 @@ impl Service for Blocklists {
 pub fn options(config: &Config) -> Options {
     Options {
         listen: config.listen.clone(),
-        access: Access {
+        access: SocketAccess {
             mode: config.socket_mode,
             group: (!config.socket_group.is_empty()).then(|| config.socket_group.clone()),
         },
         status: config.status.listen.clone().map(|listen| {
             let group = &config.status.group;
-            let access = Access {
+            let access = SocketAccess {
                 mode: 0o660,
                 group: (!group.is_empty()).then(|| group.clone()),
             };
@@ -216,9 +216,9 @@ fn level(level: Level) -> LevelFilter {
     }
 }
 
-fn format(format: LogFormat) -> Format {
+fn format(format: LogFormat) -> LineFormat {
     match format {
-        LogFormat::Text => Format::Text,
-        LogFormat::Json => Format::Json,
+        LogFormat::Text => LineFormat::Text,
+        LogFormat::Json => LineFormat::Json,
     }
 }

@@ -55,11 +55,11 @@ fn no_line_of_them_is_rejected() {
         let format = guess(&text, &path.to_string_lossy());
         let mut entries = 0;
         Reader::new(format).read(&text, true, &mut |line, row| match row {
-            Row::Item(item) => {
+            Row::Entry(raw) => {
                 entries += 1;
-                let shown = item.text.escape_ascii();
+                let shown = raw.text.escape_ascii();
                 let place = format!("{}:{line}: {shown}", path.display());
-                match Entry::parse(item.text, Rules::default()) {
+                match Entry::parse(raw.text, Rules::default()) {
                     Ok(entry) => {
                         let danger = guard.check(entry.kind(), entry.as_bytes());
                         assert_eq!(danger, Ok(()), "{place}");

@@ -149,7 +149,7 @@ fn said(list: &[u8], seed: u64) -> Said {
     let mut said = Said::default();
     let mut reader = Reader::new(Format::Plain);
     reader.read(list, true, &mut |_, row| match row {
-        Row::Item(item) => match Entry::parse(item.text, rules) {
+        Row::Entry(raw) => match Entry::parse(raw.text, rules) {
             Ok(entry) => {
                 said.entries += 1;
                 said.keys

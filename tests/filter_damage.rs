@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use blocklist_milter::filter::{
-    Answer, Aside, EncodedPage, Error, Fault, Filter, Header, Load, Shape, Source, Spec, Writer,
-    encode_page, page,
+    Answer, EncodedPage, Error, Fault, Filter, Header, Load, Replacement, Shape, Source, Spec,
+    Writer, encode_page, page,
 };
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
@@ -316,8 +316,8 @@ fn pages_that_hit_everybody_are_refused() {
         pages: 1,
         probes: 20,
     };
-    let aside = Aside::claim(&path).unwrap();
-    let mut writer = Writer::begin(aside, spec(1e-6, false), 1_000, shape).unwrap();
+    let replacement = Replacement::claim(&path).unwrap();
+    let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape).unwrap();
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
     writer.append(&[page]).unwrap();
@@ -442,7 +442,7 @@ fn a_killed_writer_leaves_the_old_file() {
         .lines()
         .any(|line| line.unwrap().ends_with("half way"));
     assert!(half_way);
-    assert!(matches!(Aside::claim(&path), Err(Error::Busy { .. })));
+    assert!(matches!(Replacement::claim(&path), Err(Error::Busy { .. })));
     writing.kill().unwrap();
     writing.wait().unwrap();
     check_answers(&path, &old);

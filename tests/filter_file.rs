@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use blocklist_milter::filter::{
-    Aside, EncodedPage, Filter, Load, Record, Writer, encode_keys, page, sizing,
+    EncodedPage, Filter, Load, Record, Replacement, Writer, encode_keys, page, sizing,
 };
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
@@ -87,8 +87,9 @@ fn a_union_of_pages_holds_both() {
     let (a, b) = all.split_at(1_400);
     let paths = [(folder.path("a.blf"), a), (folder.path("b.blf"), b)];
     let write = |path: &Path, records: &[Record]| {
-        let aside = Aside::claim(path).unwrap();
-        let mut writer = Writer::begin(aside, spec.clone(), records.len() as u64, shape).unwrap();
+        let replacement = Replacement::claim(path).unwrap();
+        let mut writer =
+            Writer::begin(replacement, spec.clone(), records.len() as u64, shape).unwrap();
         for records in by_page(shape, records) {
             let keys: Vec<_> = records.iter().map(|record| record.key).collect();
             let mut page = EncodedPage::new();
@@ -100,8 +101,8 @@ fn a_union_of_pages_holds_both() {
     };
     let filters = paths.map(|(path, records)| write(&path, records));
     let path = folder.path("union.blf");
-    let aside = Aside::claim(&path).unwrap();
-    let mut writer = Writer::begin(aside, spec.clone(), 3_000, shape).unwrap();
+    let replacement = Replacement::claim(&path).unwrap();
+    let mut writer = Writer::begin(replacement, spec.clone(), 3_000, shape).unwrap();
     for number in 0..shape.pages {
         let [mut united, other] = filters
             .each_ref()

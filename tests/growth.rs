@@ -341,8 +341,8 @@ impl Subject {
             Self::List(format) => {
                 let mut bytes = 0;
                 let mut count = |_, row: Row<'_>| {
-                    if let Row::Item(item) = row {
-                        bytes += item.text.len();
+                    if let Row::Entry(raw) = row {
+                        bytes += raw.text.len();
                     }
                 };
                 Reader::new(format).read_all(text, &mut count).unwrap();
@@ -358,8 +358,8 @@ impl Subject {
                 Block::new().lines(text, Rules::default(), |line| {
                     if line.mailbox.is_none() {
                         reader.read(line.written, true, &mut |_, row| {
-                            if let Row::Item(item) = row {
-                                let _ = entry.read(item.text, Rules::default());
+                            if let Row::Entry(raw) = row {
+                                let _ = entry.read(raw.text, Rules::default());
                             }
                         });
                     }

@@ -38,10 +38,10 @@ fn rows(list: &[u8], format: Format, split: usize) -> Vec<Seen> {
     let mut seen = Vec::new();
     let mut sink = |line, row: Row<'_>| {
         seen.push(match row {
-            Row::Item(item) => (
+            Row::Entry(raw) => (
                 line,
-                item.text.to_vec(),
-                format!("{:?}{:?}", item.added, item.expires),
+                raw.text.to_vec(),
+                format!("{:?}{:?}", raw.added, raw.expires),
             ),
             Row::Skipped { skip, .. } => (line, Vec::new(), skip.to_string()),
             Row::Rejected { reason, text } => (line, text.to_vec(), reason.to_string()),

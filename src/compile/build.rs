@@ -5,15 +5,15 @@ use std::time::Instant;
 
 use super::Error;
 use super::lineage::Lineage;
-use super::partition::{Arena, InOrder, Item, NARROW_SOURCES, Narrow, Store, Wide, sort_all};
+use super::partition::{Arena, InOrder, NARROW_SOURCES, Narrow, StagedKey, Store, Wide, sort_all};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Found, Input, Read, Terms, find_all, read, total_bytes};
-use super::report::{FilterReport, Readings, Report};
+use super::read::{Feed, Found, Input, Read, ReadOptions, find_all, read, total_bytes};
+use super::report::{FilterReport, ReadReport, Report};
 use super::wording::kind_counts;
 use super::write::assemble;
 use crate::address::RULES_VERSION;
-use crate::filter::{Aside, Spec, Writer, sizing};
+use crate::filter::{Replacement, Spec, Writer, sizing};
 
 /// Builds a filter from text lists.
 ///
@@ -25,7 +25,7 @@ use crate::filter::{Aside, Spec, Writer, sizing};
 pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check()?;
-    let aside = Aside::claim(&plan.output)?;
+    let replacement = Replacement::claim(&plan.output)?;
     let Found {
         lists: inputs,
         passed_over,
@@ -35,7 +35,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         return Err(Error::Plan(format!("no list to read: {first}")));
     }
     let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite)?;
-    let terms = Terms {
+    let options = ReadOptions {
         rules: plan.rules,
         seed: lineage.seed,
         today: plan.today(),
@@ -52,25 +52,25 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
         inputs: &inputs,
         passed_over,
         lineage,
-        terms: &terms,
+        options: &options,
         started,
     };
 
     let mut arena = Arena::new(plan.stage_bytes(total_bytes(&inputs)), plan.workers())?;
-    // Items of half the size serve when no row has dates of its own. That shows only
+    // Keys of half the size serve when no row has dates of its own. That shows only
     // when it is read; what cannot be read twice is taken as if it had.
     let read_twice = inputs.iter().all(Input::is_regular);
     let narrow = inputs.len() <= NARROW_SOURCES as usize && (read_twice || !plan.records);
-    if narrow && let Some(keys) = build.read::<Narrow>(aside.target(), &mut arena)? {
-        return build.write(aside, keys);
+    if narrow && let Some(keys) = build.read::<Narrow>(replacement.target(), &mut arena)? {
+        return build.write(replacement, keys);
     }
-    if narrow && let Some(rejects) = &terms.rejects {
+    if narrow && let Some(rejects) = &options.rejects {
         rejects.restart()?;
     }
     let keys = build
-        .read::<Wide>(aside.target(), &mut arena)?
-        .expect("wide items keep dates");
-    build.write(aside, keys)
+        .read::<Wide>(replacement.target(), &mut arena)?
+        .expect("wide keys keep dates");
+    build.write(replacement, keys)
 }
 
 /// A build under way.
@@ -80,13 +80,13 @@ struct Build<'a> {
     inputs: &'a [Input],
     passed_over: Vec<String>,
     lineage: Lineage,
-    terms: &'a Terms,
+    options: &'a ReadOptions,
     started: Instant,
 }
 
 impl Build<'_> {
-    /// Text to staged keys; none when the items cannot keep what the rows say.
-    fn read<'m, I: Item>(
+    /// Text to staged keys; none when the staged keys cannot keep what the rows say.
+    fn read<'m, I: StagedKey>(
         &self,
         output: &Path,
         arena: &'m mut Arena,
@@ -94,18 +94,28 @@ impl Build<'_> {
         self.progress
             .begin(Phase::Reading, total_bytes(self.inputs));
         let feed = Feed::new(self.inputs, self.plan.format, self.progress)
-            .counting_lines(self.terms.rejects.is_some());
+            .counting_lines(self.options.rejects.is_some());
         let store = Store::new(output, arena);
-        read(feed, store, self.terms, self.plan.workers(), self.progress)
+        read(
+            feed,
+            store,
+            self.options,
+            self.plan.workers(),
+            self.progress,
+        )
     }
 
     /// Staged keys to the finished file.
-    fn write<I: Item>(&self, aside: Aside, read: Read<'_, I>) -> Result<Report, Error> {
+    fn write<I: StagedKey>(
+        &self,
+        replacement: Replacement,
+        read: Read<'_, I>,
+    ) -> Result<Report, Error> {
         let Self { plan, progress, .. } = *self;
         let spilled_bytes = read.keys.spilled_bytes();
-        let mut readings = Readings::new(self.inputs, read.opened, read.tally);
-        let sources = std::mem::take(&mut readings.sources);
-        let mut report = Report::begun(plan, readings, spilled_bytes);
+        let mut lists = ReadReport::new(self.inputs, read.opened, read.counts);
+        let sources = std::mem::take(&mut lists.sources);
+        let mut report = Report::begun(plan, lists, spilled_bytes);
         report.passed_over.clone_from(&self.passed_over);
         let before = &self.lineage.before;
         report.compare_with(before);
@@ -119,20 +129,20 @@ impl Build<'_> {
         }
 
         progress.begin(Phase::Sorting, report.rows);
-        let census = sort_all(
+        let counts = sort_all(
             &read.keys,
             plan.sorters(read.keys.used_bytes(), read.keys.largest_bytes()),
             progress,
         )?;
-        let entries = census.entries();
+        let entries = counts.entries();
         report.refuse_shrunk_filter(plan, before, entries);
         if report.refused.is_some() {
             return Ok(report);
         }
         report.doubles = report.rows - entries;
-        report.kinds = kind_counts(&census);
-        for (number, input) in self.terms.sources.iter().zip(&mut report.inputs) {
-            input.own = census.of_source(*number);
+        report.kinds = kind_counts(&counts);
+        for (number, input) in self.options.sources.iter().zip(&mut report.inputs) {
+            input.own = counts.of_source(*number);
         }
 
         let spec = Spec {
@@ -142,16 +152,16 @@ impl Build<'_> {
             seed: self.lineage.seed,
             rules_version: RULES_VERSION,
             rules: plan.rules.bits(),
-            kinds: census.kind_bits(),
+            kinds: counts.kind_bits(),
             fpr: plan.fpr,
             records: plan.records,
             sources,
         };
         progress.begin(Phase::Writing, entries);
-        let writer = Writer::begin(aside, spec, entries, sizing::shape(entries, plan.fpr))?;
+        let writer = Writer::begin(replacement, spec, entries, sizing::shape(entries, plan.fpr))?;
         let header = assemble(
             writer,
-            InOrder::new(&read.keys, self.terms.dates()),
+            InOrder::new(&read.keys, self.options.dates()),
             plan.workers(),
             progress,
         )?;

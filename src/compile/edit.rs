@@ -18,7 +18,7 @@ use super::guard::Guard;
 use super::read::is_allowlist;
 use super::{Error, Plan};
 use crate::address::{Entry, Rules, escaped};
-use crate::filter::Aside;
+use crate::filter::Replacement;
 use crate::list::{self, Format, Reader, Row};
 
 /// A larger list is no list of a person; `update` changes its filter.
@@ -209,12 +209,12 @@ fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Want
     let mut wanted = Vec::new();
     for written in entries {
         let written = written.trim();
-        let mut items = Vec::new();
+        let mut texts = Vec::new();
         read_line(written.as_bytes(), Format::Plain, |row| match row {
-            Row::Item(item) => items.push(Ok(item.text.to_vec())),
-            Row::Rejected { reason, .. } => items.push(Err(reason.to_string())),
-            Row::Skipped { skip, .. } => items.push(Err(skip.to_string())),
-            // The item follows.
+            Row::Entry(raw) => texts.push(Ok(raw.text.to_vec())),
+            Row::Rejected { reason, .. } => texts.push(Err(reason.to_string())),
+            Row::Skipped { skip, .. } => texts.push(Err(skip.to_string())),
+            // The entry follows.
             Row::Mended { .. } => {}
         });
         let wrong = |why: &dyn fmt::Display| {
@@ -223,14 +223,14 @@ fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Want
                 escaped(written.as_bytes())
             ))
         };
-        let item = match items.as_slice() {
-            [Ok(item)] => item,
+        let text = match texts.as_slice() {
+            [Ok(text)] => text,
             [Err(why), ..] => return Err(wrong(why)),
             _ => {
                 return Err(wrong(&"one entry per argument, such as spam@bad.example"));
             }
         };
-        let entry = Entry::parse(item, plan.rules).map_err(|error| wrong(&error))?;
+        let entry = Entry::parse(text, plan.rules).map_err(|error| wrong(&error))?;
         wanted.push((written.to_owned(), entry));
     }
     Ok(wanted)
@@ -257,8 +257,8 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
     for (line, number) in list::lines(&text).zip(1_u64..) {
         let mut is_named = false;
         read_line(line, Format::Plain, |row| {
-            is_named |= matches!(row, Row::Item(item)
-                if Entry::parse(item.text, rules).is_ok_and(|found| found.as_bytes() == entry));
+            is_named |= matches!(row, Row::Entry(raw)
+                if Entry::parse(raw.text, rules).is_ok_and(|found| found.as_bytes() == entry));
         });
         if is_named {
             return Ok(Some((number, escaped(line).to_string())));
@@ -287,7 +287,7 @@ fn read_line(line: &[u8], format: Format, mut row: impl FnMut(Row<'_>)) {
 
 /// A list that is being edited: claimed and read.
 struct Edit {
-    aside: Aside,
+    replacement: Replacement,
     list: PathBuf,
     is_new: bool,
     text: Vec<u8>,
@@ -298,7 +298,7 @@ struct Edit {
 impl Edit {
     fn begin(list: &Path, rules: Rules) -> Result<Self, Error> {
         let refused = |why: &str| Error::io(list, "edit")(io::Error::other(why));
-        let aside = Aside::claim(list)?;
+        let replacement = Replacement::claim(list)?;
         let text = match fs::metadata(list) {
             Ok(meta) if meta.len() > MAX_LIST_BYTES => {
                 return Err(refused(
@@ -324,8 +324,8 @@ impl Edit {
         let mut entries = Vec::new();
         for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
             read_line(line, format, |row| {
-                if let Row::Item(item) = row
-                    && let Ok(entry) = Entry::parse(item.text, rules)
+                if let Row::Entry(raw) = row
+                    && let Ok(entry) = Entry::parse(raw.text, rules)
                 {
                     entries.push((number, entry.as_bytes().to_vec()));
                 }
@@ -333,7 +333,7 @@ impl Edit {
         }
         Ok(Self {
             is_new: !list.exists(),
-            aside,
+            replacement,
             list: list.to_owned(),
             text,
             entries,
@@ -370,14 +370,14 @@ impl Edit {
                 .collect(),
         };
         if edited.changed() {
-            let mut file = self.aside.file();
+            let mut file = self.replacement.file();
             if self.is_new {
                 file.set_permissions(Permissions::from_mode(MODE))
                     .map_err(Error::io(&self.list, "set the mode of"))?;
             }
             file.write_all(text)
                 .map_err(Error::io(&self.list, "write"))?;
-            self.aside.commit()?;
+            self.replacement.commit()?;
         }
         Ok(edited)
     }

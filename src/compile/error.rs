@@ -21,7 +21,7 @@ pub enum Error {
         /// The operating system's reason.
         source: io::Error,
     },
-    /// The filter file could not be read, vouched for or written.
+    /// The filter file could not be read or written, or fails its checks.
     #[error("{0}")]
     Filter(#[from] filter::Error),
     /// A filter does not answer, or was made by other address rules.

@@ -10,12 +10,12 @@ use std::time::Instant;
 
 use super::alike::{open_alike, union_of_page};
 use super::lineage::Lineage;
-use super::report::{FilterReport, Readings, Report};
+use super::report::{FilterReport, ReadReport, Report};
 use super::wording::kind_counts;
-use super::write::{FileRecords, Joined, Sorted, Sources, assemble, census};
+use super::write::{FileRecords, Joined, Sorted, Sources, assemble, count_entries};
 use super::{Error, Phase, Plan, Progress, Seed};
 use crate::filter::page::count_set;
-use crate::filter::{Aside, EncodedPage, Filter, Header, Spec, Writer, sizing};
+use crate::filter::{EncodedPage, Filter, Header, Replacement, Spec, Writer, sizing};
 
 /// Merges the filters that are the inputs of `plan` into its output. The rate is `fpr`,
 /// or the lowest of theirs.
@@ -25,7 +25,7 @@ use crate::filter::{Aside, EncodedPage, Filter, Header, Spec, Writer, sizing};
 pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check_settings()?;
-    let aside = Aside::claim(&plan.output)?;
+    let replacement = Replacement::claim(&plan.output)?;
     let filters = open_alike(&plan.inputs)?;
     let Some(first) = filters.first() else {
         return Err(Error::Plan("no filter to merge".to_owned()));
@@ -58,7 +58,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
         sources: sources.into_list(),
         ..first.spec().clone()
     };
-    let mut report = Report::begun(plan, Readings::default(), 0);
+    let mut report = Report::begun(plan, ReadReport::default(), 0);
     report.rows = filters.iter().map(|filter| filter.entries()).sum();
     let header = if filters.iter().all(|filter| filter.spec().records) {
         let stream = || -> Result<_, Error> {
@@ -69,17 +69,17 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
             Ok(Joined::new(streams, None, plan.today().0))
         };
         progress.begin(Phase::Counting, report.rows);
-        let census = census(&mut stream()?, progress)?;
-        report.kinds = kind_counts(&census);
-        report.doubles = report.rows.saturating_sub(census.entries());
+        let counts = count_entries(&mut stream()?, progress)?;
+        report.kinds = kind_counts(&counts);
+        report.doubles = report.rows.saturating_sub(counts.entries());
         let spec = Spec {
-            kinds: census.kind_bits(),
+            kinds: counts.kind_bits(),
             ..spec
         };
-        progress.begin(Phase::Writing, census.entries());
-        let shape = sizing::shape(census.entries(), spec.fpr);
+        progress.begin(Phase::Writing, counts.entries());
+        let shape = sizing::shape(counts.entries(), spec.fpr);
         assemble(
-            Writer::begin(aside, spec, census.entries(), shape)?,
+            Writer::begin(replacement, spec, counts.entries(), shape)?,
             stream()?,
             plan.workers(),
             progress,
@@ -91,7 +91,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
             ));
         }
         same_pages(&filters)?;
-        unite_pages(aside, spec, &filters, progress)?
+        unite_pages(replacement, spec, &filters, progress)?
     };
     report.filter = Some(FilterReport::new(&header, &plan.output));
     report.seconds = started.elapsed().as_secs_f64();
@@ -121,7 +121,7 @@ fn same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
 /// about how many. Fuller pages answer wrongly more often: where that is more often than
 /// the filters' rate, the union declares the rate it has, and `info` and the report show it.
 fn unite_pages(
-    aside: Aside,
+    replacement: Replacement,
     spec: Spec,
     filters: &[Arc<Filter>],
     progress: &Progress,
@@ -145,7 +145,7 @@ fn unite_pages(
         clippy::cast_sign_loss,
         reason = "a sum of positive estimates, far below 2^53"
     )]
-    let mut writer = Writer::begin(aside, spec, entries.round() as u64, shape)?;
+    let mut writer = Writer::begin(replacement, spec, entries.round() as u64, shape)?;
     progress.begin(Phase::Writing, shape.pages);
     let mut page = [EncodedPage::new()];
     for number in 0..shape.pages {
@@ -179,8 +179,8 @@ mod tests {
         };
         let filters = [1, 2].map(|list| {
             let path = folder.path().join(format!("{list}.blf"));
-            let aside = Aside::claim(&path).unwrap();
-            let mut writer = Writer::begin(aside, spec(), 3_000, shape).unwrap();
+            let replacement = Replacement::claim(&path).unwrap();
+            let mut writer = Writer::begin(replacement, spec(), 3_000, shape).unwrap();
             let mut encoded = EncodedPage::new();
             for number in 0..shape.pages {
                 let here = |key: &u64| page::page_of(*key, shape.pages) == number;
@@ -192,8 +192,8 @@ mod tests {
             Arc::new(Filter::open(&path, Load::Disk).unwrap())
         });
         let path = folder.path().join("union.blf");
-        let aside = Aside::claim(&path).unwrap();
-        let header = unite_pages(aside, spec(), &filters, &Progress::new()).unwrap();
+        let replacement = Replacement::claim(&path).unwrap();
+        let header = unite_pages(replacement, spec(), &filters, &Progress::new()).unwrap();
         assert!(header.estimated);
         assert!(header.entries.abs_diff(6_000) < 300, "{}", header.entries);
         assert!(

@@ -3,7 +3,7 @@
 //! ```text
 //!   inputs --feed--> blocks --read--> keys, staged by their top bits (memory, then disk)
 //!          --sort--> each key once, counted --size--> pages and records in file order
-//!          --write aside--> checked --rename--> the filter
+//!          --write hidden--> checked --rename--> the filter
 //! ```
 //!
 //! The same lists, seed and date give the same bytes, whatever the threads, the order of
@@ -20,7 +20,7 @@
 //! | `partition` | keys staged by their top bits, sorted stage by stage |
 //! | `read` | text lists to staged keys |
 //! | `lineage`, `plan` | what the filter that stands says of its successor; what to build |
-//! | `wording`, `report`, `summary` | what came of it, as JSON and for a person |
+//! | `wording`, `report`, `text` | what came of it, as JSON and for a person |
 //! | `limits` | what is not a complete list replaces none |
 //! | `alike` | filters whose keys mean the same |
 //! | `build`, `update`, `merge` | a filter from lists, from records and changes, from filters |
@@ -39,7 +39,7 @@ mod plan;
 mod progress;
 mod read;
 mod report;
-mod summary;
+mod text;
 mod update;
 mod wording;
 mod write;
@@ -57,5 +57,5 @@ pub use report::{FilterReport, InputReport, Mended, Reject, Report, Skipped};
 pub use update::{Changes, changeable, update};
 pub use wording::KindCount;
 pub(crate) use wording::{bits_per_entry, bits_shown, kind_counts, kinds_shown, rate_in_people};
-pub(crate) use write::Census;
 pub use write::Changed;
+pub(crate) use write::EntryCounts;

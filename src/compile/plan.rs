@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Error;
 use super::guard::Guard;
-use super::partition::{Item as _, STAGES, Wide};
+use super::partition::{STAGES, StagedKey as _, Wide};
 use super::read::{RejectsFile, name_of, text};
 use crate::address::{Entry, Kind, Rules};
 use crate::filter::sizing::RATES;

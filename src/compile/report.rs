@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::plan::Plan;
-use super::read::{Example, Input, Opened, Tally};
+use super::read::{Counts, Example, Input, Opened};
 use super::wording::{KindCount, bits_per_entry};
 use super::write::Changed;
 use crate::filter::{Header, Source, sizing};
@@ -165,7 +165,7 @@ impl FilterReport {
 
 /// What reading gave, for the sources in the filter and for the report.
 #[derive(Debug, Default)]
-pub(crate) struct Readings {
+pub(crate) struct ReadReport {
     pub(crate) sources: Vec<Source>,
     pub(crate) inputs: Vec<InputReport>,
     pub(crate) files: Vec<String>,
@@ -177,9 +177,9 @@ pub(crate) struct Readings {
     pub(crate) mended: Vec<Mended>,
 }
 
-impl Readings {
-    /// Puts the tally of all workers beside what the inputs said of themselves.
-    pub(crate) fn new(inputs: &[Input], mut opened: Vec<Opened>, mut tally: Tally) -> Self {
+impl ReadReport {
+    /// Puts the counts of all workers beside what the inputs said of themselves.
+    pub(crate) fn new(inputs: &[Input], mut opened: Vec<Opened>, mut counts: Counts) -> Self {
         opened.sort_by_key(|opened| opened.input);
         let mut all = Self::default();
         for Opened {
@@ -193,7 +193,7 @@ impl Readings {
             let file = inputs
                 .get(input as usize)
                 .map_or_else(String::new, Input::shown);
-            let counts = tally.counts(input);
+            let counts = counts.counts(input);
             source.lines = counts.lines();
             source.entries = counts.entries;
             source.rejected = counts.rejected;
@@ -265,22 +265,22 @@ impl Readings {
 
 impl Report {
     /// What is known when all is read.
-    pub(crate) fn begun(plan: &Plan, readings: Readings, spilled_bytes: u64) -> Self {
+    pub(crate) fn begun(plan: &Plan, read: ReadReport, spilled_bytes: u64) -> Self {
         Self {
             output: plan.output.clone(),
             name: plan.name.clone(),
             refused: None,
-            files: readings.files,
-            inputs: readings.inputs,
-            rows: readings.rows,
+            files: read.files,
+            inputs: read.inputs,
+            rows: read.rows,
             doubles: 0,
             kinds: Vec::new(),
-            rejects: readings.rejects,
-            rejected: readings.rejected,
+            rejects: read.rejects,
+            rejected: read.rejected,
             passed_over: Vec::new(),
-            skipped: readings.skipped,
-            mended: readings.mended,
-            expired: readings.expired,
+            skipped: read.skipped,
+            mended: read.mended,
+            expired: read.expired,
             entries_before: None,
             no_longer_read: Vec::new(),
             changed: None,
@@ -291,7 +291,7 @@ impl Report {
     }
 
     /// Takes in what lists of removals had to reject, skip and mend.
-    pub(crate) fn add_rejects(&mut self, removals: Readings) {
+    pub(crate) fn add_rejects(&mut self, removals: ReadReport) {
         self.rejected += removals.rejected;
         self.rejects.extend(removals.rejects);
         self.skipped.extend(removals.skipped);

@@ -9,14 +9,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::partition::{Arena, InOrder, Item, Narrow, Sealed, Store, Wide, sort_all};
-use super::read::{Feed, Input, Read, Terms, find_or_typed, read, total_bytes};
-use super::report::{FilterReport, Readings, Report};
+use super::partition::{Arena, InOrder, Narrow, Sealed, StagedKey, Store, Wide, sort_all};
+use super::read::{Feed, Input, Read, ReadOptions, find_or_typed, read, total_bytes};
+use super::report::{FilterReport, ReadReport, Report};
 use super::wording::kind_counts;
-use super::write::{FileRecords, Joined, Sources, assemble, census};
+use super::write::{FileRecords, Joined, Sources, assemble, count_entries};
 use super::{Error, Phase, Plan, Progress};
 use crate::address::Rules;
-use crate::filter::{Aside, Load, Spec, Writer, sizing};
+use crate::filter::{Load, Replacement, Spec, Writer, sizing};
 use crate::list::Day;
 use crate::lookup::Lookup;
 
@@ -77,10 +77,10 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     let plan = &changes.plan;
     plan.check_settings()?;
-    let aside = Aside::claim(&plan.output)?;
+    let replacement = Replacement::claim(&plan.output)?;
     let lookup = open(&plan.output)?;
     let old = lookup.filter();
-    let terms = Terms {
+    let options = ReadOptions {
         rules: lookup.rules(),
         seed: old.spec().seed,
         today: plan.today(),
@@ -109,41 +109,41 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let named: Vec<_> = adding.iter().map(|input| input.source(&[])).collect();
     sources.add(&named);
     let numbers = sources.numbers(&old.spec().sources);
-    let terms = Terms {
+    let options = ReadOptions {
         sources: sources.numbers(&named),
-        ..terms
+        ..options
     };
     let text_bytes = add_bytes + remove_bytes;
     let arena = || Arena::new(plan.stage_bytes(text_bytes) / 2, plan.workers());
     let (mut adding_arena, mut removing_arena) = (arena()?, arena()?);
-    let store = Store::new(aside.target(), &mut adding_arena);
+    let store = Store::new(replacement.target(), &mut adding_arena);
     let added: Read<'_, Wide> = keys(
         plan,
         Feed::new(&adding, plan.format, progress),
-        &terms,
+        &options,
         store,
         progress,
     )?;
     // A removal has no dates that matter, is never expired, and is never refused. Nobody asks
-    // which list it came from, so that it fits narrow items however many lists there are.
-    let terms = Terms {
+    // which list it came from, so that it fits narrow staged keys however many lists there are.
+    let options = ReadOptions {
         sources: vec![0; removing.len()],
         keeps_dates: false,
         today: Day(0),
         guard: None,
-        ..terms
+        ..options
     };
-    let store = Store::new(aside.target(), &mut removing_arena);
+    let store = Store::new(replacement.target(), &mut removing_arena);
     let removed: Read<'_, Narrow> = keys(
         plan,
         Feed::new(&removing, plan.format, progress).of_removals(),
-        &terms,
+        &options,
         store,
         progress,
     )?;
 
-    let added_lists = Readings::new(&adding, added.opened, added.tally);
-    let removed_lists = Readings::new(&removing, removed.opened, removed.tally);
+    let added_lists = ReadReport::new(&adding, added.opened, added.counts);
+    let removed_lists = ReadReport::new(&removing, removed.opened, removed.counts);
     sources.add(&added_lists.sources);
     let mut report = Report::begun(
         plan,
@@ -163,7 +163,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     }
 
     progress.begin(Phase::Sorting, report.rows);
-    let dates = terms.dates();
+    let dates = options.dates();
     sort_all(&added.keys, sorters(plan, &added.keys), progress)?;
     sort_all(&removed.keys, sorters(plan, &removed.keys), progress)?;
     let stream = || -> Result<_, Error> {
@@ -178,11 +178,11 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     };
     progress.begin(Phase::Counting, old.entries());
     let mut counted = stream()?;
-    let census = census(&mut counted, progress)?;
+    let counts = count_entries(&mut counted, progress)?;
     let changed = counted.changed();
     report.changed = Some(changed);
     report.entries_before = Some(old.entries());
-    report.kinds = kind_counts(&census);
+    report.kinds = kind_counts(&counts);
     let fpr = changes.fpr.unwrap_or_else(|| old.spec().fpr);
     #[allow(clippy::float_cmp, reason = "the rate itself, or another one")]
     if changed.is_nothing() && fpr == old.spec().fpr {
@@ -194,32 +194,32 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let spec = Spec {
         generation: old.spec().generation.saturating_add(1),
         built: plan.built,
-        kinds: census.kind_bits(),
+        kinds: counts.kind_bits(),
         fpr,
         sources: sources.into_list(),
         ..old.spec().clone()
     };
-    progress.begin(Phase::Writing, census.entries());
-    let shape = sizing::shape(census.entries(), spec.fpr);
-    let writer = Writer::begin(aside, spec, census.entries(), shape)?;
+    progress.begin(Phase::Writing, counts.entries());
+    let shape = sizing::shape(counts.entries(), spec.fpr);
+    let writer = Writer::begin(replacement, spec, counts.entries(), shape)?;
     let header = assemble(writer, stream()?, plan.workers(), progress)?;
     report.filter = Some(FilterReport::new(&header, &plan.output));
     report.seconds = started.elapsed().as_secs_f64();
     Ok(report)
 }
 
-fn sorters<I: Item>(plan: &Plan, keys: &Sealed<'_, I>) -> usize {
+fn sorters<I: StagedKey>(plan: &Plan, keys: &Sealed<'_, I>) -> usize {
     plan.sorters(keys.used_bytes(), keys.largest_bytes())
 }
 
-/// Reads lists with items that keep all that matters of them.
-fn keys<'m, I: Item>(
+/// Reads lists with staged keys that keep all that matters of them.
+fn keys<'m, I: StagedKey>(
     plan: &Plan,
     feed: Feed<'_>,
-    terms: &Terms,
+    options: &ReadOptions,
     store: Store<'m, I>,
     progress: &Progress,
 ) -> Result<Read<'m, I>, Error> {
-    let read = read(feed, store, terms, plan.workers(), progress)?;
-    Ok(read.expect("no date is lost: these items keep dates, or none matter"))
+    let read = read(feed, store, options, plan.workers(), progress)?;
+    Ok(read.expect("no date is lost: these keys keep dates, or none matter"))
 }

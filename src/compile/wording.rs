@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::write::Census;
+use super::write::EntryCounts;
 use crate::address::Kind;
 use crate::numbers::counted;
 
@@ -16,8 +16,8 @@ pub struct KindCount {
 }
 
 /// Counts by kind, those that are there.
-pub(crate) fn kind_counts(census: &Census) -> Vec<KindCount> {
-    let counts = Kind::ALL.into_iter().zip(census.kinds());
+pub(crate) fn kind_counts(entries: &EntryCounts) -> Vec<KindCount> {
+    let counts = Kind::ALL.into_iter().zip(entries.kinds());
     counts
         .filter(|(_, entries)| *entries > 0)
         .map(|(kind, entries)| KindCount {

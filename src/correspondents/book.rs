@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::{Error, Written, correspondent};
 use crate::address::escaped;
-use crate::filter::Aside;
+use crate::filter::Replacement;
 use crate::list::Day;
 use crate::numbers::counted;
 
@@ -135,14 +135,14 @@ impl Book {
         if fs::read_to_string(path).is_ok_and(|old| old == text) {
             return Ok(());
         }
-        let aside = Aside::claim(path).map_err(Error::of(path))?;
-        let mut file = aside.file();
+        let replacement = Replacement::claim(path).map_err(Error::of(path))?;
+        let mut file = replacement.file();
         if is_new {
             file.set_permissions(Permissions::from_mode(MODE))
                 .map_err(Error::of(path))?;
         }
         file.write_all(text.as_bytes()).map_err(Error::of(path))?;
-        aside.commit().map_err(Error::of(path))
+        replacement.commit().map_err(Error::of(path))
     }
 }
 

@@ -18,7 +18,7 @@ use rustix::net::sockopt::socket_acceptconn;
 
 use super::Error;
 use super::handover::{self, CONNECTIONS, LISTENER};
-use super::unix_socket::{Access, BACKLOG, MadeSocket, give_access, open_unix};
+use super::unix_socket::{BACKLOG, MadeSocket, SocketAccess, give_access, open_unix};
 use crate::endpoint::Endpoint;
 
 /// How a systemd socket unit marks a socket for the status pages (`FileDescriptorName=`).
@@ -103,7 +103,7 @@ pub(super) struct Listeners {
 impl Listeners {
     /// Takes the sockets that systemd hands over; where it hands over none, opens
     /// `endpoints`.
-    pub(super) fn open(endpoints: &[Endpoint], access: &Access) -> Result<Self, Error> {
+    pub(super) fn open(endpoints: &[Endpoint], access: &SocketAccess) -> Result<Self, Error> {
         let mut inherited = Self::inherited()?;
         let mut stored = std::mem::take(&mut inherited.stored);
         if !stored.is_empty() {
@@ -225,7 +225,7 @@ impl Listeners {
     pub(super) fn open_status(
         &mut self,
         endpoint: &Endpoint,
-        access: &Access,
+        access: &SocketAccess,
     ) -> Result<(), Error> {
         if !self.status.is_empty() {
             return Ok(());
@@ -307,15 +307,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.sock");
         let endpoints = [Endpoint::Unix(path.clone())];
-        let listeners = Listeners::open(&endpoints, &Access::default()).expect("a socket");
+        let listeners = Listeners::open(&endpoints, &SocketAccess::default()).expect("a socket");
         assert_eq!(mode(&path), 0o660);
         assert!(matches!(
-            Listeners::open(&endpoints, &Access::default()),
+            Listeners::open(&endpoints, &SocketAccess::default()),
             Err(Error::InUse { .. })
         ));
         drop(listeners);
         assert!(!path.exists());
-        let access = Access {
+        let access = SocketAccess {
             mode: 0o600,
             group: Some("0".to_owned()),
         };
@@ -337,7 +337,7 @@ mod tests {
         let endpoints = [Endpoint::Unix(path.clone())];
         let opened: Vec<_> = std::thread::scope(|scope| {
             let starts: Vec<_> = (0..8)
-                .map(|_| scope.spawn(|| Listeners::open(&endpoints, &Access::default())))
+                .map(|_| scope.spawn(|| Listeners::open(&endpoints, &SocketAccess::default())))
                 .collect();
             let opened = starts.into_iter().map(|start| start.join());
             opened.map(|opened| opened.expect("no panic")).collect()
@@ -360,12 +360,12 @@ mod tests {
         let endpoints = [Endpoint::Unix(path.clone())];
         fs::write(&path, "a file").expect("a file");
         assert!(matches!(
-            Listeners::open(&endpoints, &Access::default()),
+            Listeners::open(&endpoints, &SocketAccess::default()),
             Err(Error::NotASocket { .. })
         ));
         fs::remove_file(&path).expect("removed");
         drop(UnixListener::bind(&path).expect("a socket that stays behind"));
-        let listeners = Listeners::open(&endpoints, &Access::default()).expect("a socket");
+        let listeners = Listeners::open(&endpoints, &SocketAccess::default()).expect("a socket");
 
         // Another has taken the place: it is not ours to remove.
         fs::remove_file(&path).expect("removed");

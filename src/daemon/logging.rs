@@ -46,7 +46,7 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How a line of the log looks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub enum LineFormat {
     /// Words for people, then `name=value` pairs.
     #[default]
     Text,
@@ -77,7 +77,7 @@ impl Logging {
     ///
     /// # Errors
     /// When there is a log already, or no thread can be had.
-    pub fn start(level: LevelFilter, format: Format) -> io::Result<Self> {
+    pub fn start(level: LevelFilter, format: LineFormat) -> io::Result<Self> {
         let journal = stderr_is_journal();
         let (logging, queue) = Self::write_to(io::stderr(), format, journal)?;
         let lines = tracing_subscriber::fmt()
@@ -87,20 +87,20 @@ impl Logging {
             .with_target(env!("CARGO_CRATE_NAME"), level)
             .with_default(level.min(LevelFilter::WARN));
         match format {
-            Format::Text if journal => lines
+            LineFormat::Text if journal => lines
                 .without_time()
                 .with_target(false)
                 .with_ansi(false)
                 .finish()
                 .with(ours)
                 .try_init(),
-            Format::Text => lines
+            LineFormat::Text => lines
                 .with_target(false)
                 .with_ansi(false)
                 .finish()
                 .with(ours)
                 .try_init(),
-            Format::Json => lines
+            LineFormat::Json => lines
                 .json()
                 .flatten_event(true)
                 .with_target(false)
@@ -129,7 +129,7 @@ impl Logging {
 
     fn write_to(
         out: impl Write + Send + 'static,
-        format: Format,
+        format: LineFormat,
         journal: bool,
     ) -> io::Result<(Self, Queue)> {
         let (sender, receiver) = sync_channel(QUEUE_LINES);
@@ -170,7 +170,7 @@ impl Drop for Logging {
 /// Takes lines from the queue for as long as there are any.
 fn write_lines(
     mut out: impl Write,
-    format: Format,
+    format: LineFormat,
     journal: bool,
     lines: &Receiver<Line>,
     lost: &Counter,
@@ -215,7 +215,7 @@ fn write_lines(
     }
 }
 
-impl Format {
+impl LineFormat {
     /// Appends a line that tells of lost ones.
     fn tell_loss(self, lines: u64, out: &mut Vec<u8>) {
         const LOSS: &str = "log lines were lost: they could not be written";
@@ -348,7 +348,7 @@ mod tests {
             open: Arc::clone(&open),
             written,
         };
-        let (logging, queue) = Logging::write_to(gate, Format::Text, false).expect("a thread");
+        let (logging, queue) = Logging::write_to(gate, LineFormat::Text, false).expect("a thread");
         // More than the queue, a batch under way, and the batch after that can hold.
         let total = 4 * QUEUE_LINES as u64;
         for n in 0..total {
@@ -406,7 +406,7 @@ mod tests {
             refusals: 2,
             written,
         };
-        let (logging, queue) = Logging::write_to(out, Format::Json, true).expect("a thread");
+        let (logging, queue) = Logging::write_to(out, LineFormat::Json, true).expect("a thread");
         let mut text = Vec::new();
         for n in 0..4 {
             writeln!(queue.make_writer(), "{{\"n\":{n}}}").expect("never fails");
@@ -428,7 +428,7 @@ mod tests {
         let (written, lines) = channel();
         let open = Arc::new((Mutex::new(true), Condvar::new()));
         let (logging, queue) =
-            Logging::write_to(Gate { open, written }, Format::Text, false).expect("a thread");
+            Logging::write_to(Gate { open, written }, LineFormat::Text, false).expect("a thread");
         let mut line = queue.make_writer();
         line.write_all(&[b'x'; LINE_BYTES_MAX + 7])
             .expect("never fails");

@@ -67,7 +67,7 @@ pub use listen::inherits_sockets;
 pub use readers::{Deadline, Readers, Waiting};
 pub use signals::outlive_hangup;
 pub use traffic::{Cut, Traffic};
-pub use unix_socket::{Access, group_number};
+pub use unix_socket::{SocketAccess, group_number};
 pub use watch::Cause;
 
 use crate::endpoint::Endpoint;
@@ -132,9 +132,9 @@ pub struct Options {
     /// The sockets to open, unless systemd hands some over.
     pub listen: Vec<Endpoint>,
     /// Who may connect to the unix sockets among them.
-    pub access: Access,
+    pub access: SocketAccess,
     /// Where to serve pages, unless systemd hands over a socket for that, and to whom.
-    pub status: Option<(Endpoint, Access)>,
+    pub status: Option<(Endpoint, SocketAccess)>,
     /// Threads that serve connections; `None`: one per processor.
     pub workers: Option<NonZeroUsize>,
     /// Connections at a time; above that mail servers wait to be accepted.
@@ -147,7 +147,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
-            access: Access::default(),
+            access: SocketAccess::default(),
             status: None,
             workers: None,
             connections_max: 10_000,
@@ -359,7 +359,7 @@ impl Daemon {
 /// Serves the status pages. What goes wrong there must not keep mail waiting.
 fn serve_pages<S: Service>(
     listeners: &mut Listeners,
-    wanted: Option<&(Endpoint, Access)>,
+    wanted: Option<&(Endpoint, SocketAccess)>,
     service: &Arc<S>,
 ) -> Option<http::Server> {
     if let Some((endpoint, access)) = wanted

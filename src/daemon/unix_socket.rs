@@ -27,14 +27,14 @@ pub(super) const BACKLOG: i32 = i32::MAX;
 
 /// Who may connect to a unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct SocketAccess {
     /// Permission bits of the socket; connecting needs the right to write.
     pub mode: u32,
     /// Group of the socket, by name or number; `None`: the group of the process.
     pub group: Option<String>,
 }
 
-impl Default for Access {
+impl Default for SocketAccess {
     fn default() -> Self {
         Self {
             mode: 0o660,
@@ -65,7 +65,10 @@ impl Drop for MadeSocket {
 }
 
 /// Opens a socket at this path.
-pub(super) fn open_unix(path: &Path, access: &Access) -> Result<(UnixListener, MadeSocket), Error> {
+pub(super) fn open_unix(
+    path: &Path,
+    access: &SocketAccess,
+) -> Result<(UnixListener, MadeSocket), Error> {
     let failed = |cause: io::Error| Error::Listen {
         endpoint: Endpoint::Unix(path.to_owned()),
         cause,
@@ -86,7 +89,7 @@ pub(super) fn open_unix(path: &Path, access: &Access) -> Result<(UnixListener, M
 }
 
 /// Gives the socket at this path the wanted group and mode.
-pub(super) fn give_access(path: &Path, access: &Access) -> Result<MadeSocket, Error> {
+pub(super) fn give_access(path: &Path, access: &SocketAccess) -> Result<MadeSocket, Error> {
     let failed = |cause: io::Error| Error::Listen {
         endpoint: Endpoint::Unix(path.to_owned()),
         cause,
@@ -212,7 +215,7 @@ mod tests {
         drop(UnixListener::bind(&path).expect("a socket that stays behind"));
         let lock = lock_folder(&path).expect("our own folder");
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| open_unix(&path, &Access::default()).map(drop));
+            let second = scope.spawn(|| open_unix(&path, &SocketAccess::default()).map(drop));
             let is_waiting = || {
                 let own = format!(" {} ", std::process::id());
                 let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
@@ -239,7 +242,7 @@ mod tests {
         drop(UnixListener::bind(&other).expect("a socket that stays behind"));
         fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).expect("our own");
         symlink(&other, &path).expect("a link");
-        let access = Access::default();
+        let access = SocketAccess::default();
         let is_refused = |result: Result<(), Error>| {
             assert!(
                 matches!(result, Err(Error::NotASocket { .. })),
@@ -258,7 +261,7 @@ mod tests {
     fn what_a_link_leads_to_is_not_removed() {
         let folder = tempfile::tempdir().expect("a folder");
         let (other, path) = (folder.path().join("other"), folder.path().join("m.sock"));
-        let ours = open_unix(&path, &Access::default()).expect("a socket");
+        let ours = open_unix(&path, &SocketAccess::default()).expect("a socket");
         fs::rename(&path, &other).expect("our own");
         symlink(&other, &path).expect("a link");
         drop(ours);

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use crate::filter::Aside;
+use crate::filter::Replacement;
 use crate::list::Day;
 
 /// An entry that was not refused for so long is refused "for the first time" again.
@@ -67,13 +67,13 @@ impl History {
     /// # Errors
     /// It cannot be written; the old one stands.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let aside = Aside::claim(path).map_err(Error::of(path))?;
+        let replacement = Replacement::claim(path).map_err(Error::of(path))?;
         let text = serde_json::to_string(self).map_err(Error::of(path))?;
-        let mut file = aside.file();
+        let mut file = replacement.file();
         file.write_all(text.as_bytes())
             .and_then(|()| file.write_all(b"\n"))
             .map_err(Error::of(path))?;
-        aside.commit().map_err(Error::of(path))
+        replacement.commit().map_err(Error::of(path))
     }
 
     /// Notes refusals by this entry, from the first to the last.

@@ -11,12 +11,12 @@ use crate::sender::{Identity, Sender, Strength};
 #[derive(Default)]
 pub(super) struct Recorder {
     pub(super) named: Vec<(Identity, Strength, Vec<u8>, Named)>,
-    pub(super) decision: Option<Made>,
+    pub(super) decision: Option<RecordedDecision>,
 }
 
 /// A decision, for as long as the message lives.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct RecordedDecision {
     pub(super) verdict: String,
     reply: Option<String>,
     reason: String,
@@ -24,7 +24,7 @@ pub(super) struct Made {
     unsoftened: Option<String>,
 }
 
-impl Made {
+impl RecordedDecision {
     /// Whether a recipient is only asked to come in a transaction of its own.
     pub(super) fn is_deferred(&self) -> bool {
         self.reason == Reason::MixedRecipients.name() && self.list.is_none()
@@ -99,7 +99,7 @@ impl Observer for Recorder {
             }
             None => verdict.reason.name(),
         };
-        self.decision = Some(Made {
+        self.decision = Some(RecordedDecision {
             verdict: verdict
                 .action
                 .filter(|&action| action != Action::Log)

@@ -1,4 +1,4 @@
-//! Reading a filter file, and vouching for it.
+//! Reading a filter file, and checking it.
 //!
 //! What is checked when:
 //!
@@ -22,7 +22,7 @@ use super::error::{Error, Fault};
 use super::format::{self, HEADER_BYTES, Header, Section};
 use super::page::{self, PAGE_BYTES, Page};
 use super::record::Record;
-use super::records::{self, Block};
+use super::records::{self, RecordBlock};
 use super::sizing;
 use crate::parallel::{on_threads, processors};
 
@@ -45,7 +45,7 @@ pub(super) struct Reader {
 
 /// What the pages come to.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct PageCounts {
     pub(super) set_bits: u64,
     pub(super) records: u64,
     /// Sum of the rates of the pages.
@@ -184,7 +184,7 @@ impl Reader {
     }
 
     /// Reads all pages into memory, and counts their bits.
-    pub(super) fn load(&self) -> Result<(Vec<Page>, Tally), Error> {
+    pub(super) fn load(&self) -> Result<(Vec<Page>, PageCounts), Error> {
         let no_memory = || Error::Memory {
             path: self.path.clone(),
             bytes: self.header.sections.pages.length,
@@ -192,13 +192,13 @@ impl Reader {
         let count = usize::try_from(self.header.shape.pages).map_err(|_| no_memory())?;
         let mut pages: Vec<Page> = Vec::new();
         pages.try_reserve_exact(count).map_err(|_| no_memory())?;
-        let mut tally = Tally::default();
+        let mut counts = PageCounts::default();
         self.each_page(0, self.header.shape.pages, |_, page| {
-            self.count_page(page, &mut tally);
+            self.count_page(page, &mut counts);
             pages.push(*page);
             Ok(())
         })?;
-        Ok((pages, tally))
+        Ok((pages, counts))
     }
 
     /// Visits the pages from `first` to before `end`, read many at once.
@@ -224,26 +224,26 @@ impl Reader {
         Ok(())
     }
 
-    fn count_page(&self, page: &Page, tally: &mut Tally) {
+    fn count_page(&self, page: &Page, counts: &mut PageCounts) {
         let set = page::count_set(page);
-        tally.set_bits += u64::from(set);
-        tally.rates += sizing::rate_of_fill(set, self.header.shape.probes);
-        tally.entries += sizing::entries_of_fill(set, self.header.shape.probes);
+        counts.set_bits += u64::from(set);
+        counts.rates += sizing::rate_of_fill(set, self.header.shape.probes);
+        counts.entries += sizing::entries_of_fill(set, self.header.shape.probes);
     }
 
     /// Is the filter as full as it says and as its entries fill it, and does it answer as
     /// rarely wrongly?
-    pub(super) fn check_fill(&self, tally: &Tally) -> Result<(), Error> {
+    pub(super) fn check_fill(&self, counts: &PageCounts) -> Result<(), Error> {
         let declared = self.header.set_bits;
-        if tally.set_bits != declared {
+        if counts.set_bits != declared {
             return Err(self.invalid(Fault::Fill {
                 declared,
-                counted: tally.set_bits,
+                counted: counts.set_bits,
             }));
         }
         let pages = self.header.shape.pages as f64;
         let fpr = self.header.spec.fpr;
-        let rate = tally.rates / pages;
+        let rate = counts.rates / pages;
         // Twice the target. The mean of a few unevenly loaded pages strays further:
         // of two pages at 1e-12 one in a million comes to 15 times the target.
         if rate > 2.0 * fpr * (1.0 + 32.0 / pages) {
@@ -253,10 +253,10 @@ impl Reader {
         // Eight standard deviations, and what the estimate is off where that is small: its bias,
         // far below a thousandth, and the bits of a few entries that fall together.
         let deviation = sizing::estimate_deviation(entries, self.header.shape);
-        if (tally.entries - entries).abs() > 8.0 * deviation + entries / 1000.0 + 3.0 {
+        if (counts.entries - entries).abs() > 8.0 * deviation + entries / 1000.0 + 3.0 {
             return Err(self.invalid(Fault::Entries {
                 declared: self.header.entries,
-                estimated: tally.entries,
+                estimated: counts.entries,
             }));
         }
         Ok(())
@@ -264,21 +264,21 @@ impl Reader {
 
     /// Reads everything, on up to `threads` threads; with `deep`, every record is decoded and
     /// looked up in its page.
-    pub(super) fn check(&self, deep: bool, threads: usize) -> Result<Tally, Error> {
+    pub(super) fn check(&self, deep: bool, threads: usize) -> Result<PageCounts, Error> {
         /// Fewer pages than this are not worth a thread.
         const PAGES_A_THREAD: u64 = 256;
         let pages = self.header.shape.pages;
         let threads = (threads as u64).min(pages.div_ceil(PAGES_A_THREAD));
         let part = pages.div_ceil(threads);
         let parts = (0..threads).map(|i| (i * part, ((i + 1) * part).min(pages)));
-        let tallies = on_threads(parts, |(first, end)| self.check_part(first, end, deep));
-        let mut sum = Tally::default();
-        for tally in tallies {
-            let tally = tally?;
-            sum.set_bits += tally.set_bits;
-            sum.records += tally.records;
-            sum.rates += tally.rates;
-            sum.entries += tally.entries;
+        let parts = on_threads(parts, |(first, end)| self.check_part(first, end, deep));
+        let mut sum = PageCounts::default();
+        for counts in parts {
+            let counts = counts?;
+            sum.set_bits += counts.set_bits;
+            sum.records += counts.records;
+            sum.rates += counts.rates;
+            sum.entries += counts.entries;
         }
         self.check_fill(&sum)?;
         if self.header.spec.records && sum.records != self.header.entries {
@@ -291,16 +291,16 @@ impl Reader {
         Ok(sum)
     }
 
-    fn check_part(&self, first: u64, end: u64, deep: bool) -> Result<Tally, Error> {
-        let mut tally = Tally::default();
+    fn check_part(&self, first: u64, end: u64, deep: bool) -> Result<PageCounts, Error> {
+        let mut counts = PageCounts::default();
         let (mut block, mut records) = (Vec::new(), Vec::new());
         self.each_page(first, end, |number, page| {
-            self.count_page(page, &mut tally);
+            self.count_page(page, &mut counts);
             if self.header.spec.records {
                 self.block(number, &mut block)?;
-                let parsed = Block::parse(self.header.shape, number, &block)
+                let parsed = RecordBlock::parse(self.header.shape, number, &block)
                     .map_err(|fault| self.invalid(fault))?;
-                tally.records += parsed.count() as u64;
+                counts.records += parsed.count() as u64;
                 if deep {
                     records.clear();
                     parsed
@@ -311,7 +311,7 @@ impl Reader {
             }
             Ok(())
         })?;
-        Ok(tally)
+        Ok(counts)
     }
 
     fn check_records(&self, number: u64, page: &Page, records: &[Record]) -> Result<(), Error> {

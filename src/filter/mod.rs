@@ -20,14 +20,13 @@
 //! | `records`    | sorted keys of a page with source and dates |
 //! | `class`, `packed` | what records share; numbers of few bits side by side |
 //! | [`format`](mod@format) | the file layout |
-//! | `file`       | reading, and vouching for what was read |
-//! | [`aside`]    | a file written aside, locked, renamed when complete |
+//! | `file`       | reading, and checking what was read |
+//! | [`replacement`] | a file written beside the one it replaces, locked, renamed when complete |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `stats`      | fill, estimated entries, rates, page loads |
 //!
-//! A file that cannot be vouched for is an [`Error`], never an answer.
+//! A file that fails its checks is an [`Error`], never an answer.
 
-pub mod aside;
 mod class;
 mod error;
 mod file;
@@ -36,6 +35,7 @@ mod packed;
 pub mod page;
 mod record;
 mod records;
+pub mod replacement;
 pub mod sizing;
 mod stats;
 mod writer;
@@ -45,13 +45,13 @@ use std::sync::OnceLock;
 
 use file::Reader;
 use page::Page;
-use records::Block;
+use records::RecordBlock;
 
 use crate::parallel::processors;
-pub use aside::Aside;
 pub use error::{Error, Fault};
 pub use format::{Header, Source, Spec};
 pub use record::Record;
+pub use replacement::Replacement;
 pub use sizing::Shape;
 pub use stats::Stats;
 pub use writer::{EncodedPage, Writer, encode_keys, encode_page};
@@ -97,7 +97,7 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the file cannot be vouched for, [`Error::Io`] when it
+    /// [`Error::Invalid`] when the file fails its checks, [`Error::Io`] when it
     /// cannot be read, [`Error::Memory`] when its pages do not fit.
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
         let filter = Self {
@@ -119,8 +119,8 @@ impl Filter {
     /// As [`open`](Self::open). Look-ups then go on reading pages.
     pub fn load_pages(&self) -> Result<(), Error> {
         if self.memory.get().is_none() {
-            let (pages, tally) = self.reader.load()?;
-            self.reader.check_fill(&tally)?;
+            let (pages, counts) = self.reader.load()?;
+            self.reader.check_fill(&counts)?;
             // Somebody else was as fast: the same pages.
             let _ = self.memory.set(pages);
         }
@@ -257,7 +257,7 @@ impl Filter {
         let number = page::page_of(key, self.shape().pages);
         let mut block = Vec::new();
         self.reader.block(number, &mut block)?;
-        let found = Block::parse(self.shape(), number, &block)
+        let found = RecordBlock::parse(self.shape(), number, &block)
             .and_then(|block| block.find(key))
             .map_err(|fault| self.reader.invalid(fault))?;
         Ok(found.map_or(Answer::FalsePositive, Answer::Listed))
@@ -284,7 +284,7 @@ impl Filter {
     fn records_of_page(&self, number: u64, out: &mut Vec<Record>) -> Result<(), Error> {
         let mut block = Vec::new();
         self.reader.block(number, &mut block)?;
-        Block::parse(self.shape(), number, &block)
+        RecordBlock::parse(self.shape(), number, &block)
             .and_then(|block| block.decode(out))
             .map_err(|fault| self.reader.invalid(fault))
     }

@@ -18,7 +18,7 @@
 //! of one source a record takes 5.0 bytes. Finding one key reads only the high bits before it: no
 //! record is decoded in vain.
 //!
-//! A block is vouched for by its sum before it comes here; still nothing in it is
+//! The checksum of a block is checked before it comes here; still nothing in it is
 //! believed: a wrong count, a key out of order or out of the page is a fault.
 
 use super::class::{CLASS_BYTES, Class};
@@ -163,7 +163,7 @@ fn index(value: u64) -> usize {
 }
 
 /// A block, its parts told apart.
-pub(super) struct Block<'a> {
+pub(super) struct RecordBlock<'a> {
     base: u64,
     end: Option<u64>,
     count: usize,
@@ -176,7 +176,7 @@ pub(super) struct Block<'a> {
     page: u64,
 }
 
-impl<'a> Block<'a> {
+impl<'a> RecordBlock<'a> {
     /// Reads the lengths of a page's block and checks that they fill it exactly.
     pub(super) fn parse(shape: Shape, page: u64, block: &'a [u8]) -> Result<Self, Fault> {
         let fault = |what| Fault::Records { page, what };
@@ -417,7 +417,7 @@ mod tests {
             let (page, records) = one_page(shape, records);
             let mut block = Vec::new();
             encode(shape, &records, &mut Scratch::default(), &mut block);
-            let parsed = Block::parse(shape, page, &block).unwrap();
+            let parsed = RecordBlock::parse(shape, page, &block).unwrap();
             prop_assert_eq!(parsed.count(), records.len());
             let mut back = Vec::new();
             parsed.decode(&mut back).unwrap();
@@ -449,7 +449,7 @@ mod tests {
             if let Some(cut) = cut {
                 block.truncate(cut.index(block.len()));
             }
-            if let Ok(parsed) = Block::parse(shape, page, &block) {
+            if let Ok(parsed) = RecordBlock::parse(shape, page, &block) {
                 let _ = parsed.decode(&mut Vec::new());
                 for record in &records {
                     let _ = parsed.find(record.key);

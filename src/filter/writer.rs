@@ -11,13 +11,13 @@ use std::path::Path;
 
 use twox_hash::XxHash3_64;
 
-use super::aside::Aside;
 use super::error::{Error, Fault};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
 use super::page::{self, Filling, PAGE_BYTES, Page};
 use super::record::Record;
 use super::records::{self, Scratch};
+use super::replacement::Replacement;
 use super::sizing::{self, Shape};
 
 /// One page as it will stand in the file, with its records. Reusable: it keeps its
@@ -125,7 +125,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// A filter file in the making.
 #[derive(Debug)]
 pub struct Writer {
-    aside: Aside,
+    replacement: Replacement,
     header: Header,
     pages: Stream,
     records: Stream,
@@ -141,10 +141,10 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// As [`Aside::claim`], and [`Error::Unwritable`] when the spec breaks a bound.
+    /// As [`Replacement::claim`], and [`Error::Unwritable`] when the spec breaks a bound.
     pub fn create(path: &Path, spec: Spec, entries: u64) -> Result<Self, Error> {
         let shape = sizing::shape(entries, spec.fpr);
-        Self::begin(Aside::claim(path)?, spec, entries, shape)
+        Self::begin(Replacement::claim(path)?, spec, entries, shape)
     }
 
     /// Begins a filter of a given shape in an output that is already claimed.
@@ -152,9 +152,14 @@ impl Writer {
     /// # Errors
     ///
     /// [`Error::Unwritable`] when the spec breaks a bound.
-    pub fn begin(aside: Aside, spec: Spec, entries: u64, shape: Shape) -> Result<Self, Error> {
+    pub fn begin(
+        replacement: Replacement,
+        spec: Spec,
+        entries: u64,
+        shape: Shape,
+    ) -> Result<Self, Error> {
         let unwritable = |what| Error::Unwritable {
-            path: aside.target().to_owned(),
+            path: replacement.target().to_owned(),
             what,
         };
         format::check_spec(&spec).map_err(unwritable)?;
@@ -164,7 +169,7 @@ impl Writer {
         }
         let sections = Sections::lay_out(shape.pages, spec.records, sources.len() as u64, 0);
         Ok(Self {
-            aside,
+            replacement,
             pages: Stream::at(sections.pages.offset),
             records: Stream::at(sections.records.offset),
             header: Header {
@@ -216,9 +221,9 @@ impl Writer {
                 .zip(page.count)
                 .map(|(sum, count)| sum + u64::from(count));
             self.sums.extend_from_slice(&page.sum.to_le_bytes());
-            self.pages.write(&self.aside, page.bits.as_slice())?;
+            self.pages.write(&self.replacement, page.bits.as_slice())?;
             if self.header.spec.records {
-                self.records.write(&self.aside, &page.block)?;
+                self.records.write(&self.replacement, &page.block)?;
                 let end = self.records.end() - self.header.sections.records.offset;
                 self.directory.extend_from_slice(&end.to_le_bytes());
                 self.directory
@@ -245,14 +250,14 @@ impl Writer {
         {
             let declared = self.header.entries;
             let fault = Fault::Count { declared, counted };
-            return Err(Error::invalid(self.aside.target(), fault));
+            return Err(Error::invalid(self.replacement.target(), fault));
         }
         if self.counted.is_none() && self.header.spec.records {
             return Err(self.unwritable("pages without records in a filter with records"));
         }
         self.header.estimated = self.counted.is_none();
-        self.pages.flush(&self.aside)?;
-        self.records.flush(&self.aside)?;
+        self.pages.flush(&self.replacement)?;
+        self.records.flush(&self.replacement)?;
         let sections = &mut self.header.sections;
         sections.records.length = self.records.end() - sections.records.offset;
         for (section, bytes) in [
@@ -261,18 +266,18 @@ impl Writer {
             (&mut sections.sources, &self.sources),
         ] {
             section.sum = XxHash3_64::oneshot(bytes);
-            write_at(&self.aside, bytes, section.offset)?;
+            write_at(&self.replacement, bytes, section.offset)?;
         }
-        self.aside.sync()?;
-        write_at(&self.aside, &format::encode_header(&self.header), 0)?;
-        file::check_sums(self.aside.path())?;
-        self.aside.commit()?;
+        self.replacement.sync()?;
+        write_at(&self.replacement, &format::encode_header(&self.header), 0)?;
+        file::check_sums(self.replacement.path())?;
+        self.replacement.commit()?;
         Ok(self.header)
     }
 
     fn unwritable(&self, what: &'static str) -> Error {
         Error::Unwritable {
-            path: self.aside.target().to_owned(),
+            path: self.replacement.target().to_owned(),
             what,
         }
     }
@@ -297,25 +302,25 @@ impl Stream {
         self.written_to + self.buffer.len() as u64
     }
 
-    fn write(&mut self, aside: &Aside, bytes: &[u8]) -> Result<(), Error> {
+    fn write(&mut self, replacement: &Replacement, bytes: &[u8]) -> Result<(), Error> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES {
-            self.flush(aside)?;
+            self.flush(replacement)?;
         }
         Ok(())
     }
 
-    fn flush(&mut self, aside: &Aside) -> Result<(), Error> {
-        write_at(aside, &self.buffer, self.written_to)?;
+    fn flush(&mut self, replacement: &Replacement) -> Result<(), Error> {
+        write_at(replacement, &self.buffer, self.written_to)?;
         self.written_to = self.end();
         self.buffer.clear();
         Ok(())
     }
 }
 
-fn write_at(aside: &Aside, bytes: &[u8], offset: u64) -> Result<(), Error> {
-    aside
+fn write_at(replacement: &Replacement, bytes: &[u8], offset: u64) -> Result<(), Error> {
+    replacement
         .file()
         .write_all_at(bytes, offset)
-        .map_err(Error::io(aside.target(), "write"))
+        .map_err(Error::io(replacement.target(), "write"))
 }

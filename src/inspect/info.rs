@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::address::{Kind, Kinds, Rules, escaped, key};
 use crate::compile::{
-    Census, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown, now,
-    rate_in_people,
+    EntryCounts, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown,
+    now, rate_in_people,
 };
 use crate::filter::{Header, Load, Stats};
 use crate::lookup::{Lookup, rate_per_sender};
@@ -98,20 +98,20 @@ pub struct SourceInfo {
 /// Describes a filter file. Reads all of its records.
 ///
 /// # Errors
-/// When it cannot be read or vouched for.
+/// When it cannot be read or fails its checks.
 pub fn info(path: &Path) -> Result<Info, Error> {
     let lookup = Lookup::open(path, Load::Disk)?;
     let filter = lookup.filter();
     let stats: Stats = filter.stats()?;
-    let census = if filter.spec().records {
-        Some(Census::of(filter)?)
+    let counts = if filter.spec().records {
+        Some(EntryCounts::of(filter)?)
     } else {
         None
     };
-    Ok(describe(filter.header(), &stats, census.as_ref()))
+    Ok(describe(filter.header(), &stats, counts.as_ref()))
 }
 
-fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
+fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Info {
     let spec = &header.spec;
     let present = Kinds::from_bits(spec.kinds).unwrap_or(Kinds::ALL);
     let sources = (0_u32..)
@@ -122,7 +122,7 @@ fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
             licence: source.licence.clone(),
             lines: source.lines,
             entries: source.entries,
-            own: census.map(|census| census.of_source(number)),
+            own: counts.map(|counts| counts.of_source(number)),
             rejected: source.rejected,
         });
     Info {
@@ -132,7 +132,7 @@ fn describe(header: &Header, stats: &Stats, census: Option<&Census>) -> Info {
         age_days: now().saturating_sub(spec.built) / 86_400,
         entries: header.entries,
         estimated: header.estimated,
-        kinds: census.map(kind_counts).unwrap_or_default(),
+        kinds: counts.map(kind_counts).unwrap_or_default(),
         kinds_present: Kind::ALL
             .into_iter()
             .filter(|kind| present.contains(*kind))

@@ -68,7 +68,7 @@ pub struct Options {
 
 /// What became of reported messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Outcome {
+pub struct ListChange {
     /// The list.
     pub list: PathBuf,
     /// Messages read.
@@ -87,18 +87,22 @@ pub struct Outcome {
 ///
 /// # Errors
 /// A mailbox or the whitelist cannot be read, or the list not be written.
-pub fn report(mailboxes: &[PathBuf], options: &Options, config: &Config) -> Result<Outcome, Error> {
+pub fn report(
+    mailboxes: &[PathBuf],
+    options: &Options,
+    config: &Config,
+) -> Result<ListChange, Error> {
     let (whitelist, correspondents) = snapshot::cleared_senders(config)?;
     let mut plan = Plan::new(&options.list, Vec::new());
     plan.expires = Some(options.expires);
     plan.protect.clone_from(&options.own_domains);
-    let mut outcome = Outcome {
+    let mut change = ListChange {
         list: options.list.clone(),
-        ..Outcome::default()
+        ..ListChange::default()
     };
     let mut reports: BTreeMap<String, String> = BTreeMap::new();
     for mailbox in mailboxes {
-        each(mailbox, &mut outcome, |name, headers, outcome| {
+        each(mailbox, &mut change, |name, headers, change| {
             let sender = sender(headers).and_then(|sender| {
                 check(&sender, headers, &[&whitelist, &correspondents], config)?;
                 compile::may_list(&plan, &sender).map_err(|error| error.to_string())?;
@@ -110,8 +114,8 @@ pub fn report(mailboxes: &[PathBuf], options: &Options, config: &Config) -> Resu
                         || format!("{}{} {}", &REPORTED[1..], options.by, message_id(headers));
                     reports.entry(sender).or_insert_with(note);
                 }
-                Ok(_) => outcome.leave_out(name, "too many reports at once"),
-                Err(why) => outcome.leave_out(name, &why),
+                Ok(_) => change.leave_out(name, "too many reports at once"),
+                Err(why) => change.leave_out(name, &why),
             }
         })?;
     }
@@ -122,13 +126,13 @@ pub fn report(mailboxes: &[PathBuf], options: &Options, config: &Config) -> Resu
     let edited = compile::add_noted(&plan, &options.list, &entries)?;
     for (entry, done) in edited.entries {
         match done {
-            compile::Done::Added => outcome.added.push(entry),
+            compile::Done::Added => change.added.push(entry),
             compile::Done::AlreadyThere(_)
             | compile::Done::Removed { .. }
-            | compile::Done::NotFound => outcome.known.push(entry),
+            | compile::Done::NotFound => change.known.push(entry),
         }
     }
-    Ok(outcome)
+    Ok(change)
 }
 
 /// Takes back the entries that reports of these senders have made. Entries that somebody has written by
@@ -136,15 +140,15 @@ pub fn report(mailboxes: &[PathBuf], options: &Options, config: &Config) -> Resu
 ///
 /// # Errors
 /// A mailbox cannot be read, or the list not be written.
-pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<Outcome, Error> {
+pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
     let plan = Plan::new(list, Vec::new());
-    let mut outcome = Outcome {
+    let mut change = ListChange {
         list: list.to_owned(),
-        ..Outcome::default()
+        ..ListChange::default()
     };
     let mut entries = Vec::new();
     for mailbox in mailboxes {
-        each(mailbox, &mut outcome, |name, headers, outcome| {
+        each(mailbox, &mut change, |name, headers, change| {
             let found = sender(headers).and_then(|sender| {
                 let line = compile::line_of(list, plan.rules, sender.as_bytes())
                     .map_err(|error| error.to_string())?;
@@ -158,7 +162,7 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<Outcome, Error> {
             });
             match found {
                 Ok(sender) => entries.push(sender),
-                Err(why) => outcome.leave_out(name, &why),
+                Err(why) => change.leave_out(name, &why),
             }
         })?;
     }
@@ -167,20 +171,20 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<Outcome, Error> {
     if !entries.is_empty() {
         compile::remove_from_list(&plan, list, &entries)?;
     }
-    outcome.removed = entries;
-    Ok(outcome)
+    change.removed = entries;
+    Ok(change)
 }
 
 /// Reads the messages of a mailbox, or one from standard input for `-`.
 fn each(
     path: &Path,
-    outcome: &mut Outcome,
-    mut message: impl FnMut(&str, &Headers, &mut Outcome),
+    change: &mut ListChange,
+    mut message: impl FnMut(&str, &Headers, &mut ListChange),
 ) -> Result<(), Error> {
     let mut take = |name: String, headers: Option<Headers>| {
         if let Some(headers) = headers {
-            outcome.messages += 1;
-            message(&name, &headers, outcome);
+            change.messages += 1;
+            message(&name, &headers, change);
         }
     };
     let read = if path == Path::new("-") {
@@ -273,7 +277,7 @@ fn message_id(headers: &Headers) -> String {
     kept.map(char::from).collect()
 }
 
-impl Outcome {
+impl ListChange {
     fn leave_out(&mut self, name: &str, why: &str) {
         if self.left_out.len() < REPORTS_MAX {
             self.left_out.push((name.to_owned(), why.to_owned()));
@@ -281,7 +285,7 @@ impl Outcome {
     }
 }
 
-impl Display for Outcome {
+impl Display for ListChange {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let list = self.list.display();
         for (entries, what) in [

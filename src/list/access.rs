@@ -1,4 +1,4 @@
-//! Access tables of Postfix (access(5)) and Sendmail (source of `makemap`).
+//! AccessTable tables of Postfix (access(5)) and Sendmail (source of `makemap`).
 //!
 //! ```text
 //!   key                white space    action
@@ -20,7 +20,7 @@ use super::action::Action;
 use super::entry::looks_like_entry;
 use super::lines::MAX_LINE;
 use super::out::Out;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::Words;
 use super::{hosts, plain};
@@ -34,7 +34,7 @@ pub(super) enum Program {
 
 /// The state between lines: a line that may yet be continued.
 #[derive(Debug)]
-pub(super) struct Access {
+pub(super) struct AccessTable {
     program: Program,
     logical: Vec<u8>,
     first_line: u64,
@@ -42,7 +42,7 @@ pub(super) struct Access {
     is_indented: Option<bool>,
 }
 
-impl Access {
+impl AccessTable {
     pub(super) fn new(program: Program) -> Self {
         Self {
             program,
@@ -85,7 +85,7 @@ impl Access {
         let key = words.next().unwrap_or_default();
         let mut out = out.at(self.first_line, &self.logical);
         match words.next() {
-            None => out.reject(Reason::NoAction, key),
+            None => out.reject(RejectReason::NoAction, key),
             Some(action) => match self.program.action(action).skip() {
                 Some(skip) => out.skip(skip),
                 None => self.program.key(key, &mut out),

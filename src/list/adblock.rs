@@ -6,7 +6,7 @@
 
 use super::out::Out;
 use super::plain;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 
 /// Options that do not narrow a rule to some requests or clients.
@@ -28,7 +28,7 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         [b'!' | b'#', ..] => out.skip(Skip::Comment),
         [b'[', ..] => out.skip(Skip::Setting),
         [b'@', b'@', ..] => out.skip(Skip::Allow),
-        [b'/', ..] => out.reject(Reason::Pattern, line),
+        [b'/', ..] => out.reject(RejectReason::Pattern, line),
         [b'|', b'|', rule @ ..] => anchored(rule, out),
         _ if has_element_rule(line) => out.skip(Skip::OtherAction),
         _ => super::hosts::read(line, out),
@@ -61,7 +61,7 @@ fn anchored(rule: &[u8], out: &mut Out<'_>) {
     let name = name.strip_suffix(b"|").unwrap_or(name);
     let name = name.strip_suffix(b"^").unwrap_or(name);
     if name.contains(&b'/') {
-        return out.reject(Reason::Url, rule);
+        return out.reject(RejectReason::Url, rule);
     }
     match name.strip_prefix(b"*.") {
         Some(_) => out.domain(name),

@@ -25,8 +25,8 @@ use super::headings::Heading;
 use super::lines::{MAX_LINE, lines};
 use super::out::Out;
 use super::plain;
-use super::reason::Reason;
-use super::row::{Item, Row, Skip};
+use super::reject_reason::RejectReason;
+use super::row::{RawEntry, Row, Skip};
 use super::status::status;
 
 /// Fields of a record that are looked at.
@@ -103,9 +103,9 @@ impl Csv {
             let text = rest.get(..length).unwrap_or_default();
             let mut out = Out::new(*lines + 1, text, &mut *sink);
             if matches!(record, Record::Unclosed(_)) {
-                out.reject(Reason::UnclosedQuote, text.trim_ascii());
+                out.reject(RejectReason::UnclosedQuote, text.trim_ascii());
             } else if text.contains(&0) {
-                out.reject(Reason::Nul, text.trim_ascii());
+                out.reject(RejectReason::Nul, text.trim_ascii());
             } else {
                 self.record(text, separator, &mut out);
                 entries_in_quotes(text, separator, &mut out);
@@ -145,7 +145,7 @@ impl Csv {
             row(fields, &columns, out);
             self.columns = Some(columns);
         } else {
-            out.reject(Reason::NoColumn, record);
+            out.reject(RejectReason::NoColumn, record);
         }
     }
 
@@ -251,7 +251,7 @@ impl Columns {
     }
 
     /// What happens to the sender of a row.
-    fn action(&self, fields: Fields<'_>) -> Result<Action, Reason> {
+    fn action(&self, fields: Fields<'_>) -> Result<Action, RejectReason> {
         let of = |columns: &[usize]| -> Vec<&[u8]> {
             columns
                 .iter()
@@ -268,7 +268,7 @@ impl Columns {
         }
         let words = of(&self.actions);
         if words.len() < self.actions.len() {
-            return Err(Reason::NoAction);
+            return Err(RejectReason::NoAction);
         }
         let actions: Vec<Action> = words
             .iter()
@@ -283,7 +283,7 @@ impl Columns {
         if self.has_heading {
             let is_allowed = |word: &[u8]| Action::in_column(word) == Some(Action::Allow);
             return match of(&self.unknown).into_iter().any(is_allowed) {
-                true => Err(Reason::UnclearWord),
+                true => Err(RejectReason::UnclearWord),
                 false => Ok(Action::Block),
             };
         }
@@ -292,7 +292,7 @@ impl Columns {
 
     /// Without a heading to say where an action would stand, one that is no refusal counts
     /// wherever it stands.
-    fn action_anywhere(&self, fields: Fields<'_>) -> Result<Action, Reason> {
+    fn action_anywhere(&self, fields: Fields<'_>) -> Result<Action, RejectReason> {
         let mut unclear = false;
         for word in fields.iter() {
             match Action::of(word).or_else(|| score(word)) {
@@ -303,7 +303,7 @@ impl Columns {
             }
         }
         if unclear {
-            Err(Reason::UnclearWord)
+            Err(RejectReason::UnclearWord)
         } else {
             Ok(Action::Block)
         }
@@ -360,7 +360,7 @@ fn list_line(text: &[u8]) -> &[u8] {
 /// Reads one row of the table.
 fn row(fields: Fields<'_>, columns: &Columns, out: &mut Out<'_>) {
     if !fields.is_whole {
-        return out.reject(Reason::ManyFields, fields.text);
+        return out.reject(RejectReason::ManyFields, fields.text);
     }
     if fields.iter().all(<[u8]>::is_empty) {
         return out.skip(Skip::Blank);
@@ -371,17 +371,17 @@ fn row(fields: Fields<'_>, columns: &Columns, out: &mut Out<'_>) {
         Err(reason) => return out.reject(reason, fields.text),
     }
     if !columns.has_heading && fields.get(0).is_some_and(is_statement) {
-        return out.reject(Reason::Statement, fields.text);
+        return out.reject(RejectReason::Statement, fields.text);
     }
     let day = |column: Option<usize>| column.and_then(|column| fields.get(column));
     let expires = match day(columns.expires) {
         None => None,
         Some(text) => match Day::read_expiry(text) {
             Some(expires) => expires,
-            None => return out.reject(Reason::Date, text),
+            None => return out.reject(RejectReason::Date, text),
         },
     };
-    let item = |text| Item {
+    let raw = |text| RawEntry {
         text,
         added: day(columns.added).and_then(Day::read),
         expires,
@@ -393,8 +393,8 @@ fn row(fields: Fields<'_>, columns: &Columns, out: &mut Out<'_>) {
         .find(|(_, field)| !field.is_empty());
     if columns.has_heading && !columns.entries.is_empty() {
         return match named {
-            Some((_, text)) => out.item(item(text), Wildcards::Star),
-            None => out.reject(Reason::NoColumn, fields.text),
+            Some((_, text)) => out.raw_entry(raw(text), Wildcards::Star),
+            None => out.reject(RejectReason::NoColumn, fields.text),
         };
     }
     // An address goes before a domain.
@@ -411,9 +411,9 @@ fn row(fields: Fields<'_>, columns: &Columns, out: &mut Out<'_>) {
         .or_else(|| fields.iter().enumerate().find(|(_, field)| fits(field)))
         .or(named);
     let Some((column, text)) = main else {
-        return out.reject(Reason::NoColumn, fields.text);
+        return out.reject(RejectReason::NoColumn, fields.text);
     };
-    out.item(item(text), Wildcards::Star);
+    out.raw_entry(raw(text), Wildcards::Star);
     let others = || {
         let others = fields.iter().enumerate();
         others.filter(move |(other, field)| *other != column && !field.is_empty())
@@ -425,9 +425,9 @@ fn row(fields: Fields<'_>, columns: &Columns, out: &mut Out<'_>) {
         if is_part_of(other, text) {
             out.skip(Skip::Mention);
         } else if is_list {
-            out.item(item(other), Wildcards::Star);
+            out.raw_entry(raw(other), Wildcards::Star);
         } else if is_entry(other) {
-            out.reject(Reason::SecondEntry, other);
+            out.reject(RejectReason::SecondEntry, other);
         }
     }
 }
@@ -458,7 +458,7 @@ fn entries_in_quotes(record: &[u8], separator: u8, out: &mut Out<'_>) {
             .split(|&b| b == separator)
             .any(|field| is_address(field.trim_ascii()))
         {
-            out.reject(Reason::InQuotes, line);
+            out.reject(RejectReason::InQuotes, line);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use std::net::IpAddr;
 
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use crate::rfc5322::{Nesting, Place};
 
 /// Which wild cards the format has.
@@ -21,12 +21,12 @@ pub(super) enum Wildcards {
 }
 
 /// Says why `text` (trimmed, one entry) cannot be an entry, if so.
-pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
+pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReason> {
     if !characters(text).special {
         return ordinary(text);
     }
     if text.contains(&0) {
-        return Err(Reason::Nul);
+        return Err(RejectReason::Nul);
     }
     // Only what stands in the brackets counts, not the name before them.
     let address = match (text.strip_suffix(b">"), memchr::memrchr(b'<', text)) {
@@ -34,13 +34,13 @@ pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
         _ => text,
     };
     if is_expression(address) {
-        return Err(Reason::Pattern);
+        return Err(RejectReason::Pattern);
     }
     if memchr::memmem::find(address, b"://").is_some() {
-        return Err(Reason::Url);
+        return Err(RejectReason::Url);
     }
     if has_inner_wildcard(address, wildcards) {
-        return Err(Reason::Wildcard);
+        return Err(RejectReason::Wildcard);
     }
     ordinary(address)?;
     one_address(address)
@@ -48,7 +48,7 @@ pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), Reason> {
 
 /// Refuses what would become a strange address that never matches: two addresses in one
 /// field, or an address with a separator, quote or bracket after it.
-fn one_address(text: &[u8]) -> Result<(), Reason> {
+fn one_address(text: &[u8]) -> Result<(), RejectReason> {
     let mut nesting = Nesting::new();
     let (mut ats, mut literal, mut strange) = (0, false, false);
     // What an entry without an `@` is made of is all domain.
@@ -77,9 +77,9 @@ fn one_address(text: &[u8]) -> Result<(), Reason> {
     // `@a,@b:c@d` is a route to one address.
     let is_route = text.first() == Some(&b'@') && text.contains(&b':');
     if ats > 1 && !is_route {
-        Err(Reason::Several)
+        Err(RejectReason::Several)
     } else if strange || (ats == 0 && strange_before) {
-        Err(Reason::DomainSigns)
+        Err(RejectReason::DomainSigns)
     } else {
         Ok(())
     }
@@ -147,7 +147,7 @@ fn classify(chunk: &[u8; WIDTH], classes: &mut [u8; WIDTH]) {
 
 /// A text without special characters can still be a hash or an IP address; with an `@` it
 /// is neither.
-fn ordinary(text: &[u8]) -> Result<(), Reason> {
+fn ordinary(text: &[u8]) -> Result<(), RejectReason> {
     let label = text.strip_prefix(b".").unwrap_or(text);
     let hash = match label.len() {
         32 => "MD5",
@@ -157,13 +157,13 @@ fn ordinary(text: &[u8]) -> Result<(), Reason> {
         _ => "",
     };
     if !hash.is_empty() && label.iter().all(u8::is_ascii_hexdigit) {
-        return Err(Reason::Hash(hash));
+        return Err(RejectReason::Hash(hash));
     }
     // The last character of an IP address or network is a digit (or a hexadecimal one
     // after a colon), which no domain's is.
     let numeric = text.last().is_some_and(u8::is_ascii_digit) || text.contains(&b':');
     if numeric && !text.contains(&b'@') && is_ip(text) {
-        return Err(Reason::IpAddress);
+        return Err(RejectReason::IpAddress);
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::action::Action;
 use super::entry::looks_like_entry;
 use super::out::Out;
 use super::plain;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::{Nesting, Words};
 use crate::rfc5322::{is_special, quote};
@@ -51,7 +51,7 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
         return out.skip(Skip::Allow);
     }
     if text.first() == Some(&b'^') {
-        return out.reject(Reason::Pattern, text);
+        return out.reject(RejectReason::Pattern, text);
     }
     let (key, data) = match quoted_key(text) {
         Some((key, data)) => (key, data),

@@ -3,7 +3,7 @@
 //! Lists come in the formats of a dozen programs. Each has a file of its own here
 //! that turns its lines into [`Row`]s; what a row's text means (mailbox, domain,
 //! subtree, local part) is for `address` to say. A row is never taken from a line
-//! that *allows* a sender, and nothing is lost in silence: a line gives items, or
+//! that *allows* a sender, and nothing is lost in silence: a line gives entries, or
 //! is [`Row::Skipped`] and counted, or is [`Row::Rejected`] with its number and a
 //! reason.
 //!
@@ -55,7 +55,7 @@ mod patterns;
 mod plain;
 mod rbldnsd;
 mod reader;
-mod reason;
+mod reject_reason;
 mod row;
 mod rpz;
 mod score;
@@ -73,5 +73,5 @@ pub use input::{check_text, open, unpack};
 pub use lines::{Lines, MAX_LINE, lines};
 pub use plain::expiry;
 pub use reader::Reader;
-pub use reason::Reason;
-pub use row::{Item, Mend, Row, Skip};
+pub use reject_reason::RejectReason;
+pub use row::{Mend, RawEntry, Row, Skip};

@@ -13,7 +13,7 @@ use super::action::Action;
 use super::day::Day;
 use super::out::Out;
 use super::plain::{BOM, Pieces};
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::Words;
 
@@ -21,7 +21,7 @@ use super::words::Words;
 pub(super) fn allowed(line: &[u8], out: &mut Out<'_>) {
     let line = without_mark(line);
     if line.first() == Some(&b'!') || (!is_comment(line) && refuses(line)) {
-        return out.reject(Reason::Refusal, line);
+        return out.reject(RejectReason::Refusal, line);
     }
     names(line, false, out);
 }
@@ -78,14 +78,14 @@ fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
     if words.next().is_some_and(|first| action(first).is_some()) {
         rest = words.0.trim_ascii();
         if rest.is_empty() {
-            return out.reject(Reason::Words, piece);
+            return out.reject(RejectReason::Words, piece);
         }
     }
     if let Some(bracket) = memchr::memrchr(b'>', rest) {
         // `Friend <friend@good.example> OK`
         let (mailbox, behind) = rest.split_at_checked(bracket + 1).unwrap_or((rest, b""));
         if !Words(behind).all(says_nothing_of_names) {
-            return out.reject(Reason::Trailing, piece);
+            return out.reject(RejectReason::Trailing, piece);
         }
         return out.entry(mailbox);
     }
@@ -98,7 +98,7 @@ fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
     let others = || words.clone().take_while(|word| action(word).is_none());
     let is_list = others().all(|word| word.contains(&b'@'));
     if !is_list && !others().all(says_nothing_of_names) {
-        return out.reject(Reason::Trailing, piece);
+        return out.reject(RejectReason::Trailing, piece);
     }
     if trees && !first.contains(&b'@') && !first.starts_with(b".") {
         out.tree(first);
@@ -124,7 +124,7 @@ mod tests {
         let mut found = Vec::new();
         Reader::new(format)
             .read_all(line.as_bytes(), &mut |_, row: Row<'_>| match row {
-                Row::Item(item) => found.push(String::from_utf8_lossy(item.text).into_owned()),
+                Row::Entry(raw) => found.push(String::from_utf8_lossy(raw.text).into_owned()),
                 Row::Rejected { reason, .. } => found.push(format!("rejected: {reason:?}")),
                 Row::Skipped { skip, .. } => found.push(format!("skipped: {skip:?}")),
                 Row::Mended { .. } => {}

@@ -2,8 +2,8 @@
 
 use super::charset;
 use super::entry::{self, Wildcards};
-use super::reason::Reason;
-use super::row::{Item, Mend, Row, Skip};
+use super::reject_reason::RejectReason;
+use super::row::{Mend, RawEntry, Row, Skip};
 use super::words::Words;
 
 /// The rows of one line on their way to the reader's caller.
@@ -40,7 +40,7 @@ impl<'s> Out<'s> {
     }
 
     /// This cannot be an entry.
-    pub(super) fn reject(&mut self, reason: Reason, text: &[u8]) {
+    pub(super) fn reject(&mut self, reason: RejectReason, text: &[u8]) {
         (self.sink)(self.line, Row::rejected(reason, text));
     }
 
@@ -49,54 +49,54 @@ impl<'s> Out<'s> {
         (self.sink)(self.line, Row::mended(mend, text));
     }
 
-    /// An item, unless its text cannot be an entry.
-    pub(super) fn item(&mut self, item: Item<'_>, wildcards: Wildcards) {
-        if item.text.is_ascii() {
-            self.checked(without_quotes(item.text), item, wildcards);
+    /// An entry, unless its text cannot be one.
+    pub(super) fn raw_entry(&mut self, raw: RawEntry<'_>, wildcards: Wildcards) {
+        if raw.text.is_ascii() {
+            self.checked(without_quotes(raw.text), raw, wildcards);
         } else {
-            self.foreign(item, wildcards);
+            self.foreign(raw, wildcards);
         }
     }
 
-    /// An item with text beyond ASCII.
+    /// An entry with text beyond ASCII.
     #[cold]
-    fn foreign(&mut self, item: Item<'_>, wildcards: Wildcards) {
+    fn foreign(&mut self, raw: RawEntry<'_>, wildcards: Wildcards) {
         let decoded;
-        let text = match std::str::from_utf8(item.text) {
+        let text = match std::str::from_utf8(raw.text) {
             Ok(text) => text,
             Err(_) => {
-                self.mended(Mend::Charset, item.text);
+                self.mended(Mend::Charset, raw.text);
                 // A client may send the same bytes.
-                self.checked(without_quotes(item.text), item, wildcards);
-                decoded = charset::windows_1252(item.text);
+                self.checked(without_quotes(raw.text), raw, wildcards);
+                decoded = charset::windows_1252(raw.text);
                 &decoded
             }
         };
         let (mended, mend) = charset::mend(text);
         if let Some(mend) = mend {
-            self.mended(mend, item.text);
+            self.mended(mend, raw.text);
         }
-        self.checked(without_quotes(mended.as_bytes()), item, wildcards);
+        self.checked(without_quotes(mended.as_bytes()), raw, wildcards);
     }
 
-    /// An item of `text`, unless that cannot be an entry.
-    fn checked(&mut self, text: &[u8], item: Item<'_>, wildcards: Wildcards) {
+    /// An entry of `text`, unless that cannot be one.
+    fn checked(&mut self, text: &[u8], raw: RawEntry<'_>, wildcards: Wildcards) {
         match entry::check(text, wildcards) {
-            Ok(()) => (self.sink)(self.line, Row::Item(Item { text, ..item })),
+            Ok(()) => (self.sink)(self.line, Row::Entry(RawEntry { text, ..raw })),
             Err(reason) => self.reject(reason, text),
         }
     }
 
     /// An entry without dates, in a format where only the star is a wild card.
     pub(super) fn entry(&mut self, text: &[u8]) {
-        self.item(Item::new(text), Wildcards::Star);
+        self.raw_entry(RawEntry::new(text), Wildcards::Star);
     }
 
     /// A domain, nothing else: what has an `@` is not one.
     pub(super) fn domain(&mut self, name: &[u8]) {
         let name = name.strip_suffix(b".").unwrap_or(name);
         if name.is_empty() || name.contains(&b'@') {
-            self.reject(Reason::NotADomain, name);
+            self.reject(RejectReason::NotADomain, name);
         } else {
             self.entry(name);
         }

@@ -7,7 +7,7 @@
 use super::action::Action;
 use super::out::Out;
 use super::plain;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::Words;
 
@@ -26,7 +26,7 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
                 .and_then(|word| Action::of(word).or_else(|| Action::of_score(word)));
             match action.and_then(Action::skip) {
                 Some(skip) => out.skip(skip),
-                None => out.reject(Reason::Pattern, line),
+                None => out.reject(RejectReason::Pattern, line),
             }
         }
     }

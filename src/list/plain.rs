@@ -20,8 +20,8 @@ use super::day::Day;
 use super::entry::{Wildcards, characters, is_part_of, looks_like_entry};
 use super::label::{Before, Meaning, before};
 use super::out::Out;
-use super::reason::Reason;
-use super::row::{Item, Row, Skip};
+use super::reject_reason::RejectReason;
+use super::row::{RawEntry, Row, Skip};
 use super::section_heading::{Heading, heading, is_allowance_of_record, open_comment};
 use super::status::is_phrase_of_allowance;
 use super::words::{Nesting, Words};
@@ -38,7 +38,7 @@ where
 {
     let characters = characters(line);
     if characters.at && !characters.special && !line.starts_with(BOM) {
-        sink(number, Row::Item(Item::new(line)));
+        sink(number, Row::Entry(RawEntry::new(line)));
     } else if !characters.at && !characters.special && !line.is_empty() && !line.starts_with(BOM) {
         // One word, and no separator, comment or quote: a domain, or `OK`.
         let mut out = Out::new(number, line, sink);
@@ -65,7 +65,7 @@ pub(super) fn nothing(line: &[u8]) -> Skip {
 pub(super) fn continuation(text: &[u8], out: &mut Out<'_>) {
     let mut words = Words(text);
     if words.next().is_some_and(looks_like_entry) && words.next().is_none() {
-        out.reject(Reason::Indented, text);
+        out.reject(RejectReason::Indented, text);
     } else {
         out.skip(Skip::Continuation);
     }
@@ -78,20 +78,20 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
         ..
     }) = heading(line)
     {
-        return out.reject(Reason::LateHeading, line);
+        return out.reject(RejectReason::LateHeading, line);
     }
     if open_comment(line).is_some() {
-        return out.reject(Reason::LateHeading, line);
+        return out.reject(RejectReason::LateHeading, line);
     }
     if is_allowance_of_record(line) {
-        return out.reject(Reason::LateLine, line);
+        return out.reject(RejectReason::LateLine, line);
     }
     match line {
         [b'#' | b';', comment @ ..] => {
             return match expiry_in(comment) {
                 // Many lists say `# Expires: 1 day`: when to fetch them again.
                 Some(Err(reason)) if looks_like_date(comment) => out.reject(reason, line),
-                Some(Ok(Some(day))) => out.reject(Reason::ListExpires(day), line),
+                Some(Ok(Some(day))) => out.reject(RejectReason::ListExpires(day), line),
                 None | Some(Ok(None) | Err(_)) => out.skip(Skip::Comment),
             };
         }
@@ -103,19 +103,19 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     }
     // Its semicolon would cut a character reference of HTML into two entries.
     if memchr::memmem::find(line, b"&#").is_some() {
-        return out.reject(Reason::DomainSigns, line);
+        return out.reject(RejectReason::DomainSigns, line);
     }
     let line = match before(line) {
         Before::Entries(line) => line,
         Before::Skip(skip) => return out.skip(skip),
-        Before::Unknown => return out.reject(Reason::Words, line),
+        Before::Unknown => return out.reject(RejectReason::Words, line),
     };
     let mut pieces = Pieces::new(line);
     if pieces.any(allows) {
         return out.skip(Skip::Allow);
     }
     if pieces.comment.is_some_and(allows_in_comment) {
-        return out.reject(Reason::UnclearWord, line);
+        return out.reject(RejectReason::UnclearWord, line);
     }
     let expires = match pieces.comment.and_then(expiry_in) {
         Some(Ok(expires)) => expires,
@@ -140,13 +140,13 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
         out.skip(Skip::Blank);
     }
     if let Some(text) = pieces.doubtful {
-        out.reject(Reason::Semicolon, text);
+        out.reject(RejectReason::Semicolon, text);
     }
 }
 
 /// The day of expiry that a comment gives: `expires 2026-12-24`, `Expires: 24.12.2026`. None
 /// for any other comment, such as `expires soon`.
-fn expiry_in(comment: &[u8]) -> Option<Result<Option<Day>, Reason>> {
+fn expiry_in(comment: &[u8]) -> Option<Result<Option<Day>, RejectReason>> {
     let comment = comment.trim_ascii_start();
     let (word, rest) = comment.split_at_checked(b"expires".len())?;
     if !word.eq_ignore_ascii_case(b"expires") {
@@ -157,7 +157,7 @@ fn expiry_in(comment: &[u8]) -> Option<Result<Option<Day>, Reason>> {
     if !date.first().is_some_and(u8::is_ascii_digit) {
         return None;
     }
-    Some(Day::read_expiry(date).ok_or(Reason::Date))
+    Some(Day::read_expiry(date).ok_or(RejectReason::Date))
 }
 
 /// Whether what a comment says of expiry is meant to be a date: `2026-02-30`, not `1 day`.
@@ -222,32 +222,32 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
     let piece = match before(piece) {
         Before::Entries(piece) => piece,
         Before::Skip(skip) => return out.skip(skip),
-        Before::Unknown => return out.reject(Reason::Words, piece),
+        Before::Unknown => return out.reject(RejectReason::Words, piece),
     };
-    let item_of = |text| Item {
+    let raw_of = |text| RawEntry {
         expires,
-        ..Item::new(without_query(text))
+        ..RawEntry::new(without_query(text))
     };
     if bracketed(piece).is_some_and(allows_in_comment) {
-        return out.reject(Reason::UnclearWord, piece);
+        return out.reject(RejectReason::UnclearWord, piece);
     }
     if piece.contains(&b'<') || piece.contains(&b'(') {
-        return out.item(item_of(piece), Wildcards::Star);
+        return out.raw_entry(raw_of(piece), Wildcards::Star);
     }
     let mut words = Words(piece);
     let Some(first) = words.next() else { return };
-    let mut item = item_of(first);
+    let mut raw = raw_of(first);
     if first.contains(&b'@') && words.clone().all(|word| word.contains(&b'@')) {
-        out.item(item, Wildcards::Star);
-        return words.for_each(|word| out.item(item_of(word), Wildcards::Star));
+        out.raw_entry(raw, Wildcards::Star);
+        return words.for_each(|word| out.raw_entry(raw_of(word), Wildcards::Star));
     }
     if !is_alone && !first.contains(&b'@') && !first.contains(&b'.') && first.is_ascii() {
-        return out.reject(Reason::NotADomain, piece);
+        return out.reject(RejectReason::NotADomain, piece);
     }
     for (place, word) in words.enumerate() {
         let action = Action::of(word).or_else(|| Action::of_score(word));
         match (action, Day::read(word)) {
-            (_, Some(day)) => item.added = Some(day),
+            (_, Some(day)) => raw.added = Some(day),
             (Some(action), _) if place == 0 => {
                 if let Some(skip) = action.skip() {
                     return out.skip(skip);
@@ -259,10 +259,10 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
             }
             // A second number beside a score or a count.
             (Some(_), _) if Action::of(word).is_none() => {}
-            _ => return out.reject(Reason::Trailing, piece),
+            _ => return out.reject(RejectReason::Trailing, piece),
         }
     }
-    out.item(item, Wildcards::Star);
+    out.raw_entry(raw, Wildcards::Star);
 }
 
 /// `mailto:a@b?subject=x` is a link to `a@b`.

@@ -2,14 +2,14 @@
 
 use std::io::{self, Read};
 
-use super::access::{self, Access};
+use super::access::{self, AccessTable};
 use super::csv::Csv;
 use super::exim::Exim;
 use super::format::Format;
 use super::json::Json;
 use super::lines::{MAX_LINE, lines};
 use super::out::Out;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::{Row, Skip};
 use super::rpz::Rpz;
 use super::sections::Sections;
@@ -31,7 +31,7 @@ enum Parser {
     Plain,
     /// Each line stands for itself.
     AtLines(fn(&[u8], &mut Out<'_>)),
-    Access(Access),
+    Access(AccessTable),
     Exim(Exim),
     Rpz(Rpz),
     Sections(Sections),
@@ -45,8 +45,8 @@ impl Parser {
             Format::Plain => Self::Plain,
             Format::Hosts => Self::AtLines(hosts::read),
             Format::Csv { column } => Self::Csv(Box::new(Csv::new(column))),
-            Format::PostfixAccess => Self::Access(Access::new(access::Program::Postfix)),
-            Format::SendmailAccess => Self::Access(Access::new(access::Program::Sendmail)),
+            Format::PostfixAccess => Self::Access(AccessTable::new(access::Program::Postfix)),
+            Format::SendmailAccess => Self::Access(AccessTable::new(access::Program::Sendmail)),
             Format::SpamAssassin => Self::AtLines(spamassassin::read),
             Format::Rspamd => {
                 Self::AtLines(|line, out| score::read(score::Program::Rspamd, line, out))
@@ -68,11 +68,11 @@ impl Parser {
             Format::Removals { trees: true } => Self::AtLines(names::removed_trees),
             Format::Html => Self::AtLines(|line, out| match line.trim_ascii() {
                 b"" => out.skip(Skip::Blank),
-                line => out.reject(Reason::WebPage, line),
+                line => out.reject(RejectReason::WebPage, line),
             }),
             Format::Mail => Self::AtLines(|line, out| match line.trim_ascii() {
                 b"" => out.skip(Skip::Blank),
-                line => out.reject(Reason::MailMessage, line),
+                line => out.reject(RejectReason::MailMessage, line),
             }),
         }
     }
@@ -136,7 +136,10 @@ impl Reader {
             if unfinished.len() <= MAX_LINE {
                 break;
             }
-            sink(self.lines + 1, Row::rejected(Reason::TooLong, unfinished));
+            sink(
+                self.lines + 1,
+                Row::rejected(RejectReason::TooLong, unfinished),
+            );
             self.in_long_line = true;
         }
         if last && let Parser::Access(access) = &mut self.parser {
@@ -159,7 +162,7 @@ impl Reader {
             self.lines += 1;
             let number = self.lines;
             if line.len() > MAX_LINE {
-                sink(number, Row::rejected(Reason::TooLong, line));
+                sink(number, Row::rejected(RejectReason::TooLong, line));
                 continue;
             }
             match &mut self.parser {

@@ -1,16 +1,16 @@
-//! What the lines of a list give: items, and why there is none.
+//! What the lines of a list give: entries, and why there is none.
 
 use std::fmt;
 
 use super::day::Day;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 
 /// The bytes of a rejected or skipped line that are handed out for a message.
 const SHOWN: usize = 120;
 
 /// What one list says about one sender, domain, subtree or local part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item<'a> {
+pub struct RawEntry<'a> {
     /// The entry as `address::Entry::read` takes it.
     pub text: &'a [u8],
     /// The day the list added it, where the list says so.
@@ -19,8 +19,8 @@ pub struct Item<'a> {
     pub expires: Option<Day>,
 }
 
-impl<'a> Item<'a> {
-    /// An item without dates.
+impl<'a> RawEntry<'a> {
+    /// An entry without dates.
     #[must_use]
     pub fn new(text: &'a [u8]) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<'a> Item<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row<'a> {
     /// Somebody is listed.
-    Item(Item<'a>),
+    Entry(RawEntry<'a>),
     /// Nobody is listed, and that is as it should be.
     Skipped {
         /// Why.
@@ -46,11 +46,11 @@ pub enum Row<'a> {
     /// Perhaps somebody should be listed, but this text cannot say whom.
     Rejected {
         /// Why.
-        reason: Reason,
+        reason: RejectReason,
         /// The text, or its beginning.
         text: &'a [u8],
     },
-    /// The items that follow were read out of a faulty text.
+    /// The entries that follow were read out of a faulty text.
     Mended {
         /// What was wrong with it.
         mend: Mend,
@@ -60,7 +60,7 @@ pub enum Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    pub(super) fn rejected(reason: Reason, text: &'a [u8]) -> Self {
+    pub(super) fn rejected(reason: RejectReason, text: &'a [u8]) -> Self {
         Self::Rejected {
             reason,
             text: beginning(text),

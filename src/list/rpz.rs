@@ -16,7 +16,7 @@
 
 use super::out::Out;
 use super::plain;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 
 /// The state between lines.
@@ -100,7 +100,7 @@ impl Rpz {
                 let origin = self.absolute(name);
                 // One that is relative to the last makes it longer, line by line.
                 if origin.len() > MAX_NAME_BYTES {
-                    return out.reject(Reason::NotADomain, name);
+                    return out.reject(RejectReason::NotADomain, name);
                 }
                 self.origin = origin;
                 // Until a SOA record says better: a zone begins at its first origin.
@@ -118,7 +118,7 @@ impl Rpz {
             }
             self.owner.clear();
             if owner.len() > MAX_NAME_BYTES {
-                return out.reject(Reason::NotADomain, owner);
+                return out.reject(RejectReason::NotADomain, owner);
             }
             self.owner.extend(owner.to_ascii_lowercase());
         }
@@ -171,7 +171,7 @@ impl Rpz {
             Some(name) if !self.zone.is_empty() && self.zone != b"." => name,
             // Without a zone's name a relative owner is all of it.
             _ if !is_absolute => owner.strip_suffix(b".").unwrap_or(&owner),
-            _ => return out.reject(Reason::ZoneUnknown, &self.owner),
+            _ => return out.reject(RejectReason::ZoneUnknown, &self.owner),
         };
         let name = name.strip_prefix(b".").unwrap_or(name);
         let label = name.rsplit(|&b| b == b'.').next().unwrap_or_default();

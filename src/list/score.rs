@@ -18,7 +18,7 @@ use super::entry::Wildcards;
 use super::guess::is_symbol;
 use super::out::{Out, before_comment};
 use super::plain;
-use super::row::{Item, Skip};
+use super::row::{RawEntry, Skip};
 use super::words::Words;
 
 /// Whose map it is.
@@ -52,6 +52,6 @@ pub(super) fn read(program: Program, line: &[u8], out: &mut Out<'_>) {
     }
     match (program, key) {
         (Program::Amavis, [b'.', domain @ ..]) if !domain.is_empty() => out.tree(domain),
-        _ => out.item(Item::new(key), Wildcards::StarAndQuestionMark),
+        _ => out.raw_entry(RawEntry::new(key), Wildcards::StarAndQuestionMark),
     }
 }

@@ -17,7 +17,7 @@ use super::entry::looks_like_entry;
 use super::label::Meaning;
 use super::out::Out;
 use super::plain;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::section_heading::{
     Heading, heading, is_allowance_of_record, is_object, key_and_value, open_comment,
@@ -96,14 +96,14 @@ impl Sections {
             Meaning::Skipped(skip) => out.skip(skip),
             // Indented, it is about an object of YAML, which is rejected.
             _ if indent == 0 && is_allowance_of_record(text) => {
-                out.reject(Reason::LateLine, text);
+                out.reject(RejectReason::LateLine, text);
             }
-            _ if is_object(text) => out.reject(Reason::YamlObject, text),
+            _ if is_object(text) => out.reject(RejectReason::YamlObject, text),
             Meaning::Listed if pair.is_some() && Action::in_column(value).is_some() => {
                 out.skip(Skip::Setting);
             }
             Meaning::Listed => plain::entries(without_brackets(value), out),
-            Meaning::Unknown if holds_entry(value) => out.reject(Reason::Section, text),
+            Meaning::Unknown if holds_entry(value) => out.reject(RejectReason::Section, text),
             Meaning::Unknown => out.skip(Skip::Setting),
         }
     }

@@ -10,8 +10,8 @@
 use super::entry::{Wildcards, looks_like_entry};
 use super::out::{Out, before_comment};
 use super::plain;
-use super::reason::Reason;
-use super::row::{Item, Skip};
+use super::reject_reason::RejectReason;
+use super::row::{RawEntry, Skip};
 use super::words::Words;
 
 /// Reads one line.
@@ -27,11 +27,11 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
                 out.skip(Skip::Setting);
             }
             for glob in words {
-                out.item(Item::new(glob), Wildcards::StarAndQuestionMark);
+                out.raw_entry(RawEntry::new(glob), Wildcards::StarAndQuestionMark);
             }
         }
         b"blocklist_to" | b"blacklist_to" => out.skip(Skip::NotSender),
-        b"enlist_addrlist" => out.reject(Reason::NamedList, line),
+        b"enlist_addrlist" => out.reject(RejectReason::NamedList, line),
         option if is_allowance(option) => out.skip(Skip::Allow),
         // The lines of other programs, and options that a colon follows.
         _ if looks_like_entry(option) || option.ends_with(b":") => plain::entries(line, out),

@@ -149,13 +149,13 @@ impl Policy {
         self.lists.iter().any(checks)
     }
 
-    /// The entry that clears this address, if DKIM does not matter or vouches for it.
+    /// The entry that clears this address, where DKIM is not needed or passes.
     pub fn clearing_entry(&self, address: &Canonical) -> Option<&[u8]> {
         let correspondent = || self.correspondents.find(address);
         self.whitelist.find(address).or_else(correspondent)
     }
 
-    /// Whether it matters for whom DKIM vouches.
+    /// Whether the domains that DKIM confirms matter.
     pub fn wants_dkim(&self) -> bool {
         self.whitelist_wants_dkim
             || self.correspondents_want_dkim && !self.correspondents.is_empty()

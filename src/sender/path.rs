@@ -6,7 +6,7 @@ use crate::rfc5322::{Nesting, Place};
 use super::encoded::{self, Encoded, may_encode};
 use super::plain;
 use super::store::{Mark, Out};
-use super::token::{Kind, Tokens};
+use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address, is_divided};
 
 /// Reads paths; keeps its memory between them.
@@ -137,8 +137,8 @@ impl Paths {
         self.word.drop();
         while let Some((kind, bytes)) = tokens.next() {
             match kind {
-                Kind::OpenQuote => {}
-                Kind::OpenComment => break,
+                TokenKind::OpenQuote => {}
+                TokenKind::OpenComment => break,
                 kind => self.part(kind, bytes, &mut tokens, out),
             }
         }
@@ -148,32 +148,32 @@ impl Paths {
     /// A token that may be part of a word, or else ends it.
     pub(super) fn part(
         &mut self,
-        kind: Kind,
+        kind: TokenKind,
         bytes: &[u8],
         tokens: &mut Tokens<'_>,
         out: &mut Out<'_>,
     ) {
         match kind {
-            Kind::Space => self.word.space(),
-            Kind::Comment => {
+            TokenKind::Space => self.word.space(),
+            TokenKind::Comment => {
                 self.word.comment();
                 self.literal(tokens, out);
             }
-            Kind::Atom => self.word.atom(bytes, out),
-            Kind::Quoted => self.word.quoted(bytes, out),
-            Kind::Encoded => {
+            TokenKind::Atom => self.word.atom(bytes, out),
+            TokenKind::Quoted => self.word.quoted(bytes, out),
+            TokenKind::Encoded => {
                 self.decoded.clear();
                 if let Some(encoded) = Encoded::at_start(bytes) {
                     encoded.decode(&mut self.decoded);
                 }
                 self.word.encoded(&self.decoded, out);
             }
-            Kind::At => {
+            TokenKind::At => {
                 self.word.at(out);
                 self.literal(tokens, out);
             }
             // A bracket that closes nothing: `spam)@bad.example`.
-            Kind::Greater | Kind::Other if self.word.is_local() => self.word.comment(),
+            TokenKind::Greater | TokenKind::Other if self.word.is_local() => self.word.comment(),
             _ => self.word.finish(out),
         }
     }

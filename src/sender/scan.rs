@@ -14,7 +14,7 @@ use super::encoded::{self, may_encode};
 use super::identity::Strength;
 use super::path::Paths;
 use super::store::{Mark, Out};
-use super::token::{Kind, Tokens};
+use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address};
 
 /// Reads header values; keeps its memory between them.
@@ -112,21 +112,21 @@ impl Scanner {
         while let Some((kind, bytes)) = tokens.next() {
             let start = tokens.position() - bytes.len();
             match kind {
-                Kind::Comma => {
+                TokenKind::Comma => {
                     self.finish(text, start, &mut segment, out);
                     segment = Segment::new(tokens.position(), out);
                 }
-                Kind::Semicolon => {
+                TokenKind::Semicolon => {
                     self.finish(text, start, &mut segment, out);
                     name = None;
                     segment = Segment::new(tokens.position(), out);
                 }
                 // In a weak reading all names count.
-                Kind::Colon if out.strength() == Strength::Weak => {
+                TokenKind::Colon if out.strength() == Strength::Weak => {
                     self.finish(text, start, &mut segment, out);
                     segment = Segment::new(tokens.position(), out);
                 }
-                Kind::Colon => {
+                TokenKind::Colon => {
                     self.finish(text, start, &mut segment, out);
                     if !segment.angle {
                         out.rollback(segment.start);
@@ -140,14 +140,14 @@ impl Scanner {
                     segment = Segment::new(tokens.position(), out);
                     segment.named = name.is_some();
                 }
-                Kind::Less => {
+                TokenKind::Less => {
                     self.end_run(text, start, out);
                     self.less(text, &mut tokens, &mut segment, out);
                     if let Some(name) = &mut name {
                         name.mailbox_behind |= segment.named && segment.angle;
                     }
                 }
-                Kind::OpenQuote | Kind::OpenComment => {
+                TokenKind::OpenQuote | TokenKind::OpenComment => {
                     self.finish(text, start, &mut segment, out);
                     self.unclosed(&mut tokens, &mut segment, out);
                 }
@@ -235,22 +235,24 @@ impl Scanner {
     /// some programs go on with the word before the bracket.
     fn behind_angle(
         &mut self,
-        kind: Kind,
+        kind: TokenKind,
         bytes: &[u8],
         tokens: &mut Tokens<'_>,
         segment: &mut Segment,
         out: &mut Out<'_>,
     ) {
         match (segment.stem, kind) {
-            (Stem::Before, Kind::Space | Kind::Comment) => {}
-            (Stem::Before, Kind::At) => {
+            (Stem::Before, TokenKind::Space | TokenKind::Comment) => {}
+            (Stem::Before, TokenKind::At) => {
                 std::mem::swap(&mut self.paths.word, &mut self.stem);
                 self.paths.word.comment();
                 segment.stem = Stem::GoesOn;
                 out.set_strength(Strength::Doubtful);
                 self.paths.part(kind, bytes, tokens, out);
             }
-            (Stem::GoesOn, Kind::Atom | Kind::Encoded) => self.paths.part(kind, bytes, tokens, out),
+            (Stem::GoesOn, TokenKind::Atom | TokenKind::Encoded) => {
+                self.paths.part(kind, bytes, tokens, out)
+            }
             (Stem::None | Stem::Before | Stem::GoesOn, _) => {
                 if segment.stem == Stem::GoesOn {
                     self.paths.word.finish(out);
@@ -263,16 +265,18 @@ impl Scanner {
     }
 
     /// Takes a token that begins at `start`, before it is read as part of a word.
-    fn run(&mut self, kind: Kind, text: &[u8], start: usize, out: &mut Out<'_>) {
+    fn run(&mut self, kind: TokenKind, text: &[u8], start: usize, out: &mut Out<'_>) {
         let run = &mut self.run;
         match kind {
             // An escaped blank divides nothing.
-            Kind::Space if run.start.is_some() && text[..start].ends_with(b"\\") => run.odd = true,
-            Kind::Space | Kind::Greater => self.end_run(text, start, out),
-            Kind::At if run.start.is_none() => {}
+            TokenKind::Space if run.start.is_some() && text[..start].ends_with(b"\\") => {
+                run.odd = true
+            }
+            TokenKind::Space | TokenKind::Greater => self.end_run(text, start, out),
+            TokenKind::At if run.start.is_none() => {}
             kind => {
-                run.ats += usize::from(kind == Kind::At);
-                run.odd |= run.ats > 1 || matches!(kind, Kind::Encoded | Kind::Other);
+                run.ats += usize::from(kind == TokenKind::At);
+                run.odd |= run.ats > 1 || matches!(kind, TokenKind::Encoded | TokenKind::Other);
                 run.start.get_or_insert_with(|| (start, out.mark().0));
             }
         }

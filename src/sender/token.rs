@@ -17,7 +17,7 @@ use crate::rfc5322::{self, Nesting};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// Blanks and folds.
     Space,
     /// A run of bytes without meaning of their own, dots and 8-bit bytes among them.
@@ -49,7 +49,7 @@ enum Class {
     Space,
     Quote,
     Open,
-    Single(Kind),
+    Single(TokenKind),
 }
 
 const CLASS: [Class; 256] = {
@@ -61,15 +61,15 @@ const CLASS: [Class; 256] = {
     class[b'=' as usize] = Class::Equals;
     class[b'"' as usize] = Class::Quote;
     class[b'(' as usize] = Class::Open;
-    class[b'[' as usize] = Class::Single(Kind::Other);
-    class[b'@' as usize] = Class::Single(Kind::At);
-    class[b',' as usize] = Class::Single(Kind::Comma);
-    class[b';' as usize] = Class::Single(Kind::Semicolon);
-    class[b':' as usize] = Class::Single(Kind::Colon);
-    class[b'<' as usize] = Class::Single(Kind::Less);
-    class[b'>' as usize] = Class::Single(Kind::Greater);
-    class[b')' as usize] = Class::Single(Kind::Other);
-    class[b']' as usize] = Class::Single(Kind::Other);
+    class[b'[' as usize] = Class::Single(TokenKind::Other);
+    class[b'@' as usize] = Class::Single(TokenKind::At);
+    class[b',' as usize] = Class::Single(TokenKind::Comma);
+    class[b';' as usize] = Class::Single(TokenKind::Semicolon);
+    class[b':' as usize] = Class::Single(TokenKind::Colon);
+    class[b'<' as usize] = Class::Single(TokenKind::Less);
+    class[b'>' as usize] = Class::Single(TokenKind::Greater);
+    class[b')' as usize] = Class::Single(TokenKind::Other);
+    class[b']' as usize] = Class::Single(TokenKind::Other);
     class
 };
 
@@ -117,7 +117,7 @@ impl<'t> Tokens<'t> {
 
     /// The next token and its bytes.
     #[inline]
-    pub(super) fn next(&mut self) -> Option<(Kind, &'t [u8])> {
+    pub(super) fn next(&mut self) -> Option<(TokenKind, &'t [u8])> {
         let start = self.position;
         let (kind, end) = match self.class(start)? {
             Class::Space => {
@@ -125,16 +125,16 @@ impl<'t> Tokens<'t> {
                 while self.class(end) == Some(Class::Space) {
                     end += 1;
                 }
-                (Kind::Space, end)
+                (TokenKind::Space, end)
             }
             Class::Atom | Class::Equals => self.atom(start),
             Class::Quote => match self.closing_quote(start) {
-                Some(close) => (Kind::Quoted, close + 1),
-                None => (Kind::OpenQuote, start + 1),
+                Some(close) => (TokenKind::Quoted, close + 1),
+                None => (TokenKind::OpenQuote, start + 1),
             },
             Class::Open => match self.closing_parenthesis(start) {
-                Some(close) => (Kind::Comment, close + 1),
-                None => (Kind::OpenComment, start + 1),
+                Some(close) => (TokenKind::Comment, close + 1),
+                None => (TokenKind::OpenComment, start + 1),
             },
             Class::Single(kind) => (kind, start + 1),
         };
@@ -142,7 +142,7 @@ impl<'t> Tokens<'t> {
         Some((kind, &self.text[start..end]))
     }
 
-    fn atom(&self, start: usize) -> (Kind, usize) {
+    fn atom(&self, start: usize) -> (TokenKind, usize) {
         let mut end = start;
         loop {
             match self.class(end) {
@@ -152,14 +152,14 @@ impl<'t> Tokens<'t> {
                         && let Some(encoded) = Encoded::at_start(&self.text[end..])
                     {
                         return if end == start {
-                            (Kind::Encoded, end + encoded.len)
+                            (TokenKind::Encoded, end + encoded.len)
                         } else {
-                            (Kind::Atom, end)
+                            (TokenKind::Atom, end)
                         };
                     }
                     end += 1;
                 }
-                _ => return (Kind::Atom, end),
+                _ => return (TokenKind::Atom, end),
             }
         }
     }
@@ -218,7 +218,7 @@ impl<'t> Tokens<'t> {
         None
     }
 
-    /// To be called after [`Kind::Less`]: the inside of the angle address, up to its `>`
+    /// To be called after [`TokenKind::Less`]: the inside of the angle address, up to its `>`
     /// or, unclosed, to the next `<` or comma or the end; moves behind it. Says whether it
     /// is closed.
     pub(super) fn angle(&mut self) -> (&'t [u8], bool) {

@@ -18,7 +18,7 @@ pub enum Error {
     /// The configuration.
     #[error(transparent)]
     Config(#[from] config::Error),
-    /// A filter cannot be read or vouched for.
+    /// A filter cannot be read or fails its checks.
     #[error("list {list}: {source}")]
     Filter {
         /// Name of the list.

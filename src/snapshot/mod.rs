@@ -355,11 +355,11 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
             ));
         };
         let mut sink = |line: u64, row: Row<'_>| match row {
-            Row::Item(item) => match entries.add(item.text) {
+            Row::Entry(raw) => match entries.add(raw.text) {
                 Ok(Kind::Mailbox) => {}
-                Ok(_) if is_of_people => refuse(line, &"not an address", item.text),
+                Ok(_) if is_of_people => refuse(line, &"not an address", raw.text),
                 Ok(_) => {}
-                Err(error) => refuse(line, &error, item.text),
+                Err(error) => refuse(line, &error, raw.text),
             },
             Row::Rejected { reason, text } => refuse(line, &reason, text),
             Row::Skipped { .. } | Row::Mended { .. } => {}

@@ -41,10 +41,10 @@ impl StatusFile {
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".new");
-    fs::write(&aside, text)?;
-    fs::rename(&aside, path)
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    fs::write(&beside, text)?;
+    fs::rename(&beside, path)
 }
 
 /// The process of the daemon that runs, and what it complains of; `None`: none is known to run.

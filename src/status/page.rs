@@ -7,8 +7,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::report::{Counts, Report};
 use super::words::{
-    Kind, action, approximate, at_most, clock, counted, duration, freshness, grouped, largest,
-    reloads, time,
+    VerdictGroup, action, approximate, at_most, clock, counted, duration, freshness, grouped,
+    largest, reloads, time,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -97,10 +97,18 @@ fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
             "<div class=\"card\"><b id=\"{id}\">{value}</b><span class=\"dim\">{label}</span></div>"
         )
     };
-    let day = |kind: Kind| grouped(kind.count(report.minutes.iter()));
-    tile("refused", &day(Kind::Refused), "refused, last 24 h")?;
-    tile("marked", &day(Kind::Marked), "tagged, held or discarded")?;
-    tile("accepted", &day(Kind::Accepted), "accepted, last 24 h")?;
+    let day = |kind: VerdictGroup| grouped(kind.count(report.minutes.iter()));
+    tile("refused", &day(VerdictGroup::Refused), "refused, last 24 h")?;
+    tile(
+        "marked",
+        &day(VerdictGroup::Marked),
+        "tagged, held or discarded",
+    )?;
+    tile(
+        "accepted",
+        &day(VerdictGroup::Accepted),
+        "accepted, last 24 h",
+    )?;
     let entries = report.lists.iter().filter_map(|list| list.filter.as_ref());
     let entries = entries.map(|filter| filter.entries).sum();
     tile("entries", &grouped(entries), "entries in all lists")?;
@@ -122,7 +130,7 @@ fn chart(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         let index = (minute.time_s / bar_s).checked_sub(first);
         let bar = index.and_then(|index| counts.get_mut(usize::try_from(index).ok()?));
         if let Some(bar) = bar {
-            for (count, kind) in bar.iter_mut().zip(Kind::ALL) {
+            for (count, kind) in bar.iter_mut().zip(VerdictGroup::ALL) {
                 *count += kind.count(std::iter::once(minute));
             }
         }
@@ -146,7 +154,7 @@ fn chart(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     )?;
     for (x, bar) in counts.iter().enumerate() {
         let mut top = HEIGHT;
-        for ((count, class), kind) in bar.iter().zip(CLASSES).zip(Kind::ALL) {
+        for ((count, class), kind) in bar.iter().zip(CLASSES).zip(VerdictGroup::ALL) {
             if *count > 0 {
                 // So high that it can be seen.
                 let height = scaled(*count).max(1.0);
@@ -171,7 +179,7 @@ fn chart(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         "<span>{} UTC</span></div><div class=\"key\">",
         clock(report.time_s)
     )?;
-    for (class, kind) in CLASSES.iter().zip(Kind::ALL).rev() {
+    for (class, kind) in CLASSES.iter().zip(VerdictGroup::ALL).rev() {
         write!(f, "<span><i class=\"{class}\"></i>{}</span>", kind.name())?;
     }
     write!(f, "</div></section>")

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::report::Report;
 use super::words::{
-    Kind, action, approximate, at_most, counted, freshness, grouped, largest, reloads,
+    VerdictGroup, action, approximate, at_most, counted, freshness, grouped, largest, reloads,
 };
 
 const COLUMNS: usize = 80;
@@ -58,7 +58,7 @@ impl Display for Report {
                 .collect();
             rows.join(", ")
         };
-        let day: Vec<String> = Kind::ALL
+        let day: Vec<String> = VerdictGroup::ALL
             .iter()
             .map(|kind| {
                 format!(

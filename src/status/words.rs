@@ -9,14 +9,14 @@ pub(super) use crate::snapshot::approximate;
 
 /// What is done with a message, in the three kinds that a reader asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum VerdictGroup {
     Accepted,
     /// Delivered or held with a mark, or thrown away.
     Marked,
     Refused,
 }
 
-impl Kind {
+impl VerdictGroup {
     pub(super) const ALL: [Self; 3] = [Self::Accepted, Self::Marked, Self::Refused];
 
     pub(super) fn of(verdict: &str) -> Self {

@@ -42,7 +42,7 @@ pub struct Junk {
 
 /// Lists the senders, or takes that back.
 pub(super) fn junk(config: &Path, args: &Junk, out: &mut Output) -> Done {
-    let outcome = if args.undo {
+    let change = if args.undo {
         junk::undo(&args.mailboxes, &args.list)?
     } else {
         let options = Options {
@@ -53,7 +53,7 @@ pub(super) fn junk(config: &Path, args: &Junk, out: &mut Output) -> Done {
         };
         junk::report(&args.mailboxes, &options, &Config::load(config)?)?
     };
-    out.show(&outcome, args.json)?;
+    out.show(&change, args.json)?;
     Ok(ExitCode::SUCCESS)
 }
 

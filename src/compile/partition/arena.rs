@@ -9,14 +9,14 @@ use std::slice::ChunksExactMut;
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 
-use super::item::STAGES;
+use super::staged_key::STAGES;
 use crate::compile::Error;
 
 /// Bytes of a chunk when memory is plenty.
 const CHUNK_BYTES: usize = 4096;
 /// Below this a chunk is handed over too often.
 const MIN_CHUNK_BYTES: usize = 256;
-/// Items of all sizes fill a chunk.
+/// Keys of all sizes fill a chunk.
 const ITEM_BYTES: usize = 16;
 
 /// The mapping.

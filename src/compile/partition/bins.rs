@@ -13,8 +13,8 @@ use std::mem;
 use std::sync::atomic::AtomicBool;
 
 use super::arena::Chunk;
-use super::item::{Item, STAGES, Tag, stage_of};
 use super::stage::Store;
+use super::staged_key::{STAGES, StagedKey, Tag, stage_of};
 use crate::compile::Error;
 
 /// Stages that share a bin.
@@ -43,7 +43,7 @@ pub(crate) struct Stager<'s, 'm, I> {
     chunks: Vec<Chunk<'m>>,
 }
 
-impl<'s, 'm, I: Item> Stager<'s, 'm, I> {
+impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     /// With nothing in it.
     pub(crate) fn new(store: &'s Store<'m, I>) -> Self {
         let bins = vec![[0; BIN_KEYS]; BINS].into_boxed_slice();
@@ -142,7 +142,7 @@ impl<'s, 'm, I: Item> Stager<'s, 'm, I> {
 }
 
 /// Puts keys of one bin into the chunks of its stages; a full chunk goes to the store.
-fn deal_out<'m, I: Item>(
+fn deal_out<'m, I: StagedKey>(
     store: &Store<'m, I>,
     chunks: &mut [Chunk<'m>],
     keys: &[u64],
@@ -151,8 +151,8 @@ fn deal_out<'m, I: Item>(
     for &key in keys {
         let stage = stage_of(key);
         let chunk = &mut chunks[stage % STAGES_OF_BIN];
-        let item = I::new(key, tag).bytes();
-        while !chunk.push(item.as_ref()) {
+        let staged = I::new(key, tag).bytes();
+        while !chunk.push(staged.as_ref()) {
             store.exchange(stage, chunk)?;
         }
     }

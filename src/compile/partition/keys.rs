@@ -6,10 +6,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::item::{Dates, Item, STAGES};
 use super::sort;
 use super::stage::Sealed;
-use crate::compile::write::{Census, Sorted};
+use super::staged_key::{Dates, STAGES, StagedKey};
+use crate::compile::write::{EntryCounts, Sorted};
 use crate::compile::{Error, Progress};
 use crate::filter::Record;
 use crate::parallel::on_threads;
@@ -18,37 +18,37 @@ use crate::parallel::on_threads;
 ///
 /// # Errors
 /// When the spill file fails, and when a person interrupts.
-pub(crate) fn sort_all<I: Item>(
+pub(crate) fn sort_all<I: StagedKey>(
     keys: &Sealed<'_, I>,
     threads: usize,
     progress: &Progress,
-) -> Result<Census, Error> {
+) -> Result<EntryCounts, Error> {
     let next = AtomicUsize::new(0);
     let worker = || {
-        let (mut items, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
-        let mut census = Census::default();
+        let (mut staged, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut counts = EntryCounts::default();
         loop {
             let stage = next.fetch_add(1, Ordering::Relaxed);
             if stage >= STAGES {
-                return Ok(census);
+                return Ok(counts);
             }
             progress.go_on()?;
-            keys.gather(stage, &mut items, &mut bytes)?;
-            let before = items.len() as u64;
-            sort::sort(&mut items, &mut scratch);
-            sort::join_doubles(&mut items);
-            keys.put_back(stage, &items, &mut bytes)?;
-            for run in items.chunk_by(|a, b| a.origin() == b.origin()) {
+            keys.gather(stage, &mut staged, &mut bytes)?;
+            let before = staged.len() as u64;
+            sort::sort(&mut staged, &mut scratch);
+            sort::join_doubles(&mut staged);
+            keys.put_back(stage, &staged, &mut bytes)?;
+            for run in staged.chunk_by(|a, b| a.origin() == b.origin()) {
                 let (kind, source) = run[0].origin();
-                census.count_run(kind, source, run.len());
+                counts.count_run(kind, source, run.len());
             }
             progress.add(before);
         }
     };
-    let done: Vec<Result<Census, Error>> = on_threads(0..threads, |_| worker());
-    let mut all = Census::default();
-    for census in done {
-        all.add(&census?);
+    let done: Vec<Result<EntryCounts, Error>> = on_threads(0..threads, |_| worker());
+    let mut all = EntryCounts::default();
+    for counts in done {
+        all.add(&counts?);
     }
     Ok(all)
 }
@@ -56,47 +56,47 @@ pub(crate) fn sort_all<I: Item>(
 /// The sorted stages as records, one after the other.
 pub(crate) struct InOrder<'a, 'm, I> {
     keys: &'a Sealed<'m, I>,
-    /// Of items that keep no dates.
+    /// Of staged keys that keep no dates.
     dates: Dates,
-    /// The stage after the one in `items`.
+    /// The stage after the one in `staged`.
     next_stage: usize,
-    items: Vec<I>,
-    /// The first item not taken.
+    staged: Vec<I>,
+    /// The first staged key not taken.
     at: usize,
     bytes: Vec<u8>,
 }
 
-impl<'a, 'm, I: Item> InOrder<'a, 'm, I> {
+impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
     /// From the lowest key on.
     pub(crate) fn new(keys: &'a Sealed<'m, I>, dates: Dates) -> Self {
         Self {
             keys,
             dates,
             next_stage: 0,
-            items: Vec::new(),
+            staged: Vec::new(),
             at: 0,
             bytes: Vec::new(),
         }
     }
 }
 
-impl<I: Item> Sorted for InOrder<'_, '_, I> {
+impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
     fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
         loop {
             let stage = self.next_stage.wrapping_sub(1);
-            let left = &self.items[self.at..];
-            let record = |item: &I| item.record(stage, self.dates);
+            let left = &self.staged[self.at..];
+            let record = |key: &I| key.record(stage, self.dates);
             let count = match end {
-                Some(end) => left.partition_point(|item| record(item).key < end),
+                Some(end) => left.partition_point(|key| record(key).key < end),
                 None => left.len(),
             };
             into.extend(left[..count].iter().map(record));
             self.at += count;
-            if self.at < self.items.len() || self.next_stage == STAGES {
+            if self.at < self.staged.len() || self.next_stage == STAGES {
                 return Ok(());
             }
             self.keys
-                .gather(self.next_stage, &mut self.items, &mut self.bytes)?;
+                .gather(self.next_stage, &mut self.staged, &mut self.bytes)?;
             self.next_stage += 1;
             self.at = 0;
         }

@@ -3,7 +3,7 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `item` | a key and what is known of its entry, packed |
+//! | `staged_key` | a key and what is known of its entry, packed |
 //! | `arena`, `spill` | the memory of stages, and the disk when it is full |
 //! | `stage` | all stages, while they are filled and when they are read |
 //! | `bins` | a worker's end of the stages |
@@ -11,14 +11,14 @@
 
 mod arena;
 mod bins;
-mod item;
 mod keys;
 mod sort;
 mod spill;
 mod stage;
+mod staged_key;
 
 pub(super) use arena::Arena;
 pub(super) use bins::Stager;
-pub(super) use item::{Dates, Item, NARROW_SOURCES, Narrow, STAGES, Tag, Wide};
 pub(super) use keys::{InOrder, sort_all};
 pub(super) use stage::{Sealed, Store};
+pub(super) use staged_key::{Dates, NARROW_SOURCES, Narrow, STAGES, StagedKey, Tag, Wide};

@@ -1,51 +1,51 @@
 //! Sorting one stage and joining its doubles.
 //!
-//! Keys are hashes, so the upper bits of an item are spread evenly, and a stage is
+//! Keys are hashes, so the upper bits of a staged key are spread evenly, and a stage is
 //! small enough for the second cache. Two counting passes over the upper 18 bits,
 //! lowest digit first, leave an array in which hardly any two neighbours are still
 //! out of order; one insertion pass mends these. Neither pass branches on the data
 //! but for those few, where a comparison sort mispredicts at every second step.
 
-use super::item::Item;
+use super::staged_key::StagedKey;
 
 /// Bits of one counting pass: 512 places to write to, one line each, fill 32 KiB of the first
 /// cache. With 11 bits they do not fit; with 8 more is left to insertion.
 const DIGIT_BITS: u32 = 9;
 const DIGITS: usize = 1 << DIGIT_BITS;
-/// Below this many items the counters cost more than they save.
+/// Below this many staged keys the counters cost more than they save.
 const FEW: usize = 128;
-/// Moves an item that insertion may take on average. Hashes need far less than one; an
+/// Moves a staged key that insertion may take on average. Hashes need far less than one; an
 /// address that a list repeats a million times under several sources would need
 /// millions, and is left to the library's sort.
-const MOVES_PER_ITEM: usize = 8;
+const MOVES_PER_KEY: usize = 8;
 
-/// Sorts by [`Item::order`]. `scratch` is memory to use, its content is lost.
-pub(crate) fn sort<I: Item>(items: &mut [I], scratch: &mut Vec<I>) {
-    if items.len() < FEW {
-        items.sort_unstable_by_key(|item| item.order());
+/// Sorts by [`StagedKey::order`]. `scratch` is memory to use, its content is lost.
+pub(crate) fn sort<I: StagedKey>(keys: &mut [I], scratch: &mut Vec<I>) {
+    if keys.len() < FEW {
+        keys.sort_unstable_by_key(|key| key.order());
         return;
     }
     scratch.clear();
-    scratch.resize(items.len(), I::default());
+    scratch.resize(keys.len(), I::default());
     let (mut low, mut high) = ([0u32; DIGITS], [0u32; DIGITS]);
-    for item in items.iter() {
-        low[low_digit(item.order())] += 1;
-        high[high_digit(item.order())] += 1;
+    for key in keys.iter() {
+        low[low_digit(key.order())] += 1;
+        high[high_digit(key.order())] += 1;
     }
     starts(&mut low);
     starts(&mut high);
-    for item in items.iter() {
-        place(scratch, &mut low[low_digit(item.order())], *item);
+    for key in keys.iter() {
+        place(scratch, &mut low[low_digit(key.order())], *key);
     }
-    for item in scratch.iter() {
-        place(items, &mut high[high_digit(item.order())], *item);
+    for key in scratch.iter() {
+        place(keys, &mut high[high_digit(key.order())], *key);
     }
-    insert(items);
+    insert(keys);
 }
 
-/// Leaves one item of each key. The items are sorted.
-pub(crate) fn join_doubles<I: Item>(items: &mut Vec<I>) {
-    items.dedup_by(|next, kept| {
+/// Leaves one staged key of each key. The staged keys are sorted.
+pub(crate) fn join_doubles<I: StagedKey>(keys: &mut Vec<I>) {
+    keys.dedup_by(|next, kept| {
         let same = next.same_key(*kept);
         if same {
             *kept = kept.join(*next);
@@ -64,7 +64,7 @@ fn high_digit(order: u64) -> usize {
     (order >> (64 - DIGIT_BITS)) as usize
 }
 
-/// Counts -> the place where each digit's items start.
+/// Counts -> the place where each digit's staged keys start.
 fn starts(counts: &mut [u32; DIGITS]) {
     let mut sum = 0;
     for count in counts {
@@ -72,37 +72,37 @@ fn starts(counts: &mut [u32; DIGITS]) {
     }
 }
 
-fn place<I: Item>(items: &mut [I], next: &mut u32, item: I) {
-    if let Some(slot) = items.get_mut(*next as usize) {
-        *slot = item;
+fn place<I: StagedKey>(keys: &mut [I], next: &mut u32, key: I) {
+    if let Some(slot) = keys.get_mut(*next as usize) {
+        *slot = key;
     }
     *next += 1;
 }
 
 /// Insertion sort of what is nearly sorted.
-fn insert<I: Item>(items: &mut [I]) {
-    let mut moves_left = items.len().saturating_mul(MOVES_PER_ITEM);
-    for at in 1..items.len() {
-        let item = items[at];
-        if items[at - 1].order() <= item.order() {
+fn insert<I: StagedKey>(keys: &mut [I]) {
+    let mut moves_left = keys.len().saturating_mul(MOVES_PER_KEY);
+    for at in 1..keys.len() {
+        let key = keys[at];
+        if keys[at - 1].order() <= key.order() {
             continue;
         }
         let mut to = at;
-        while to > 0 && items[to - 1].order() > item.order() {
-            items[to] = items[to - 1];
+        while to > 0 && keys[to - 1].order() > key.order() {
+            keys[to] = keys[to - 1];
             to -= 1;
         }
-        items[to] = item;
+        keys[to] = key;
         match moves_left.checked_sub(at - to) {
             Some(left) => moves_left = left,
-            None => return items.sort_unstable_by_key(|item| item.order()),
+            None => return keys.sort_unstable_by_key(|key| key.order()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::item::{Dates, Narrow, Tag, Wide};
+    use super::super::staged_key::{Dates, Narrow, Tag, Wide};
     use super::*;
     use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
@@ -117,15 +117,14 @@ mod tests {
         }
     }
 
-    fn check<I: Item>(mut items: Vec<I>) {
-        let mut expected: Vec<u64> = items.iter().map(|item| item.order()).collect();
+    fn check<I: StagedKey>(mut keys: Vec<I>) {
+        let mut expected: Vec<u64> = keys.iter().map(|key| key.order()).collect();
         expected.sort_unstable();
-        sort(&mut items, &mut Vec::new());
-        assert!(items.iter().map(|item| item.order()).eq(expected));
-        join_doubles(&mut items);
+        sort(&mut keys, &mut Vec::new());
+        assert!(keys.iter().map(|key| key.order()).eq(expected));
+        join_doubles(&mut keys);
         assert!(
-            items
-                .windows(2)
+            keys.windows(2)
                 .all(|two| !two[0].same_key(two[1]) && two[0].order() < two[1].order())
         );
     }

@@ -14,7 +14,7 @@
 //! the filter then reads it in order. No disk is needed beyond what was spilled, and
 //! nothing is sorted twice.
 //!
-//! A chunk holds its items as the bytes that the spill file has.
+//! A chunk holds its staged keys as the bytes that the spill file has.
 //!
 //! One address repeated without end would make one stage as large as the input. A
 //! stage of more than twice the common size has its duplicates joined before it is spilled
@@ -32,9 +32,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::arena::{Arena, Chunk, Chunks};
-use super::item::{Item, STAGES};
 use super::sort;
 use super::spill::Spill;
+use super::staged_key::{STAGES, StagedKey};
 use crate::compile::Error;
 
 /// Spilled bytes written with one call.
@@ -64,7 +64,7 @@ struct Pool<'m, I> {
     /// Chunks used and emptied.
     free: Vec<Chunk<'m>>,
     spill: Spill,
-    items: PhantomData<I>,
+    held: PhantomData<I>,
 }
 
 /// One stage: pieces on disk, then pieces in memory.
@@ -87,7 +87,7 @@ struct Run {
     length_bytes: usize,
 }
 
-impl<'m, I: Item> Store<'m, I> {
+impl<'m, I: StagedKey> Store<'m, I> {
     /// Stages in the memory of `arena`. What does not fit goes beside `output`, which the
     /// caller has locked.
     pub(crate) fn new(output: &Path, arena: &'m mut Arena) -> Self {
@@ -102,7 +102,7 @@ impl<'m, I: Item> Store<'m, I> {
             fresh,
             free: Vec::new(),
             spill: Spill::beside(output),
-            items: PhantomData,
+            held: PhantomData,
         };
         Self {
             pool: Mutex::new(pool),
@@ -122,7 +122,7 @@ impl<'m, I: Item> Store<'m, I> {
             used_bytes: (pool.arena_bytes - pool.fresh.bytes()) as u64,
             stages: pool.stages.into_iter().map(Mutex::new).collect(),
             spill: pool.spill,
-            items: PhantomData,
+            held: PhantomData,
         }
     }
 
@@ -162,7 +162,7 @@ impl<'m, I: Item> Store<'m, I> {
     }
 }
 
-impl<I: Item> Pool<'_, I> {
+impl<I: StagedKey> Pool<'_, I> {
     /// Joins duplicates where there are many; writes what is left to the spill file, unless
     /// half of `max_chunks` is free by then.
     fn make_room(&mut self, max_chunks: usize) -> Result<(), Error> {
@@ -183,18 +183,18 @@ impl<I: Item> Pool<'_, I> {
 
     /// Joins the duplicates of stages; says how many bytes are left of them.
     fn join_stages(&mut self, numbers: impl Iterator<Item = usize>) -> usize {
-        let (mut items, mut scratch) = (Vec::new(), Vec::new());
+        let (mut keys, mut scratch) = (Vec::new(), Vec::new());
         let mut left_bytes = 0;
         for number in numbers {
             let stage = &mut self.stages[number];
-            items.clear();
+            keys.clear();
             for chunk in &stage.chunks {
-                I::load(chunk.bytes(), &mut items);
+                I::load(chunk.bytes(), &mut keys);
             }
-            sort::sort(&mut items, &mut scratch);
-            sort::join_doubles(&mut items);
-            left_bytes += items.len() * I::BYTES;
-            let mut runs = items.chunks(self.chunk_bytes / I::BYTES);
+            sort::sort(&mut keys, &mut scratch);
+            sort::join_doubles(&mut keys);
+            left_bytes += keys.len() * I::BYTES;
+            let mut runs = keys.chunks(self.chunk_bytes / I::BYTES);
             stage.chunks.retain_mut(|chunk| {
                 let Some(run) = runs.next() else {
                     chunk.resize(0);
@@ -243,23 +243,23 @@ impl<I: Item> Pool<'_, I> {
     fn join_outliers(&mut self) {
         let total: usize = self.stages.iter().map(Stage::bytes_in_memory).sum();
         let common = total / STAGES + self.chunk_bytes;
-        let mut items = Vec::new();
+        let mut keys = Vec::new();
         for stage in &mut self.stages {
             if stage.bytes_in_memory() <= 2 * common {
                 continue;
             }
-            // One address leaves an item of each chunk, and then an item of each chunk of
+            // One address leaves a staged key of each chunk, and then a staged key of each chunk of
             // those: what remains of it must not grow with the list.
             loop {
                 let before = stage.bytes_in_memory();
                 let mut kept: Vec<Chunk<'_>> = Vec::new();
                 for mut chunk in stage.chunks.drain(..) {
-                    items.clear();
-                    I::load(chunk.bytes(), &mut items);
-                    items.sort_unstable_by_key(|item: &I| item.order());
-                    sort::join_doubles(&mut items);
+                    keys.clear();
+                    I::load(chunk.bytes(), &mut keys);
+                    keys.sort_unstable_by_key(|key: &I| key.order());
+                    sort::join_doubles(&mut keys);
                     chunk.resize(0);
-                    let length_bytes = items.len() * I::BYTES;
+                    let length_bytes = keys.len() * I::BYTES;
                     let to = match kept.last_mut() {
                         Some(last) if last.len() + length_bytes <= self.chunk_bytes => {
                             self.free.push(chunk);
@@ -269,7 +269,7 @@ impl<I: Item> Pool<'_, I> {
                         _ => kept.push_mut(chunk),
                     };
                     let start = to.len();
-                    I::store(&items, &mut to.resize(start + length_bytes)[start..]);
+                    I::store(&keys, &mut to.resize(start + length_bytes)[start..]);
                 }
                 stage.chunks = kept;
                 if stage.bytes_in_memory() > before / 2 {
@@ -287,41 +287,41 @@ pub(crate) struct Sealed<'m, I> {
     /// Memory that was used for keys; the system still holds it for us.
     used_bytes: u64,
     spill: Spill,
-    items: PhantomData<I>,
+    held: PhantomData<I>,
 }
 
-impl<I: Item> Sealed<'_, I> {
-    /// Replaces `items` by the content of a stage. `bytes` is memory to use.
+impl<I: StagedKey> Sealed<'_, I> {
+    /// Replaces `keys` by the content of a stage. `bytes` is memory to use.
     pub(crate) fn gather(
         &self,
         stage: usize,
-        items: &mut Vec<I>,
+        keys: &mut Vec<I>,
         bytes: &mut Vec<u8>,
     ) -> Result<(), Error> {
-        items.clear();
+        keys.clear();
         let stage = held(&self.stages[stage]);
         for run in &stage.runs {
             bytes.resize(run.length_bytes, 0);
             self.spill.read_at(bytes, run.offset_bytes)?;
-            I::load(bytes, items);
+            I::load(bytes, keys);
         }
         for chunk in &stage.chunks {
-            I::load(chunk.bytes(), items);
+            I::load(chunk.bytes(), keys);
         }
         Ok(())
     }
 
-    /// Puts `items`, which are not more than there were, in place of what
+    /// Puts `keys`, which are not more than there were, in place of what
     /// [`gather`](Self::gather) took out.
     pub(crate) fn put_back(
         &self,
         stage: usize,
-        mut items: &[I],
+        mut keys: &[I],
         bytes: &mut Vec<u8>,
     ) -> Result<(), Error> {
         let mut take = |length_bytes: usize| {
-            let (here, rest) = items.split_at(items.len().min(length_bytes / I::BYTES));
-            items = rest;
+            let (here, rest) = keys.split_at(keys.len().min(length_bytes / I::BYTES));
+            keys = rest;
             here
         };
         let mut stage = held(&self.stages[stage]);
@@ -336,7 +336,7 @@ impl<I: Item> Sealed<'_, I> {
             let here = take(chunk.len());
             I::store(here, chunk.resize(here.len() * I::BYTES));
         }
-        debug_assert!(items.is_empty(), "a stage grew while it was sorted");
+        debug_assert!(keys.is_empty(), "a stage grew while it was sorted");
         Ok(())
     }
 
@@ -369,7 +369,7 @@ fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::super::bins::Stager;
-    use super::super::item::{Dates, Narrow, Tag, Wide};
+    use super::super::staged_key::{Dates, Narrow, Tag, Wide};
     use super::*;
     use std::fs;
 
@@ -382,7 +382,7 @@ mod tests {
         },
     };
 
-    fn sorted_keys<I: Item>(keys: &[u64], memory_bytes: usize) -> (Vec<u64>, u64) {
+    fn sorted_keys<I: StagedKey>(keys: &[u64], memory_bytes: usize) -> (Vec<u64>, u64) {
         let dir = tempfile::tempdir().unwrap();
         let mut arena = Arena::new(memory_bytes, 1).unwrap();
         let store = Store::<I>::new(&dir.path().join("x.blf"), &mut arena);
@@ -392,16 +392,16 @@ mod tests {
         }
         stager.finish().unwrap();
         let sealed = store.seal();
-        let (mut items, mut scratch, mut bytes, mut found) = (vec![], vec![], vec![], vec![]);
+        let (mut staged, mut scratch, mut bytes, mut found) = (vec![], vec![], vec![], vec![]);
         for stage in 0..STAGES {
-            sealed.gather(stage, &mut items, &mut bytes).unwrap();
-            sort::sort(&mut items, &mut scratch);
-            sort::join_doubles(&mut items);
-            sealed.put_back(stage, &items, &mut bytes).unwrap();
+            sealed.gather(stage, &mut staged, &mut bytes).unwrap();
+            sort::sort(&mut staged, &mut scratch);
+            sort::join_doubles(&mut staged);
+            sealed.put_back(stage, &staged, &mut bytes).unwrap();
         }
         for stage in 0..STAGES {
-            sealed.gather(stage, &mut items, &mut bytes).unwrap();
-            found.extend(items.iter().map(|item| item.record(stage, TAG.dates).key));
+            sealed.gather(stage, &mut staged, &mut bytes).unwrap();
+            found.extend(staged.iter().map(|key| key.record(stage, TAG.dates).key));
         }
         assert_eq!(
             fs::read_dir(dir.path()).unwrap().count(),

@@ -516,14 +516,14 @@ mod tests {
     use super::*;
     use crate::list::Row;
 
-    /// All items of `content` as the workers see them, in order.
-    fn items(content: &[u8]) -> (Vec<Vec<u8>>, u64, u64) {
+    /// All entries of `content` as the workers see them, in order.
+    fn entries(content: &[u8]) -> (Vec<Vec<u8>>, u64, u64) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.txt");
         std::fs::write(&path, content).unwrap();
         let (inputs, progress) = ([Input::file(path)], Progress::new());
         let feed = Feed::new(&inputs, Some(Format::Plain), &progress);
-        let (mut items, mut lines, mut rejected) = (Vec::new(), 0, 0);
+        let (mut entries, mut lines, mut rejected) = (Vec::new(), 0, 0);
         let mut buffer = block_buffer();
         while let Some(work) = feed.next(&mut buffer).unwrap() {
             let Work::Block { length, format, .. } = work else {
@@ -531,14 +531,14 @@ mod tests {
             };
             let mut reader = Reader::new(format);
             reader.read(&buffer[..length], true, &mut |_, row| match row {
-                Row::Item(item) => items.push(item.text.to_vec()),
+                Row::Entry(raw) => entries.push(raw.text.to_vec()),
                 Row::Rejected { .. } => rejected += 1,
                 Row::Skipped { .. } | Row::Mended { .. } => {}
             });
             lines += reader.lines();
         }
         assert_eq!(progress.state().done, content.len() as u64);
-        (items, lines, rejected)
+        (entries, lines, rejected)
     }
 
     #[test]
@@ -547,13 +547,14 @@ mod tests {
             .map(|n| format!("user{n}@domain{}.example", n % 7))
             .collect();
         for end in ["\n", ""] {
-            let (items, count, rejected) = items(format!("{}{end}", lines.join("\n")).as_bytes());
-            assert_eq!(items.len(), lines.len());
+            let (entries, count, rejected) =
+                entries(format!("{}{end}", lines.join("\n")).as_bytes());
+            assert_eq!(entries.len(), lines.len());
             assert!(
-                items
+                entries
                     .iter()
                     .zip(&lines)
-                    .all(|(item, line)| item == line.as_bytes())
+                    .all(|(entry, line)| entry == line.as_bytes())
             );
             assert_eq!((count, rejected), (60_000, 0));
         }
@@ -592,8 +593,8 @@ mod tests {
             let mut content = b"a@b.example\n".to_vec();
             content.resize(content.len() + length, b'x');
             content.extend_from_slice(b"\nc@d.example\n");
-            let (items, lines, rejected) = items(&content);
-            assert_eq!((items.len(), lines, rejected), (2, 3, 1), "{length}");
+            let (entries, lines, rejected) = entries(&content);
+            assert_eq!((entries.len(), lines, rejected), (2, 3, 1), "{length}");
         }
     }
 }

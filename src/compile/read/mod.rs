@@ -5,18 +5,18 @@
 //! | `input` | which files are read |
 //! | `feed` | blocks of whole lines for all workers |
 //! | `worker` | lines to keys |
-//! | `tally`, `rejects` | what became of the lines, counted and written down |
+//! | `counts`, `rejects` | what became of the lines, counted and written down |
 
+mod counts;
 mod feed;
 mod input;
 mod rejects;
-mod tally;
 mod worker;
 
+pub(super) use counts::{Counts, Example};
 pub(crate) use feed::open;
 pub(super) use feed::{Feed, Opened};
 pub(super) use input::{Found, find_all, find_or_typed, is_allowlist, name_of, text, total_bytes};
 pub use input::{Input, inputs};
 pub(super) use rejects::RejectsFile;
-pub(super) use tally::{Example, Tally};
-pub(super) use worker::{Read, Terms, read};
+pub(super) use worker::{Read, ReadOptions, read};

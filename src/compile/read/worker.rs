@@ -1,7 +1,7 @@
 //! Text to staged keys: what each worker does with the blocks it gets.
 //!
 //! ```text
-//!   block -> Reader -> Item -> Entry (canonical) -> guard -> key -> stage
+//!   block -> Reader -> RawEntry -> Entry (canonical) -> guard -> key -> stage
 //!   block -> plain lines ----------------------> guard -> key -> stage
 //! ```
 //!
@@ -14,19 +14,19 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::counts::Counts;
 use super::feed::{Feed, Opened, Work, block_buffer};
 use super::rejects::{Lines, RejectsFile};
-use super::tally::Tally;
 use crate::address::{Block, Entry, Kind, Line, Rules, key};
 use crate::compile::guard::{Danger, Guard};
-use crate::compile::partition::{Dates, Item, Sealed, Stager, Store, Tag};
+use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
 use crate::compile::{Error, Progress};
-use crate::list::{self, Day, Format, Mend, Reader, Reason, Row, Skip};
+use crate::list::{self, Day, Format, Mend, Reader, RejectReason, Row, Skip};
 use crate::parallel::on_threads;
 
 /// How lines become keys; the same for all workers.
 #[derive(Debug)]
-pub(crate) struct Terms {
+pub(crate) struct ReadOptions {
     pub(crate) rules: Rules,
     pub(crate) seed: u64,
     /// Day of the build: of entries that bring no day of their own.
@@ -46,7 +46,7 @@ pub(crate) struct Terms {
     pub(crate) rejects: Option<Arc<RejectsFile>>,
 }
 
-impl Terms {
+impl ReadOptions {
     /// The dates of an entry that has none of its own.
     pub(crate) fn dates(&self) -> Dates {
         Dates {
@@ -72,42 +72,42 @@ const NO_PLACE_FOR_END: &str =
 /// What came of reading.
 pub(crate) struct Read<'m, I> {
     pub(crate) keys: Sealed<'m, I>,
-    pub(crate) tally: Tally,
+    pub(crate) counts: Counts,
     pub(crate) opened: Vec<Opened>,
 }
 
 /// Reads all inputs on `threads` workers. None when a row has dates of its own, which
-/// `I` cannot keep: the inputs have to be read again with wide items.
+/// `I` cannot keep: the inputs have to be read again with wide staged keys.
 ///
 /// # Errors
 /// When an input cannot be read, the spill file cannot be written, or a person
 /// interrupts.
-pub(crate) fn read<'m, I: Item>(
+pub(crate) fn read<'m, I: StagedKey>(
     feed: Feed<'_>,
     store: Store<'m, I>,
-    terms: &Terms,
+    options: &ReadOptions,
     threads: usize,
     progress: &Progress,
 ) -> Result<Option<Read<'m, I>>, Error> {
-    let worker = || Worker::new(&store, terms, progress).run(&feed);
+    let worker = || Worker::new(&store, options, progress).run(&feed);
     let done = on_threads(0..threads, |_| worker());
-    let mut tally = Tally::default();
+    let mut counts = Counts::default();
     let mut dated = false;
     for worker in done {
         match worker? {
-            Some(counts) => tally.add(counts),
+            Some(others) => counts.add(others),
             None => dated = true,
         }
     }
     Ok((!dated).then(|| Read {
         keys: store.seal(),
-        tally,
+        counts,
         opened: feed.opened(),
     }))
 }
 
 struct Worker<'a, 'm, I> {
-    terms: &'a Terms,
+    options: &'a ReadOptions,
     progress: &'a Progress,
     /// Of entries of the input under way that bring none of their own.
     dates: Dates,
@@ -118,7 +118,7 @@ struct Worker<'a, 'm, I> {
     text: Block,
     entry: Entry,
     stager: Stager<'a, 'm, I>,
-    tally: Tally,
+    counts: Counts,
     /// Lines for the file of rejects.
     logged: Lines,
     /// Why the work cannot go on; acted upon after the block.
@@ -126,21 +126,21 @@ struct Worker<'a, 'm, I> {
     /// Set inside a row, acted upon after its block.
     dated: bool,
     /// Likewise: what shows that the input is not a complete list, and in which line.
-    incomplete: Option<(u64, Reason)>,
+    incomplete: Option<(u64, RejectReason)>,
 }
 
-impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
-    fn new(store: &'a Store<'m, I>, terms: &'a Terms, progress: &'a Progress) -> Self {
+impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
+    fn new(store: &'a Store<'m, I>, options: &'a ReadOptions, progress: &'a Progress) -> Self {
         Self {
-            terms,
+            options,
             progress,
-            dates: terms.dates(),
+            dates: options.dates(),
             list_expires: None,
             source: 0,
             text: Block::new(),
             entry: Entry::new(),
             stager: Stager::new(store),
-            tally: Tally::default(),
+            counts: Counts::default(),
             logged: Lines::default(),
             failed: None,
             dated: false,
@@ -150,7 +150,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
 
     /// Works until nothing is left; none when a row had dates that `I` cannot keep.
     /// Whoever cannot go on ends the work of all.
-    fn run(self, feed: &Feed<'_>) -> Result<Option<Tally>, Error> {
+    fn run(self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
         let done = self.work(feed);
         if !matches!(done, Ok(Some(_))) {
             feed.end();
@@ -158,7 +158,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
         done
     }
 
-    fn work(mut self, feed: &Feed<'_>) -> Result<Option<Tally>, Error> {
+    fn work(mut self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
         let mut buffer = block_buffer();
         while let Some(work) = feed.next(&mut buffer)? {
             match work {
@@ -176,7 +176,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     }
                     self.logged.begin(feed.shown(input), lines_before);
                     let lines = self.block(format, &buffer[..length]);
-                    self.tally.end(lines);
+                    self.counts.end(lines);
                     if let Some((_, reason)) = self.incomplete {
                         return Err(feed.incomplete(input, reason.to_string()));
                     }
@@ -196,7 +196,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                         failed: self.stager.failed_flag(),
                     };
                     let read = reader.read_all(&mut content, &mut |line, row| self.row(line, row));
-                    self.tally.end(reader.lines());
+                    self.counts.end(reader.lines());
                     self.stager.check()?;
                     if self.stager.failed_flag().load(Ordering::Relaxed) {
                         // Another worker says why.
@@ -221,31 +221,32 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
-            if let Some(rejects) = &self.terms.rejects {
+            if let Some(rejects) = &self.options.rejects {
                 rejects.write(&mut self.logged)?;
             }
-            self.progress.add_entries(self.tally.take_new());
+            self.progress.add_entries(self.counts.take_new());
             self.stager.check()?;
             if self.dated {
                 return Ok(None);
             }
         }
         self.stager.finish()?;
-        Ok(Some(self.tally))
+        Ok(Some(self.counts))
     }
 
     fn begin(&mut self, input: u32, block: u32, expires: Option<Day>) {
         self.list_expires = expires;
-        self.dates = self.terms.dates();
+        self.dates = self.options.dates();
         self.dates.expires = expires.map_or(self.dates.expires, |day| Some(day.0));
-        self.dated = self.terms.keeps_dates && !I::KEEPS_DATES && self.dates != self.terms.dates();
+        self.dated =
+            self.options.keeps_dates && !I::KEEPS_DATES && self.dates != self.options.dates();
         self.source = self
-            .terms
+            .options
             .sources
             .get(input as usize)
             .copied()
             .unwrap_or(input);
-        self.tally.begin(input, block);
+        self.counts.begin(input, block);
     }
 
     fn tag(&self, kind: Kind, dates: Dates) -> Tag {
@@ -270,12 +271,12 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
         let mailbox_tag = self.tag(Kind::Mailbox, self.kept(self.dates));
         let mut is_usual = self.stager.usual() == mailbox_tag;
         let mut text = mem::take(&mut self.text);
-        text.lines(block, self.terms.rules, |Line { written, mailbox }| {
+        text.lines(block, self.options.rules, |Line { written, mailbox }| {
             lines += 1;
             if let Some(mailbox) = mailbox {
-                match self.terms.key(Kind::Mailbox, mailbox) {
+                match self.options.key(Kind::Mailbox, mailbox) {
                     Ok(key) if is_usual => {
-                        self.tally.listed();
+                        self.counts.listed();
                         self.stager.push(key);
                     }
                     Ok(key) => {
@@ -285,7 +286,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
                     Err(danger) => self.reject(lines, written, &danger),
                 }
             } else if written.is_empty() {
-                self.tally.skip(lines, b"", Skip::Blank);
+                self.counts.skip(lines, b"", Skip::Blank);
             } else {
                 reader.read(written, true, &mut |_, row| self.row(lines, row));
                 is_usual = self.stager.usual() == mailbox_tag;
@@ -298,17 +299,20 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
     #[inline]
     fn row(&mut self, line: u64, row: Row<'_>) {
         match row {
-            Row::Item(item) => self.item(line, item),
+            Row::Entry(raw) => self.raw_entry(line, raw),
             Row::Skipped { skip, text } => self.skip(line, text, skip),
             Row::Mended { mend, text } => self.mend(line, text, mend),
             Row::Rejected {
-                reason: Reason::ListExpires(day),
+                reason: RejectReason::ListExpires(day),
                 text,
             } if self.list_expires == Some(day) => self.skip(line, text, Skip::Comment),
             Row::Rejected { reason, text } => {
                 if matches!(
                     reason,
-                    Reason::BadJson | Reason::CutOffJson | Reason::WebPage | Reason::MailMessage
+                    RejectReason::BadJson
+                        | RejectReason::CutOffJson
+                        | RejectReason::WebPage
+                        | RejectReason::MailMessage
                 ) || reason.spoils_list()
                 {
                     self.incomplete = Some((line, reason));
@@ -318,38 +322,38 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
         }
     }
 
-    fn item(&mut self, line: u64, item: list::Item<'_>) {
-        if let Err(error) = self.entry.read(item.text, self.terms.rules) {
-            return self.reject(line, item.text, &error);
+    fn raw_entry(&mut self, line: u64, raw: list::RawEntry<'_>) {
+        if let Err(error) = self.entry.read(raw.text, self.options.rules) {
+            return self.reject(line, raw.text, &error);
         }
         let mut dates = self.dates;
-        dates.added = item.added.map_or(dates.added, |day| day.0);
-        dates.expires = item.expires.map_or(dates.expires, |day| Some(day.0));
+        dates.added = raw.added.map_or(dates.added, |day| day.0);
+        dates.expires = raw.expires.map_or(dates.expires, |day| Some(day.0));
         if self.ends_badly(dates) {
-            if dates.expires.is_some_and(|day| day <= self.terms.today.0) {
-                self.log(line, item.text, &"expired");
-                return self.tally.expired();
+            if dates.expires.is_some_and(|day| day <= self.options.today.0) {
+                self.log(line, raw.text, &"expired");
+                return self.counts.expired();
             }
-            return self.reject(line, item.text, &NO_PLACE_FOR_END);
+            return self.reject(line, raw.text, &NO_PLACE_FOR_END);
         }
-        if self.terms.keeps_dates && !I::KEEPS_DATES && dates != self.dates {
+        if self.options.keeps_dates && !I::KEEPS_DATES && dates != self.dates {
             self.dated = true;
             return;
         }
         let dates = self.kept(dates);
         let kind = self.entry.kind();
-        match self.terms.key(kind, self.entry.as_bytes()) {
+        match self.options.key(kind, self.entry.as_bytes()) {
             Ok(key) => self.stage(key, self.tag(kind, dates)),
-            Err(danger) => self.reject(line, item.text, &danger),
+            Err(danger) => self.reject(line, raw.text, &danger),
         }
     }
 
-    /// Dates as they are staged: to an item that keeps none, all are alike.
+    /// Dates as they are staged: to a staged key that keeps none, all are alike.
     fn kept(&self, dates: Dates) -> Dates {
         if I::KEEPS_DATES {
             dates
         } else {
-            self.terms.dates()
+            self.options.dates()
         }
     }
 
@@ -357,29 +361,29 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
     fn ends_badly(&self, dates: Dates) -> bool {
         dates
             .expires
-            .is_some_and(|day| day <= self.terms.today.0 || self.terms.refuses_ends)
+            .is_some_and(|day| day <= self.options.today.0 || self.options.refuses_ends)
     }
 
     fn skip(&mut self, line: u64, text: &[u8], skip: Skip) {
-        self.tally.skip(line, text, skip);
+        self.counts.skip(line, text, skip);
         if skip.is_notable() {
             self.log(line, text, &skip);
         }
     }
 
     fn mend(&mut self, line: u64, text: &[u8], mend: Mend) {
-        self.tally.mend(line, text, mend);
+        self.counts.mend(line, text, mend);
         self.log(line, text, &mend);
     }
 
     fn reject(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
-        self.tally.reject(line, text, reason);
+        self.counts.reject(line, text, reason);
         self.log(line, text, reason);
     }
 
     /// Writes a line down that somebody wants to see, whatever its number.
     fn log(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
-        if let Some(rejects) = &self.terms.rejects
+        if let Some(rejects) = &self.options.rejects
             && self.logged.add(line, text, reason)
             && let Err(error) = rejects.write(&mut self.logged)
         {
@@ -389,7 +393,7 @@ impl<'a, 'm, I: Item> Worker<'a, 'm, I> {
 
     #[inline]
     fn stage(&mut self, key: u64, tag: Tag) {
-        self.tally.listed();
+        self.counts.listed();
         self.stager.add(key, tag);
     }
 }

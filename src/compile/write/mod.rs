@@ -3,18 +3,18 @@
 //! | file | about |
 //! |---|---|
 //! | `records` | records in the order of their keys, from filters and staged keys, joined |
-//! | `census` | how many there are, by source and kind |
+//! | `entry_counts` | how many there are, by source and kind |
 //! | `sources` | the lists and filters that they come from |
 //! | `assemble` | pages and records in file order, on all threads |
 
 mod assemble;
-mod census;
+mod entry_counts;
 mod records;
 mod sources;
 
 pub(super) use assemble::assemble;
-pub(crate) use census::Census;
-pub(super) use census::census;
+pub(crate) use entry_counts::EntryCounts;
+pub(super) use entry_counts::count_entries;
 pub use records::Changed;
 pub(super) use records::{FileRecords, Joined, Sorted};
 pub(super) use sources::Sources;

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Whoever needs to know how many there are walks the stream once before, with
-//! [`census`](super::census::census): records are read in sequence, which is far cheaper than to read text.
+//! [`count_entries`](super::entry_counts::count_entries): records are read in sequence, which is far cheaper than to read text.
 
 use std::fmt;
 
@@ -190,7 +190,7 @@ impl Sorted for Joined<'_> {
 }
 
 /// Joins two records of the same key by rules that do not depend on who comes first, as staged
-/// [items](crate::compile::partition::Item) are joined.
+/// [staged keys](crate::compile::partition::StagedKey) are joined.
 fn join_records(a: Record, b: Record) -> Record {
     Record {
         key: a.key,

@@ -3,7 +3,7 @@
 //! Open arrays and objects stand on a stack of our own, so that no input reaches the
 //! end of the machine's. An object is understood when it closes: which of its values
 //! names the sender, what happens to the sender, and until when. It may say so of all that
-//! stands inside it, too (`{"addresses": [...], "policy": "allow"}`), so the items of open
+//! stands inside it, too (`{"addresses": [...], "policy": "allow"}`), so the entries of open
 //! objects are [held](super::held) until then.
 
 use super::super::action::{Action, Flag};
@@ -13,8 +13,8 @@ use super::super::headings::Heading;
 use super::super::label::Meaning;
 use super::super::lines::MAX_LINE;
 use super::super::out::Out;
-use super::super::reason::Reason;
-use super::super::row::{Item, Skip};
+use super::super::reject_reason::RejectReason;
+use super::super::row::{RawEntry, Skip};
 use super::super::status::status;
 use super::held::Held;
 use super::stix::Addresses;
@@ -76,7 +76,7 @@ struct Frame {
     holds: Holds,
     /// Its key says that it holds entries.
     is_list: bool,
-    /// Where its keys, values, fields and held items begin.
+    /// Where its keys, values, fields and held entries begin.
     text: usize,
     fields: usize,
     held: usize,
@@ -87,9 +87,9 @@ struct Frame {
     own: Option<Skip>,
     /// It has more text than is kept.
     too_long: bool,
-    /// Something inside it is an item.
+    /// Something inside it is an entry.
     has_items: bool,
-    /// Items inside it have gone out before it could say what they are.
+    /// Entries inside it have gone out before it could say what they are.
     is_released: bool,
     /// It has a value that may mean that it allows.
     is_unclear: bool,
@@ -220,7 +220,7 @@ impl Document {
             Some(subject) if is_object => self.field(SUBJECT, &subject, out.line()),
             Some(subject) => {
                 let line = out.line();
-                self.string(holds, Item::new(&subject), &mut out.at(line, &subject));
+                self.string(holds, RawEntry::new(&subject), &mut out.at(line, &subject));
             }
             None => {}
         }
@@ -233,12 +233,12 @@ impl Document {
         let frame = self.frames.pop_if(closes).ok_or(Broken)?;
         if frame.too_long {
             let text = self.text.get(frame.text..).unwrap_or_default();
-            out.reject(Reason::TooLong, text);
+            out.reject(RejectReason::TooLong, text);
         } else if frame.is_object {
             self.object(&frame, out);
         } else if let (true, Some(skip)) = (frame.is_row, frame.own) {
             if frame.is_released {
-                out.reject(Reason::LateAllowance, b"");
+                out.reject(RejectReason::LateAllowance, b"");
             }
             self.held.skip(frame.held, skip, out);
         }
@@ -276,8 +276,8 @@ impl Document {
             Some(frame) if frame.is_object => self.member(&frame, token, is_string, out),
             Some(frame) if frame.is_row && self.decides(token, is_string, out) => {}
             _ if !is_string => {}
-            _ if token.len() > MAX_LINE => out.reject(Reason::TooLong, token),
-            Some(frame) => self.string(frame.holds, Item::new(token), out),
+            _ if token.len() > MAX_LINE => out.reject(RejectReason::TooLong, token),
+            Some(frame) => self.string(frame.holds, RawEntry::new(token), out),
             None => out.entry(token),
         }
     }
@@ -299,25 +299,25 @@ impl Document {
     }
 
     /// A string that may be an entry.
-    fn string(&mut self, holds: Holds, item: Item<'_>, out: &mut Out<'_>) {
+    fn string(&mut self, holds: Holds, raw: RawEntry<'_>, out: &mut Out<'_>) {
         match holds {
             Holds::Entries => {
                 if let Some(frame) = self.frames.last_mut() {
                     frame.has_items = true;
                 }
-                self.item(item, out);
+                self.raw_entry(raw, out);
             }
             Holds::Skipped(skip) => out.skip(skip),
-            Holds::Recipients => self.addresses.receives(item.text),
-            Holds::Other if looks_like_entry(item.text) => out.skip(Skip::Mention),
+            Holds::Recipients => self.addresses.receives(raw.text),
+            Holds::Other if looks_like_entry(raw.text) => out.skip(Skip::Mention),
             Holds::Other => {}
         }
     }
 
-    /// Lists an item, at once where no open object can say otherwise.
-    fn item(&mut self, item: Item<'_>, out: &mut Out<'_>) {
+    /// Lists an entry, at once where no open object can say otherwise.
+    fn raw_entry(&mut self, raw: RawEntry<'_>, out: &mut Out<'_>) {
         if !self.is_held() {
-            return out.item(item, super::super::entry::Wildcards::Star);
+            return out.raw_entry(raw, super::super::entry::Wildcards::Star);
         }
         if self.held.is_full() {
             self.held.release(0, out);
@@ -326,10 +326,10 @@ impl Document {
                 frame.held = 0;
             }
         }
-        self.held.add(item, out.line());
+        self.held.add(raw, out.line());
     }
 
-    /// Whether something open may yet say that its items are not listed.
+    /// Whether something open may yet say that its entries are not listed.
     fn is_held(&self) -> bool {
         let mut frames = self.frames.iter();
         frames.any(|frame| frame.is_object || frame.is_row)
@@ -358,7 +358,7 @@ impl Document {
                 .or_else(|| matches!(value, b"false" | b"null").then_some(Action::Other));
             match action.and_then(Action::skip) {
                 Some(skip) => out.at(line, &name).skip(skip),
-                None => self.string(frame.holds, Item::new(&name), &mut out.at(line, &name)),
+                None => self.string(frame.holds, RawEntry::new(&name), &mut out.at(line, &name)),
             }
         } else if let Some(action) = Flag::of(&name).and_then(|flag| flag.read(value)) {
             if let Some(skip) = action.skip() {
@@ -422,7 +422,7 @@ impl Document {
             && frame.has_items
         {
             if frame.is_released {
-                out.reject(Reason::LateAllowance, b"");
+                out.reject(RejectReason::LateAllowance, b"");
             }
             self.held.skip(frame.held, skip, out);
         }
@@ -460,19 +460,19 @@ impl Document {
             return out.skip(Skip::Mention);
         }
         if frame.is_unclear {
-            return out.reject(Reason::UnclearWord, &text);
+            return out.reject(RejectReason::UnclearWord, &text);
         }
         let Some(expires) = Day::read_expiry(expires) else {
-            return out.reject(Reason::Date, expires);
+            return out.reject(RejectReason::Date, expires);
         };
-        let item = Item {
+        let raw = RawEntry {
             text: &text,
             added,
             expires,
         };
         match id {
-            Some(id) if is_stix_address => self.addresses.add(&id, item, &mut out),
-            _ => self.item(item, &mut out),
+            Some(id) if is_stix_address => self.addresses.add(&id, raw, &mut out),
+            _ => self.raw_entry(raw, &mut out),
         }
         if let Some(parent) = self.frames.last_mut() {
             parent.has_items = true;

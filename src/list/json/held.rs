@@ -1,19 +1,19 @@
-//! Items of objects that are still open, and may yet say that nobody inside them is listed.
+//! Entries of objects that are still open, and may yet say that nobody inside them is listed.
 
 use super::super::day::Day;
 use super::super::entry::Wildcards;
 use super::super::out::Out;
-use super::super::row::{Item, Skip};
+use super::super::row::{RawEntry, Skip};
 
 /// Bytes held at most, texts and places. An object with more has to say what it means before
-/// its items.
+/// its entries.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Items in their order.
+/// Entries in their order.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     text: Vec<u8>,
-    items: Vec<Place>,
+    entries: Vec<Place>,
 }
 
 #[derive(Debug)]
@@ -26,49 +26,49 @@ struct Place {
 
 impl Held {
     pub(super) fn len(&self) -> usize {
-        self.items.len()
+        self.entries.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.text.len() + self.items.len() * size_of::<Place>() > MAX_BYTES
+        self.text.len() + self.entries.len() * size_of::<Place>() > MAX_BYTES
     }
 
-    pub(super) fn add(&mut self, item: Item<'_>, line: u64) {
-        self.items.push(Place {
+    pub(super) fn add(&mut self, raw: RawEntry<'_>, line: u64) {
+        self.entries.push(Place {
             start: self.text.len(),
             line,
-            added: item.added,
-            expires: item.expires,
+            added: raw.added,
+            expires: raw.expires,
         });
-        self.text.extend_from_slice(item.text);
+        self.text.extend_from_slice(raw.text);
     }
 
-    /// Lists the items from number `first` on.
+    /// Lists the entries from number `first` on.
     pub(super) fn release(&mut self, first: usize, out: &mut Out<'_>) {
-        self.drain(first, |item, line| {
-            out.at(line, item.text).item(item, Wildcards::Star);
+        self.drain(first, |raw, line| {
+            out.at(line, raw.text).raw_entry(raw, Wildcards::Star);
         });
     }
 
     /// Lists nobody of them.
     pub(super) fn skip(&mut self, first: usize, skip: Skip, out: &mut Out<'_>) {
-        self.drain(first, |item, line| out.at(line, item.text).skip(skip));
+        self.drain(first, |raw, line| out.at(line, raw.text).skip(skip));
     }
 
-    /// Hands out the items from number `first` on, and forgets them.
-    pub(super) fn drain(&mut self, first: usize, mut each: impl FnMut(Item<'_>, u64)) {
-        let places = self.items.get(first..).unwrap_or_default();
+    /// Hands out the entries from number `first` on, and forgets them.
+    pub(super) fn drain(&mut self, first: usize, mut each: impl FnMut(RawEntry<'_>, u64)) {
+        let places = self.entries.get(first..).unwrap_or_default();
         let ends = places.iter().skip(1).map(|next| next.start);
         for (place, end) in places.iter().zip(ends.chain([self.text.len()])) {
-            let item = Item {
+            let raw = RawEntry {
                 text: self.text.get(place.start..end).unwrap_or_default(),
                 added: place.added,
                 expires: place.expires,
             };
-            each(item, place.line);
+            each(raw, place.line);
         }
         let start = places.first().map_or(self.text.len(), |place| place.start);
         self.text.truncate(start);
-        self.items.truncate(first);
+        self.entries.truncate(first);
     }
 }

@@ -20,7 +20,7 @@ mod stix;
 
 use super::lines::MAX_LINE;
 use super::out::Out;
-use super::reason::Reason;
+use super::reject_reason::RejectReason;
 use super::row::Row;
 use document::Document;
 
@@ -117,7 +117,7 @@ impl Json {
             self.value(out);
         }
         if self.document.is_open() || !matches!(self.state, State::Between | State::Broken) {
-            out.reject(Reason::CutOffJson, b"");
+            out.reject(RejectReason::CutOffJson, b"");
         }
         self.clear(out);
     }
@@ -251,9 +251,9 @@ impl Json {
 
     fn broken(&mut self, out: &mut Out<'_>) {
         let reason = if self.at_lines {
-            Reason::BadJsonLine
+            RejectReason::BadJsonLine
         } else {
-            Reason::BadJson
+            RejectReason::BadJson
         };
         out.reject(reason, &self.token);
         self.clear(out);

@@ -12,8 +12,8 @@
 use std::collections::HashSet;
 
 use super::super::out::Out;
-use super::super::reason::Reason;
-use super::super::row::{Item, Skip};
+use super::super::reject_reason::RejectReason;
+use super::super::row::{RawEntry, Skip};
 use super::held::Held;
 
 /// Identifiers kept; a document with more is not read on.
@@ -34,12 +34,12 @@ pub(super) struct Addresses {
 
 impl Addresses {
     /// Holds an address object.
-    pub(super) fn add(&mut self, id: &[u8], item: Item<'_>, out: &mut Out<'_>) {
+    pub(super) fn add(&mut self, id: &[u8], raw: RawEntry<'_>, out: &mut Out<'_>) {
         if self.held.is_full() || self.ids.len() >= MAX_IDS || id.len() > MAX_ID_BYTES {
-            return out.reject(Reason::LateAllowance, item.text);
+            return out.reject(RejectReason::LateAllowance, raw.text);
         }
         self.ids.push(id.into());
-        self.held.add(item, out.line());
+        self.held.add(raw, out.line());
     }
 
     /// The address with this identifier received a message.
@@ -55,17 +55,17 @@ impl Addresses {
     /// Lists those who sent, or of whom no message speaks.
     pub(super) fn release(&mut self, out: &mut Out<'_>) {
         if std::mem::take(&mut self.is_full) {
-            out.reject(Reason::LateAllowance, b"");
+            out.reject(RejectReason::LateAllowance, b"");
         }
         let mut ids = self.ids.drain(..);
         let (recipients, senders) = (&self.recipients, &self.senders);
-        self.held.drain(0, |item, line| {
+        self.held.drain(0, |raw, line| {
             let id = ids.next().unwrap_or_default();
-            let mut out = out.at(line, item.text);
+            let mut out = out.at(line, raw.text);
             if recipients.contains(&id) && !senders.contains(&id) {
                 out.skip(Skip::NotSender);
             } else {
-                out.item(item, super::super::entry::Wildcards::Star);
+                out.raw_entry(raw, super::super::entry::Wildcards::Star);
             }
         });
         drop(ids);

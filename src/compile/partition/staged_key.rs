@@ -1,7 +1,7 @@
 //! What is staged, sorted and joined: a key, and what is known of its entry, packed.
 //!
 //! Keys are dealt out to [`STAGES`] stages by their top [`STAGE_BITS`] bits. Inside a
-//! stage these bits are the same for all, so a packed item need not hold them:
+//! stage these bits are the same for all, so a packed key need not hold them:
 //!
 //! ```text
 //! Narrow   8 bytes   63          12 11      2 1  0
@@ -22,7 +22,7 @@ use crate::filter::Record;
 pub(crate) const STAGE_BITS: u32 = 12;
 /// Stages of a build.
 pub(crate) const STAGES: usize = 1 << STAGE_BITS;
-/// Sources that fit a [`Narrow`] item.
+/// Sources that fit a [`Narrow`] key.
 pub(crate) const NARROW_SOURCES: u32 = 1 << (STAGE_BITS - KIND_BITS);
 
 const KIND_BITS: u32 = 2;
@@ -35,7 +35,7 @@ pub(crate) struct Tag {
     pub(crate) kind: u8,
     /// Number of the list it came from.
     pub(crate) source: u32,
-    /// The dates; a [`Narrow`] item does not keep them.
+    /// The dates; a [`Narrow`] key does not keep them.
     pub(crate) dates: Dates,
 }
 
@@ -49,18 +49,18 @@ pub(crate) struct Dates {
 }
 
 /// A packed key with its tag.
-pub(crate) trait Item: Copy + Default + Send + Sync + 'static {
+pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     /// Size in memory and in a spill file.
     const BYTES: usize;
-    /// Whether an item keeps dates of its own.
+    /// Whether a staged key keeps dates of its own.
     const KEEPS_DATES: bool;
     /// Packs; the stage of `key` must be remembered beside it.
     fn new(key: u64, tag: Tag) -> Self;
     /// Sorts by this and the keys of a stage are sorted. Uniform in its upper bits.
     fn order(self) -> u64;
-    /// Whether two items of one stage have the same key.
+    /// Whether two staged keys of one stage have the same key.
     fn same_key(self, other: Self) -> bool;
-    /// One item of two with the same key, whichever comes first.
+    /// One staged key of two with the same key, whichever comes first.
     fn join(self, other: Self) -> Self;
     /// Kind and source.
     fn origin(self) -> (u8, u32);
@@ -70,10 +70,10 @@ pub(crate) trait Item: Copy + Default + Send + Sync + 'static {
     type Bytes: AsRef<[u8]>;
     /// Packs once more.
     fn bytes(self) -> Self::Bytes;
-    /// Writes the bytes of `items` over `bytes`, which are as many.
-    fn store(items: &[Self], bytes: &mut [u8]);
-    /// Appends the items that `bytes` hold.
-    fn load(bytes: &[u8], items: &mut Vec<Self>);
+    /// Writes the bytes of `keys` over `bytes`, which are as many.
+    fn store(keys: &[Self], bytes: &mut [u8]);
+    /// Appends the staged keys that `bytes` hold.
+    fn load(bytes: &[u8], keys: &mut Vec<Self>);
 }
 
 /// The stage of a key.
@@ -86,7 +86,7 @@ pub(crate) fn stage_of(key: u64) -> usize {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Narrow(u64);
 
-impl Item for Narrow {
+impl StagedKey for Narrow {
     const BYTES: usize = 8;
     const KEEPS_DATES: bool = false;
 
@@ -131,14 +131,14 @@ impl Item for Narrow {
         self.0.to_le_bytes()
     }
 
-    fn store(items: &[Self], bytes: &mut [u8]) {
-        for (word, item) in bytes.as_chunks_mut().0.iter_mut().zip(items) {
-            *word = item.bytes();
+    fn store(keys: &[Self], bytes: &mut [u8]) {
+        for (word, key) in bytes.as_chunks_mut().0.iter_mut().zip(keys) {
+            *word = key.bytes();
         }
     }
 
-    fn load(bytes: &[u8], items: &mut Vec<Self>) {
-        items.extend(
+    fn load(bytes: &[u8], keys: &mut Vec<Self>) {
+        keys.extend(
             bytes
                 .as_chunks()
                 .0
@@ -162,7 +162,7 @@ pub(crate) struct Wide {
 /// No expiry. The day itself is in 2149 and cannot be told from "never", which it is.
 const NEVER: u16 = u16::MAX;
 
-impl Item for Wide {
+impl StagedKey for Wide {
     const BYTES: usize = 16;
     const KEEPS_DATES: bool = true;
 
@@ -218,9 +218,9 @@ impl Item for Wide {
         (u128::from(self.key) << 64 | u128::from(rest)).to_le_bytes()
     }
 
-    fn store(items: &[Self], bytes: &mut [u8]) {
-        for (word, item) in bytes.as_chunks_mut().0.iter_mut().zip(items) {
-            *word = item.bytes();
+    fn store(keys: &[Self], bytes: &mut [u8]) {
+        for (word, key) in bytes.as_chunks_mut().0.iter_mut().zip(keys) {
+            *word = key.bytes();
         }
     }
 
@@ -228,8 +228,8 @@ impl Item for Wide {
         clippy::cast_possible_truncation,
         reason = "each field is cut out of the packed word"
     )]
-    fn load(bytes: &[u8], items: &mut Vec<Self>) {
-        items.extend(bytes.as_chunks().0.iter().map(|word| {
+    fn load(bytes: &[u8], keys: &mut Vec<Self>) {
+        keys.extend(bytes.as_chunks().0.iter().map(|word| {
             let word = u128::from_le_bytes(*word);
             let rest = word as u64;
             Self {
@@ -268,11 +268,11 @@ mod tests {
         }
     }
 
-    fn survives<I: Item>(key: u64, source: u32) {
-        let item = I::new(key, tag(2, source));
+    fn survives<I: StagedKey>(key: u64, source: u32) {
+        let staged = I::new(key, tag(2, source));
         let mut bytes = vec![0; I::BYTES];
-        I::store(&[item], &mut bytes);
-        assert_eq!(bytes, item.bytes().as_ref());
+        I::store(&[staged], &mut bytes);
+        assert_eq!(bytes, staged.bytes().as_ref());
         let mut back = Vec::new();
         I::load(&bytes, &mut back);
         let record = back[0].record(stage_of(key), DATES);

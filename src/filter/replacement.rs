@@ -1,4 +1,4 @@
-//! A file written aside: nobody ever sees half of it.
+//! A file written beside the one it replaces: nobody ever sees half of it.
 //!
 //! Output `spam.blf` is written as `.spam.blf.writing` in the same folder, synced,
 //! then renamed over the old file, and the folder is synced. Until the rename the
@@ -23,16 +23,16 @@ use super::error::Error;
 const MODE: u32 = 0o640;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// A file in the making; see the module.
+/// A file that will replace another; see the module.
 #[derive(Debug)]
-pub struct Aside {
+pub struct Replacement {
     file: File,
     written: PathBuf,
     target: PathBuf,
     committed: bool,
 }
 
-impl Aside {
+impl Replacement {
     /// Claims an output. Do it before the work, so that a second compile of the
     /// same output, a missing folder or a wrong name shows at once.
     ///
@@ -68,14 +68,14 @@ impl Aside {
         let written = target.with_file_name(hidden);
 
         let file = lock(path, &written)?;
-        let aside = Self {
+        let replacement = Self {
             file,
             written,
             target,
             committed: false,
         };
-        aside.make_like(old.as_ref())?;
-        Ok(aside)
+        replacement.make_like(old.as_ref())?;
+        Ok(replacement)
     }
 
     /// Sets mode and owners.
@@ -159,7 +159,7 @@ impl Aside {
     }
 }
 
-impl Drop for Aside {
+impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.committed {
             // Nobody is left to tell; the next writer would remove it.
@@ -168,7 +168,7 @@ impl Drop for Aside {
     }
 }
 
-/// Makes and locks the file written aside. It is always made anew: what stands under its name
+/// Makes and locks the hidden file. It is always made anew: what stands under its name
 /// may be a link, or a file that others have open or may read. What a killed writer left, a
 /// regular file without a lock, is removed.
 fn lock(path: &Path, written: &Path) -> Result<File, Error> {
@@ -257,10 +257,10 @@ mod tests {
         let path = folder.path().join("a.blf");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o604)).unwrap();
-        let aside = Aside::claim(&path).unwrap();
-        aside.file().write_all_at(b"new", 0).unwrap();
+        let replacement = Replacement::claim(&path).unwrap();
+        replacement.file().write_all_at(b"new", 0).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        aside.commit().unwrap();
+        replacement.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o604);
         assert_eq!(names(folder.path()), ["a.blf"]);
@@ -280,7 +280,7 @@ mod tests {
         };
         let write = |name| {
             let path = folder.path().join(name);
-            Aside::claim(&path).unwrap().commit().unwrap();
+            Replacement::claim(&path).unwrap().commit().unwrap();
             owners(&path)
         };
         std::os::unix::fs::chown(folder.path(), Some(54_321), Some(54_322)).unwrap();
@@ -295,12 +295,12 @@ mod tests {
     fn two_writers_exclude_each_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.blf");
-        let first = Aside::claim(&path).unwrap();
-        assert!(matches!(Aside::claim(&path), Err(Error::Busy { .. })));
+        let first = Replacement::claim(&path).unwrap();
+        assert!(matches!(Replacement::claim(&path), Err(Error::Busy { .. })));
         assert!(first.path().exists());
         drop(first);
         assert!(names(folder.path()).is_empty());
-        Aside::claim(&path).unwrap();
+        Replacement::claim(&path).unwrap();
     }
 
     #[test]
@@ -311,11 +311,11 @@ mod tests {
         fs::write(&leftover, "from a killed process").unwrap();
         let other_name = folder.path().join("precious");
         fs::hard_link(&leftover, &other_name).unwrap();
-        let aside = Aside::claim(&path).unwrap();
+        let replacement = Replacement::claim(&path).unwrap();
         assert_eq!(fs::read(&other_name).unwrap(), b"from a killed process");
         fs::remove_file(other_name).unwrap();
-        assert_eq!(aside.file().metadata().unwrap().len(), 0);
-        aside.commit().unwrap();
+        assert_eq!(replacement.file().metadata().unwrap().len(), 0);
+        replacement.commit().unwrap();
         assert_eq!(names(folder.path()), ["a.blf"]);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, MODE);
     }
@@ -327,17 +327,17 @@ mod tests {
         let link = folder.path().join("link.blf");
         fs::write(&real, "old").unwrap();
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        Aside::claim(&link).unwrap().commit().unwrap();
+        Replacement::claim(&link).unwrap().commit().unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read(&real).unwrap(), b"");
 
         fs::remove_file(&real).unwrap();
-        let nowhere = Aside::claim(&link).unwrap_err().to_string();
+        let nowhere = Replacement::claim(&link).unwrap_err().to_string();
         assert!(nowhere.contains("link.blf: cannot follow"), "{nowhere}");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
 
         std::os::unix::fs::symlink(&real, folder.path().join(".b.blf.writing")).unwrap();
-        assert!(Aside::claim(&folder.path().join("b.blf")).is_err());
+        assert!(Replacement::claim(&folder.path().join("b.blf")).is_err());
     }
 
     #[test]
@@ -345,11 +345,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for path in [folder.path(), Path::new("/dev/null"), Path::new("/")] {
             assert!(
-                matches!(Aside::claim(path), Err(Error::NotAFile { .. })),
+                matches!(Replacement::claim(path), Err(Error::NotAFile { .. })),
                 "{path:?}"
             );
         }
         let missing = folder.path().join("missing/a.blf");
-        assert!(matches!(Aside::claim(&missing), Err(Error::Io { .. })));
+        assert!(matches!(
+            Replacement::claim(&missing),
+            Err(Error::Io { .. })
+        ));
     }
 }

@@ -21,10 +21,10 @@ const SHOWN_BYTES: usize = 80;
 
 /// Counts of one worker, then of all.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
-    inputs: BTreeMap<u32, Counts>,
+pub(crate) struct Counts {
+    inputs: BTreeMap<u32, InputCounts>,
     /// Those of the input under way; they are not among the others.
-    counts: Counts,
+    counts: InputCounts,
     input: u32,
     block: u32,
     /// Entries since [`take_new`](Self::take_new) was last asked.
@@ -34,7 +34,7 @@ pub(crate) struct Tally {
 
 /// Counts of one input.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct InputCounts {
     /// Entries, doubles included.
     pub(crate) entries: u64,
     /// Entries whose last day is past.
@@ -63,7 +63,7 @@ pub(crate) struct Example {
     pub(crate) text: String,
 }
 
-impl Tally {
+impl Counts {
     /// What follows is of this block.
     pub(crate) fn begin(&mut self, input: u32, block: u32) {
         if input != self.input {
@@ -137,7 +137,7 @@ impl Tally {
     }
 
     /// The counts of an input, all blocks together.
-    pub(crate) fn counts(&mut self, input: u32) -> Counts {
+    pub(crate) fn counts(&mut self, input: u32) -> InputCounts {
         self.put_away();
         self.inputs.remove(&input).unwrap_or_default()
     }
@@ -148,7 +148,7 @@ impl Tally {
     }
 }
 
-impl Counts {
+impl InputCounts {
     /// Lines of the input.
     pub(crate) fn lines(&self) -> u64 {
         self.blocks.values().sum()
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn line_numbers_add_up_over_blocks_and_workers() {
-        let (mut first, mut second) = (Tally::default(), Tally::default());
+        let (mut first, mut second) = (Counts::default(), Counts::default());
         first.begin(4, 0);
         first.listed();
         first.end(10);
@@ -235,7 +235,7 @@ mod tests {
         first.reject(5, b"c", &"bad");
         first.end(7);
         assert_eq!((first.take_new(), first.take_new()), (1, 0));
-        let mut all = Tally::default();
+        let mut all = Counts::default();
         all.add(first);
         all.add(second);
         let counts = all.counts(4);
@@ -257,13 +257,13 @@ mod tests {
 
     #[test]
     fn reasons_are_bounded() {
-        let mut tally = Tally::default();
-        tally.begin(0, 0);
+        let mut counts = Counts::default();
+        counts.begin(0, 0);
         for n in 0..1000 {
-            tally.reject(n, b"x", &n);
+            counts.reject(n, b"x", &n);
         }
-        tally.end(1000);
-        let counts = tally.counts(0);
+        counts.end(1000);
+        let counts = counts.counts(0);
         assert_eq!(counts.rejects().count(), REASONS + 1);
         assert_eq!(
             counts.rejects().map(|(_, count, _)| count).sum::<u64>(),

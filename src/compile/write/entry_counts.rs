@@ -9,19 +9,19 @@ use crate::filter::{Filter, Record};
 
 /// Entries left, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Census {
+pub(crate) struct EntryCounts {
     /// By source, then kind.
     by_source: BTreeMap<u32, [u64; 4]>,
 }
 
-impl Census {
+impl EntryCounts {
     /// Counts the entries of a filter.
     ///
     /// # Errors
     /// When it has no records, or fails.
     pub(crate) fn of(filter: &Filter) -> Result<Self, Error> {
         let mut stream = FileRecords::new(filter, Vec::new())?;
-        census(&mut stream, &Progress::new())
+        count_entries(&mut stream, &Progress::new())
     }
 
     /// Counts entries, runs of one source and kind at once: most lists are of one kind.
@@ -85,16 +85,19 @@ const STEPS: u64 = 4096;
 ///
 /// # Errors
 /// When a file fails, and when a person interrupts.
-pub(crate) fn census(stream: &mut impl Sorted, progress: &Progress) -> Result<Census, Error> {
-    let mut census = Census::default();
+pub(crate) fn count_entries(
+    stream: &mut impl Sorted,
+    progress: &Progress,
+) -> Result<EntryCounts, Error> {
+    let mut counts = EntryCounts::default();
     let mut records = Vec::new();
     for step in 0..STEPS {
         progress.go_on()?;
         records.clear();
         let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
         stream.take_before(end, &mut records)?;
-        census.count(&records);
+        counts.count(&records);
         progress.add(records.len() as u64);
     }
-    Ok(census)
+    Ok(counts)
 }

@@ -8,7 +8,7 @@ use super::lines::MAX_LINE;
 /// Why a text cannot be taken as an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum RejectReason {
     /// A regular expression.
     Pattern,
     /// A wild card where no entry can have one.
@@ -86,7 +86,7 @@ pub enum Reason {
     WebPage,
 }
 
-impl Reason {
+impl RejectReason {
     /// Whether entries before or after this row may be listed by mistake, so that nothing of
     /// the list can be used.
     #[must_use]
@@ -98,7 +98,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pattern => f.write_str(
