@@ -100,7 +100,7 @@ fn a_message_id_forges_no_field() {
     let forged =
         "Message-ID\0<x> action=accept \"reason=unlisted\" queue_id=4FORGED\\\"\n list=none\0";
     let packets = [
-        (b'O', "\0\0\0\x06\0\0\x01\u{7f}\0\x1f\x7f\x7f"),
+        (b'O', OPTIONS),
         (b'C', "mail.test\x004\0\x19192.0.2.1\0"),
         (b'M', "<a@ok.test>\0"),
         (b'R', "<bob@our.example>\0"),
@@ -108,11 +108,7 @@ fn a_message_id_forges_no_field() {
         (b'L', "From\0x@bad.test\0"),
         (b'N', ""),
     ];
-    for (command, payload) in packets {
-        let length = u32::try_from(payload.len() + 1).unwrap();
-        let packet = [&length.to_be_bytes()[..], &[command], payload.as_bytes()].concat();
-        stream.write_all(&packet).unwrap();
-    }
+    send_packets(&mut stream, &packets);
     let line = daemon.logged(&["4FORGED"]);
     let fields = fields(&line);
     for (name, expected) in [
@@ -124,6 +120,68 @@ fn a_message_id_forges_no_field() {
         let found: Vec<_> = fields.iter().filter(|field| field.0 == name).collect();
         assert_eq!(found, [&(name, expected)], "{line}");
     }
+}
+
+/// As Postfix offers them.
+const OPTIONS: &str = "\0\0\0\x06\0\0\x01\u{7f}\0\x1f\x7f\x7f";
+
+fn send_packets(stream: &mut UnixStream, packets: &[(u8, &str)]) {
+    for (command, payload) in packets {
+        let length = u32::try_from(payload.len() + 1).unwrap();
+        let packet = [&length.to_be_bytes()[..], &[*command], payload.as_bytes()].concat();
+        stream.write_all(&packet).unwrap();
+    }
+}
+
+/// Mail of an exempt client has one line, with its sender and the queue id, which Postfix does not know
+/// at the first RCPT. Its sender is told even if no list checks the envelope.
+#[test]
+fn exempt_mail_is_logged_with_queue_id_and_sender() {
+    let mut site = Site::new(Transport::Unix);
+    site.list("spam", &["@bad.test"]);
+    site.configure(
+        "[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\ncheck = ['from']\n\
+         [exempt]\nnetworks = ['192.0.2.0/24']\n",
+    );
+    let daemon = site.serve();
+    let Socket::Unix(path) = &site.socket else {
+        panic!("a unix socket was asked for")
+    };
+    let mut stream = UnixStream::connect(path).unwrap();
+    let packets = [
+        (b'O', OPTIONS),
+        (b'C', "mail.test\x004\0\x19192.0.2.1\0"),
+        (b'M', "<x@bad.test>\0"),
+        (b'R', "<bob@our.example>\0"),
+        (b'D', "Ri\x004EXEMPT\0"),
+        (b'R', "<eve@our.example>\0"),
+        (b'L', "From\0y@bad.test\0"),
+        (b'N', ""),
+        // The null sender.
+        (b'M', "<>\0"),
+        (b'D', "Ri\x004NULL\0"),
+        (b'R', "<bob@our.example>\0"),
+        (b'N', ""),
+    ];
+    send_packets(&mut stream, &packets);
+    let null = daemon.logged(&["queue_id=4NULL ", "reason=network"]);
+    assert!(!null.contains("address="), "{null}");
+    let line = daemon.logged(&["queue_id=4EXEMPT "]);
+    let fields = fields(&line);
+    for expected in [
+        ("identity", "mail-from"),
+        ("address", "\"x@bad.test\""),
+        ("action", "accept"),
+        ("reason", "network"),
+    ] {
+        assert!(fields.contains(&expected), "{line}");
+    }
+    let lines = daemon
+        .log()
+        .lines()
+        .filter(|line| line.contains("reason=network"))
+        .count();
+    assert_eq!(lines, 2, "{}", daemon.log());
 }
 
 /// journald stamps each line itself, and takes its priority from a prefix.

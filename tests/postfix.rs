@@ -94,6 +94,20 @@ fn exempt_network() {
         let sent = session.send(&mail);
         if exempt {
             assert_accepted(&sent);
+            // The queue id joins the two logs, and the daemon's says who was let through.
+            let marks = [": client=", client];
+            let line = scene.mta.logged(&marks);
+            let id = line
+                .split(marks[0])
+                .next()
+                .and_then(|before| before.rsplit(' ').next());
+            let id = format!("queue_id={} ", id.expect("a word"));
+            scene.daemon.logged(&[
+                id.as_str(),
+                client,
+                "address=\"spammer@listed.test\"",
+                "reason=network",
+            ]);
         } else {
             assert_refused(sent.last(), "spammer@listed.test", "spammers");
             scene.daemon.logged(&["spammer@listed.test", client]);

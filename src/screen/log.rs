@@ -47,6 +47,8 @@ impl<O: Observer> Screen<O> {
         // apart from, are details.
         let is_detail = |before: u32| recipient.is_some() && before > 1;
         let Some(hit) = hit else {
+            // Who was let through without being looked up.
+            let sender = message.exemption.and_then(|_| message.senders.get(0));
             macro_rules! line {
                 ($level:ident) => {
                     $level!(
@@ -54,6 +56,8 @@ impl<O: Observer> Screen<O> {
                         { Field::Client.name() } = client,
                         { Field::MessageId.name() } = message_id,
                         { Field::Recipient.name() } = recipient,
+                        { Field::Identity.name() } = sender.map(|one| display(one.identity.name())),
+                        { Field::Address.name() } = sender.and_then(|one| text(one.address)),
                         { Field::Action.name() } = action,
                         { Field::Reason.name() } = reason,
                         { Field::Truncated.name() } = truncated,

@@ -11,6 +11,9 @@
 //! RCPT and EOH are answered later if a look-up has to read a file, or if there is so much to look
 //! up that other connections come first (`look_up`).
 //!
+//! A message of an exempt client is accepted at EOH, too, although all is known at MAIL: Postfix has no queue
+//! id before, and without it the line in the log could not be joined to those of the mail server.
+//!
 //! So a message that nobody objects to costs two answers, and its body never travels. All rules
 //! are in [`policy`](crate::policy); here is when they are asked, what the answer is on the wire,
 //! and the log line. The snapshot taken at MAIL holds until the verdict: a reload does not change the
@@ -128,6 +131,26 @@ impl<O: Observer> Screen<O> {
         message.is_envelope_truncated |=
             message.skipped.contains(&Identity::MailFrom) && is_checked(&Identity::MailFrom);
         Some(snapshot)
+    }
+
+    /// Why no sender of this message is looked up, if so.
+    fn exemption(&self, snapshot: &Snapshot, macros: &Macros) -> Option<Exemption> {
+        let exempt = &snapshot.config.exempt;
+        let in_network = || {
+            self.origin.address.is_some_and(|address| {
+                let mut networks = exempt.networks.iter();
+                networks.any(|network| network.contains(address))
+            })
+        };
+        if exempt.authenticated && has_logged_in(macros) {
+            Some(Exemption::Authenticated)
+        } else if exempt.local && self.origin.is_local {
+            Some(Exemption::Local)
+        } else if in_network() {
+            Some(Exemption::Network)
+        } else {
+            None
+        }
     }
 
     /// The answer to a client that is not refused anything: nobody is looked up.
@@ -267,6 +290,12 @@ impl<O: Observer> Screen<O> {
     }
 }
 
+fn has_logged_in(macros: &Macros) -> bool {
+    macros
+        .get("auth_authen")
+        .is_some_and(|login| !login.is_empty())
+}
+
 impl<O: Observer> Handler for Screen<O> {
     fn wanted(&self) -> Wanted {
         Wanted {
@@ -296,8 +325,11 @@ impl<O: Observer> Handler for Screen<O> {
         self.note_queue_id(macros);
         let (lease, snapshot) = self.live.lease();
         let shows_all = self.shows_all();
+        let exemption = self.exemption(&snapshot, macros);
         let message = &mut self.message;
-        if shows_all || snapshot.policy.checks(Identity::MailFrom) {
+        message.exemption = exemption;
+        // Of an exempt client for the log alone.
+        if shows_all || exemption.is_some() || snapshot.policy.checks(Identity::MailFrom) {
             message.senders.add_mail_from(argument);
             if let Some(understood) = macros.get("mail_addr") {
                 message.senders.add_mail_addr(understood);
@@ -307,27 +339,7 @@ impl<O: Observer> Handler for Screen<O> {
         }
         message.is_envelope_truncated = message.senders.truncated();
         message.today = today();
-        let exempt = &snapshot.config.exempt;
-        let in_network = || {
-            self.origin.address.is_some_and(|address| {
-                exempt
-                    .networks
-                    .iter()
-                    .any(|network| network.contains(address))
-            })
-        };
-        message.is_authenticated = macros
-            .get("auth_authen")
-            .is_some_and(|login| !login.is_empty());
-        message.exemption = if exempt.authenticated && message.is_authenticated {
-            Some(Exemption::Authenticated)
-        } else if exempt.local && self.origin.is_local {
-            Some(Exemption::Local)
-        } else if in_network() {
-            Some(Exemption::Network)
-        } else {
-            None
-        };
+        message.is_authenticated = has_logged_in(macros);
         message.circuit_breaker = snapshot.config.safety.max_reject_share < Percent::ALL
             && self.live.circuit_breaker.is_on();
         message.lease = Some(lease);
@@ -340,7 +352,8 @@ impl<O: Observer> Handler for Screen<O> {
             return Reply::Continue;
         };
         if self.message.exemption.is_some() {
-            return self.exempt(&snapshot);
+            self.end();
+            return Reply::Continue;
         }
         let recipient = Recipient {
             written: argument,
@@ -367,6 +380,9 @@ impl<O: Observer> Handler for Screen<O> {
         };
         let message = &mut self.message;
         if let Some(identity) = Identity::of_header(name) {
+            if message.exemption.is_some() && !shows_all {
+                return;
+            }
             if shows_all || snapshot.policy.checks(identity) {
                 message.senders.add_header(identity, value);
             } else {
@@ -401,7 +417,6 @@ impl<O: Observer> Handler for Screen<O> {
         let Some(snapshot) = self.snapshot() else {
             return Reply::Accept;
         };
-        // Only a mail server that named no recipient gets here.
         if self.message.exemption.is_some() {
             return self.exempt(&snapshot);
         }
