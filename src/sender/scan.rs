@@ -251,7 +251,7 @@ impl Scanner {
                 self.paths.part(kind, bytes, tokens, out);
             }
             (Stem::GoesOn, TokenKind::Atom | TokenKind::Encoded) => {
-                self.paths.part(kind, bytes, tokens, out)
+                self.paths.part(kind, bytes, tokens, out);
             }
             (Stem::None | Stem::Before | Stem::GoesOn, _) => {
                 if segment.stem == Stem::GoesOn {
@@ -270,7 +270,7 @@ impl Scanner {
         match kind {
             // An escaped blank divides nothing.
             TokenKind::Space if run.start.is_some() && text[..start].ends_with(b"\\") => {
-                run.odd = true
+                run.odd = true;
             }
             TokenKind::Space | TokenKind::Greater => self.end_run(text, start, out),
             TokenKind::At if run.start.is_none() => {}
