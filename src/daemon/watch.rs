@@ -12,8 +12,8 @@
 //!  SIGHUP -------> wait until it is quiet --------------------------> Service::reload
 //! ```
 //!
-//! A reload that failed is tried again after 30 s, not at the next event: others may write
-//! in the same folders all the time, and each try may read gigabytes.
+//! A reload that failed is tried again when a watched file has changed, or after 30 s. Other
+//! events in the same folders do not count: there may be many, and each try may read gigabytes.
 //!
 //! All of it runs on a thread of its own: loading takes as long as it takes, and no mail
 //! waits.

@@ -93,10 +93,22 @@ fn with_milter(milter: &Milter<'_>, queue: &Path, others: &[MilterOf]) -> Vec<Mi
     };
     let ours = milters(&format!("{{ {}, {ADVICE} }}", within.unwrap_or_else(any)));
     // A milter that writes Authentication-Results must come before one that believes them.
-    if milter.config.whitelist.require_dkim {
+    if dkim_setting(milter).is_some() {
         [others, &ours].concat()
     } else {
         [&ours, others].concat()
+    }
+}
+
+/// The setting for which a milter before this one must have verified DKIM, if there is one.
+fn dkim_setting(milter: &Milter<'_>) -> Option<&'static str> {
+    let whitelist = &milter.config.whitelist;
+    if whitelist.require_dkim {
+        Some("require_dkim")
+    } else if whitelist.correspondents_require_dkim && !whitelist.correspondents.is_empty() {
+        Some("correspondents_require_dkim")
+    } else {
+        None
     }
 }
 
@@ -301,10 +313,12 @@ fn look_at_chain(ours: &MilterOf, all: &[MilterOf], milter: &Milter<'_>, finding
     };
     let names: Vec<&str> = all.iter().map(|other| other.address.as_str()).collect();
     let chain = format!("smtpd_milters asks {}", names.join(", then "));
-    if milter.config.whitelist.require_dkim && place == 0 {
+    if place == 0
+        && let Some(setting) = dkim_setting(milter)
+    {
         findings.wrong(
             ABOUT,
-            format!("{chain}; require_dkim needs Authentication-Results, which a milter before this one must write"),
+            format!("{chain}; {setting} needs Authentication-Results, which a milter before this one must write"),
             "put the milter that verifies DKIM before this one in smtpd_milters",
         );
     } else {
@@ -366,6 +380,33 @@ fn look_at_other_ways(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_milter_that_needs_dkim_comes_after_the_others() {
+        let cases = [
+            ("", true),
+            ("authserv_ids = \"mx\"\nrequire_dkim = true", false),
+            ("authserv_ids = \"mx\"\ncorrespondents = \"c.txt\"", false),
+            ("authserv_ids = \"mx\"", true),
+        ];
+        for (whitelist, is_first) in cases {
+            let text = format!("[whitelist]\n{whitelist}");
+            let config = Config::parse(&text, Path::new("c.toml")).expect("valid");
+            let milter = Milter {
+                config: &config,
+                sockets: &["inet:8891@127.0.0.1".parse().expect("an address")],
+            };
+            let others = milters("inet:127.0.0.1:8892");
+            let all = with_milter(&milter, Path::new("/var/spool/postfix"), &others);
+            assert_eq!(all[0] != others[0], is_first, "{whitelist}");
+
+            let mut findings = Findings::default();
+            let ours_first = milters("inet:127.0.0.1:8891, inet:127.0.0.1:8892");
+            look_at_chain(&ours_first[0], &ours_first, &milter, &mut findings);
+            assert_eq!(!findings.is_wrong(), is_first, "{whitelist}");
+        }
+    }
 
     #[test]
     fn sockets_are_found_where_postfix_looks_for_them() {

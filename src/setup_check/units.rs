@@ -42,7 +42,7 @@ pub(super) fn look(findings: &mut Findings) -> Units {
                 findings.wrong(
                     ABOUT,
                     format!("{name} is not installed"),
-                    "install the package, or contrib/install --postfix",
+                    "install the package, or run contrib/install --postfix (for Sendmail: --sendmail)",
                 );
             }
             (Some(active), _) if active != "active" => {

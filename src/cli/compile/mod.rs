@@ -2,8 +2,9 @@
 //!
 //! One function per command turns its arguments ([`args`]) into calls of
 //! [`compile`], and prints what comes back; `query` reads long lists of
-//! addresses. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict` or
-//! `--max-rejects` (for `query`: not listed; `false-positives`: found some; `remove`: not found), 2 failed.
+//! addresses. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict`,
+//! `--max-rejects`, `--max-shrink` or `--max-growth` (for `query`: not listed;
+//! `false-positives`: found some; `remove`: not found), 2 failed.
 
 pub mod args;
 mod query;
