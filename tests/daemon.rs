@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::num::NonZeroUsize;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -10,27 +11,49 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use blocklist_milter::daemon::{Cause, Daemon, Error, Options, Service};
+use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::milter::{Client, Edit, Handler, Macros, Reply, Wanted};
 
 /// Long enough for anything on a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Accepts all, but fails at a certain recipient.
-struct Fragile;
+/// Accepts all, but fails at a certain recipient, and waits in a long header.
+struct Fragile {
+    gate: Arc<Gate>,
+}
+
+/// Tells that somebody waits, who then goes on when told.
+struct Gate {
+    waits: Mutex<Sender<()>>,
+    go: Mutex<Receiver<()>>,
+}
+
+/// Longer than what any worker does itself.
+const LONG: usize = 5000;
 
 impl Handler for Fragile {
     fn wanted(&self) -> Wanted {
-        Wanted::default()
+        Wanted {
+            headers: true,
+            ..Wanted::default()
+        }
     }
     fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
     fn mail(&mut self, _: &[u8], _: &Macros) {}
     fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
-        assert_ne!(argument, b"<fault@d.test>", "a fault, for the test");
+        let fault = argument.starts_with(b"<fault@d.test>");
+        assert!(!fault, "a fault, for the test");
         Reply::Continue
     }
-    fn header(&mut self, _: &[u8], _: &[u8]) {}
+    fn header(&mut self, _: &[u8], value: &[u8]) {
+        if value.len() >= LONG {
+            let waits = self.gate.waits.lock().expect("not poisoned");
+            waits.send(()).expect("the test listens");
+            let go = self.gate.go.lock().expect("not poisoned");
+            go.recv_timeout(PATIENCE).expect("told to go on");
+        }
+    }
     fn end_of_headers(&mut self, _: &Macros) -> Reply {
         Reply::Accept
     }
@@ -46,15 +69,27 @@ struct Site {
     reloads: Mutex<Sender<Cause>>,
     /// No reload ends while somebody has it.
     hold: Mutex<()>,
+    gate: Arc<Gate>,
+    /// Listens at the gate, and opens it.
+    warden: Mutex<Option<(Receiver<()>, Sender<()>)>>,
+    traffic: Arc<Traffic>,
 }
 
 impl Site {
     fn new(files: Vec<PathBuf>) -> (Arc<Self>, Receiver<Cause>) {
         let (reloads, told) = channel();
+        let (waits, waiting) = channel();
+        let (open, go) = channel();
         let site = Self {
             files: Mutex::new(files),
             reloads: Mutex::new(reloads),
             hold: Mutex::new(()),
+            gate: Arc::new(Gate {
+                waits: Mutex::new(waits),
+                go: Mutex::new(go),
+            }),
+            warden: Mutex::new(Some((waiting, open))),
+            traffic: Arc::default(),
         };
         (Arc::new(site), told)
     }
@@ -64,7 +99,13 @@ impl Service for Site {
     type Handler = Fragile;
 
     fn handler(&self) -> Fragile {
-        Fragile
+        Fragile {
+            gate: Arc::clone(&self.gate),
+        }
+    }
+
+    fn traffic(&self) -> Arc<Traffic> {
+        Arc::clone(&self.traffic)
     }
 
     fn watched(&self) -> Vec<PathBuf> {
@@ -166,11 +207,61 @@ fn a_fault_ends_its_own_connection_alone() {
         greet(&mut faulty);
         assert!(message(&mut faulty, b"<fault@d.test>\0").is_err());
     }
+    // And in the slow lane, which goes on with others.
+    let long = |rcpt: &[u8]| [rcpt, &[b' '; LONG], b"\0"].concat();
+    let mut faulty = UnixStream::connect(&path).expect("a connection");
+    greet(&mut faulty);
+    assert!(message(&mut faulty, &long(b"<fault@d.test>")).is_err());
+    let mut patient = UnixStream::connect(&path).expect("a connection");
+    greet(&mut patient);
+    let taken = message(&mut patient, &long(b"<c@d.test>"));
+    assert_eq!(taken.expect("answers"), TAKEN);
     assert_eq!(
         message(&mut other, b"<c@d.test>\0").expect("answers"),
         TAKEN
     );
-    drop(other);
+    drop((other, patient));
+    daemon.stop().expect("an end in order");
+    assert_eq!(site.traffic.cut.get(Cut::Panic), 21);
+}
+
+#[test]
+fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
+    let (site, _told) = Site::new(Vec::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("m.sock");
+    let options = Options {
+        listen: vec![Endpoint::Unix(path.clone())],
+        workers: NonZeroUsize::new(1),
+        ..Options::default()
+    };
+    let daemon = Daemon::start(&options, &site).expect("a daemon");
+    let (waiting, open) = site.warden.lock().expect("alone").take().expect("ours");
+    let connect = || {
+        let mut stream = UnixStream::connect(&path).expect("a connection");
+        greet(&mut stream);
+        stream
+    };
+    let mut slow = connect();
+    let header = packet(b'L', &[b"From\0", &[b'v'; LONG][..], b"\0"].concat());
+    slow.write_all(&packet(b'M', b"<a@b.test>\0"))
+        .expect("written");
+    slow.write_all(&packet(b'R', b"<c@d.test>\0"))
+        .expect("written");
+    slow.write_all(&header).expect("written");
+    slow.write_all(&packet(b'N', b"")).expect("written");
+    waiting.recv_timeout(PATIENCE).expect("the header has come");
+    for mut other in [connect(), connect()] {
+        assert_eq!(
+            message(&mut other, b"<c@d.test>\0").expect("answers"),
+            TAKEN
+        );
+    }
+    open.send(()).expect("it waits");
+    let mut answers = [0; 10];
+    slow.read_exact(&mut answers).expect("answers");
+    assert_eq!(answers, TAKEN);
+    drop(slow);
     daemon.stop().expect("an end in order");
 }
 

@@ -16,10 +16,11 @@
 //!                      wait until the handler has it, and read nothing meanwhile
 //! ```
 //!
-//! A real message takes some ten microseconds a step. A connection that takes longer, or is
-//! about to, goes on in the slow lane of its worker: one connection of it has a turn, then all
-//! others that have something to do, then the next one of it. So however many senders make their
-//! messages as costly as they can, nobody else waits for more than one of them.
+//! A real message takes some ten microseconds a step. A step that will take longer, since a long
+//! packet is complete or steps before it took long, is made in the [`slow_lane`](super::slow_lane), a
+//! thread of its own: the connection goes there as a whole, with the input that it has, and comes
+//! back with the answer. So however many senders make their messages as costly as they can, the worker
+//! goes on with the others at once.
 //!
 //! Per round trip that is one `recv` and one `send`. Deadlines cost nothing here: a
 //! connection notes in its [`ConnectionState`] until when it may live, and its worker ends the
@@ -28,17 +29,17 @@
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
-use std::ops::ControlFlow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
 
 use tokio::io::ReadBuf;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::yield_now;
 
 use super::handover::Detached;
+use super::slow_lane::{LONG_PACKET_BYTES, Pace, processor_time, step_in};
 use super::socket::Transport;
 use super::state::{ConnectionState, IDLE_SECONDS, PACKET_SECONDS, WRITE_SECONDS};
 use crate::milter::{Handler, Session, Status};
@@ -49,11 +50,8 @@ const READ_BYTES: usize = 8 << 10;
 /// A turn ends after so many reads. A mail server waits after each of its own, so that only one
 /// gone wild comes here.
 const READS_A_TURN: u32 = 4;
-/// And after this time.
-const TURN: Duration = Duration::from_micros(200);
-/// A packet of which so much is there without its end will take its time. The headers of real
-/// messages are shorter.
-const LONG_PACKET_BYTES: usize = 4 << 10;
+/// Less input than this makes no long step, and its time is not taken.
+const TIMED_BYTES: usize = 1 << 10;
 
 /// How a connection ended.
 #[derive(Debug)]
@@ -66,6 +64,16 @@ pub(super) enum Ended {
     Broken(&'static str),
     /// A read or write failed.
     Lost,
+}
+
+/// How a turn ended.
+enum Turn {
+    /// There may be more to do, after the others have had theirs.
+    Over,
+    /// The next step is one for the slow lane.
+    Long,
+    /// The connection has ended; with a history when it is only left.
+    Last(Option<Vec<u8>>),
 }
 
 /// Both directions of a thread's current connection.
@@ -89,18 +97,19 @@ pub(super) struct Connection<S, H> {
     state: Arc<ConnectionState>,
     /// Answers that the socket did not take yet. Empty but for a stuck mail server.
     unsent: Vec<u8>,
-    /// Input that must wait until they are sent. Empty but for a broken one.
+    /// Input that must wait until they are sent, or for a turn in the slow lane.
     unread: Vec<u8>,
     /// The session has ended: close once all is sent.
     ending: bool,
     /// The session has ended by this kind of error.
     broken: Option<&'static str>,
+    pace: Pace,
     /// Makes room for another connection when this one is gone. One that was taken over
     /// may be above the limit.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-impl<S: Transport, H: Handler> Connection<S, H> {
+impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
     pub(super) fn new(
         stream: S,
         session: Session<H>,
@@ -115,6 +124,7 @@ impl<S: Transport, H: Handler> Connection<S, H> {
             unread: Vec::new(),
             ending: false,
             broken: None,
+            pace: Pace::default(),
             _permit: permit,
         };
         // One that was taken over is negotiated, and perhaps inside a message.
@@ -123,22 +133,29 @@ impl<S: Transport, H: Handler> Connection<S, H> {
     }
 
     /// Serves the mail server until it quits, hangs up, or breaks the protocol; or until
-    /// another process is to go on. `slow_lane` has one permit, for all connections of the worker.
-    pub(super) async fn serve(mut self, slow_lane: Arc<Semaphore>) -> Ended {
-        let mut in_lane = None;
+    /// another process is to go on. Long steps are made in the `slow_lane`.
+    pub(super) async fn serve(mut self, slow_lane: Handle) -> Ended {
         let ended = loop {
-            let turn = poll_fn(|cx| {
-                let permit = in_lane.take();
-                BUFFERS.with_borrow_mut(|buffers| self.poll_turn(cx, buffers, permit.is_some()))
-            });
+            let turn = poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll_turn(cx, buffers)));
             match turn.await {
-                Ok(ControlFlow::Break(history)) => break Ok(history),
-                Err(error) => break Err(error),
-                Ok(ControlFlow::Continue(())) => {
-                    in_lane = slow_lane.acquire().await.ok();
-                    // Now the sockets are looked at, and all who are ready have a turn before.
-                    yield_now().await;
+                Ok(Turn::Over) => yield_now().await,
+                Ok(Turn::Long) => {
+                    // It is not the mail server now that lets the others wait.
+                    self.state.extend(IDLE_SECONDS);
+                    let step = async move {
+                        let made = self.catch_up().await;
+                        (self, made)
+                    };
+                    let Some((connection, made)) = step_in(&slow_lane, step).await else {
+                        return Ended::Lost;
+                    };
+                    self = connection;
+                    if let Err(error) = made {
+                        break Err(error);
+                    }
                 }
+                Ok(Turn::Last(history)) => break Ok(history),
+                Err(error) => break Err(error),
             }
         };
         // A mail server may vanish at any point; that is not worth more than this.
@@ -155,66 +172,93 @@ impl<S: Transport, H: Handler> Connection<S, H> {
         })
     }
 
-    /// One turn: until there is nothing to do, or it has become long. Breaks when the connection
-    /// has ended; with a history when it is only left.
-    fn poll_turn(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffers: &mut Buffers,
-        in_lane: bool,
-    ) -> Poll<io::Result<ControlFlow<Option<Vec<u8>>>>> {
+    /// One turn: until there is nothing to do, or others have theirs.
+    fn poll_turn(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<Turn>> {
         self.state.wake_by(cx);
-        let began = Instant::now();
         for _ in 0..READS_A_TURN {
-            if !in_lane && self.session.held_bytes() > LONG_PACKET_BYTES {
-                break;
-            }
-            let step = self.poll_step(cx, buffers)?;
-            if let Poll::Ready(ControlFlow::Break(_)) = step {
-                return step.map(Ok);
-            }
-            if began.elapsed() > TURN {
-                break;
-            }
-            if step.is_pending() {
-                return Poll::Pending;
+            if let Some(end) = ready!(self.poll_step(cx, buffers))? {
+                return Poll::Ready(Ok(end));
             }
         }
-        Poll::Ready(Ok(ControlFlow::Continue(())))
+        Poll::Ready(Ok(Turn::Over))
     }
 
-    /// The next step: an answer that was waited for, or one read and what comes of it.
+    /// The next step: what is left of earlier ones, or one read and what comes of it. `None`: there
+    /// may be another one.
     fn poll_step(
         &mut self,
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
-    ) -> Poll<io::Result<ControlFlow<Option<Vec<u8>>>>> {
+    ) -> Poll<io::Result<Option<Turn>>> {
         ready!(self.poll_unsent(cx))?;
         if self.ending {
-            return Poll::Ready(Ok(ControlFlow::Break(None)));
+            return Poll::Ready(Ok(Some(Turn::Last(None))));
+        }
+        if self.is_behind() {
+            if self.will_be_long(&self.unread) {
+                return Poll::Ready(Ok(Some(Turn::Long)));
+            }
+            return self.poll_rest(cx, buffers).map_ok(|()| None);
         }
         if self.state.detaches()
-            && self.unread.is_empty()
             && let Some(history) = self.session.history()
         {
-            return Poll::Ready(Ok(ControlFlow::Break(Some(history))));
+            return Poll::Ready(Ok(Some(Turn::Last(Some(history)))));
+        }
+        let mut read = ReadBuf::new(&mut buffers.input);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
+        let input = read.filled();
+        if input.is_empty() {
+            return Poll::Ready(Ok(Some(Turn::Last(None))));
+        }
+        if self.will_be_long(input) {
+            self.unread.extend_from_slice(input);
+            return Poll::Ready(Ok(Some(Turn::Long)));
         }
         // Whatever a connection left there that ended in the middle.
         buffers.output.clear();
+        let taken = self.receive(input, &mut buffers.output);
+        self.unread
+            .extend_from_slice(input.get(taken..).unwrap_or_default());
+        self.reply(cx, &buffers.output)?;
+        Poll::Ready(Ok(None))
+    }
+
+    /// Whether something is to be done before more is read.
+    fn is_behind(&self) -> bool {
+        self.session.is_waiting() || !self.unread.is_empty()
+    }
+
+    /// Whether a step with this input is one for the slow lane.
+    fn will_be_long(&self, input: &[u8]) -> bool {
+        let longest = self.session.longest_command(input);
+        let is_slow = self.pace.is_slow(self.state.now());
+        longest.is_some_and(|bytes| is_slow || bytes > LONG_PACKET_BYTES)
+            || is_slow && self.session.is_waiting()
+    }
+
+    /// In the slow lane: until nothing is left to do before more is read, or the mail server does not
+    /// take an answer.
+    async fn catch_up(&mut self) -> io::Result<()> {
+        loop {
+            poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll_rest(cx, buffers))).await?;
+            if !self.is_behind() || !self.unsent.is_empty() || self.ending {
+                return Ok(());
+            }
+            yield_now().await;
+        }
+    }
+
+    /// One step with what is there: an answer that was waited for, or input that was put by.
+    fn poll_rest(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<()>> {
+        buffers.output.clear();
         if self.session.is_waiting() {
             // Nothing is read meanwhile; a mail server that hangs up is noticed afterwards.
-            ready!(self.session.poll_answer(cx, &mut buffers.output));
+            let begun = processor_time();
+            let answer = self.session.poll_answer(cx, &mut buffers.output);
+            self.pace.note(begun, self.state.now());
+            ready!(answer);
             self.note(true);
-        } else if self.unread.is_empty() {
-            let mut read = ReadBuf::new(&mut buffers.input);
-            ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
-            let input = read.filled();
-            if input.is_empty() {
-                return Poll::Ready(Ok(ControlFlow::Break(None)));
-            }
-            let taken = self.receive(input, &mut buffers.output);
-            self.unread
-                .extend_from_slice(input.get(taken..).unwrap_or_default());
         } else {
             let mut input = std::mem::take(&mut self.unread);
             let taken = self.receive(&input, &mut buffers.output);
@@ -223,18 +267,18 @@ impl<S: Transport, H: Handler> Connection<S, H> {
                 self.unread = input;
             }
         }
-        if buffers.output.is_empty() {
-            self.stream.acknowledge();
-        } else {
-            self.write(cx, &buffers.output)?;
-        }
-        Poll::Ready(Ok(ControlFlow::Continue(())))
+        Poll::Ready(self.reply(cx, &buffers.output))
     }
 
     /// Gives input to the session; how much it took.
     fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
         let inside_packet = self.session.is_inside_packet();
-        match self.session.receive(input, output) {
+        let begun = (input.len() >= TIMED_BYTES).then(processor_time);
+        let received = self.session.receive(input, output);
+        if let Some(begun) = begun {
+            self.pace.note(begun, self.state.now());
+        }
+        match received {
             Ok(progress) => {
                 self.ending = progress.status == Status::Quit;
                 self.note(!inside_packet || progress.commands > 0);
@@ -263,8 +307,11 @@ impl<S: Transport, H: Handler> Connection<S, H> {
         }
     }
 
-    /// Writes the answers; what the socket does not take at once is put by.
-    fn write(&mut self, cx: &mut Context<'_>, output: &[u8]) -> io::Result<()> {
+    /// Writes the answers, if there are any; what the socket does not take at once is put by.
+    fn reply(&mut self, cx: &mut Context<'_>, output: &[u8]) -> io::Result<()> {
+        if output.is_empty() {
+            self.stream.acknowledge();
+        }
         let mut rest = output;
         while !rest.is_empty() {
             match Pin::new(&mut self.stream).poll_write(cx, rest) {
@@ -303,33 +350,13 @@ impl<S: Transport, H: Handler> Connection<S, H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::milter::{Client, Edit, Macros, Reply, Wanted};
+    use crate::daemon::rig::{BUSY, Busy};
+    use crate::daemon::slow_lane::SLOW_SECONDS;
     use std::os::fd::OwnedFd;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::task::Waker;
     use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-
-    /// Takes every message.
-    struct Open;
-
-    impl Handler for Open {
-        fn wanted(&self) -> Wanted {
-            Wanted::default()
-        }
-        fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
-        fn mail(&mut self, _: &[u8], _: &Macros) {}
-        fn rcpt(&mut self, _: &[u8], _: &Macros) -> Reply {
-            Reply::Continue
-        }
-        fn header(&mut self, _: &[u8], _: &[u8]) {}
-        fn end_of_headers(&mut self, _: &Macros) -> Reply {
-            Reply::Accept
-        }
-        fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
-            Reply::Accept
-        }
-        fn abort(&mut self) {}
-    }
+    use tokio::runtime::{Builder, Runtime};
 
     /// A mail server that negotiates and then sends ABORT without end.
     struct Wild {
@@ -380,18 +407,25 @@ mod tests {
         let stream = Wild {
             reads: Arc::clone(&reads),
         };
-        let permits = Arc::new(Semaphore::new(1));
-        let permit = permits.try_acquire_owned().expect("one is free");
+        let lane = lane();
         let state = Arc::new(ConnectionState::new(Arc::default()));
-        let lane = Arc::new(Semaphore::new(1));
-        let serving = Connection::new(stream, Session::new(Open), state, Some(permit)).serve(lane);
-        let mut serving = std::pin::pin!(serving);
+        let serving = Connection::new(stream, Session::new(Busy), state, None);
+        let mut serving = std::pin::pin!(serving.serve(lane.handle().clone()));
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(serving.as_mut().poll(cx).is_pending());
         assert!((1..=READS_A_TURN).contains(&reads.load(Relaxed)));
         // It goes on where it was, and ends with the stream.
-        while serving.as_mut().poll(cx).is_pending() {}
+        while serving.as_mut().poll(cx).is_pending() {
+            lane.block_on(yield_now());
+        }
         assert_eq!(reads.load(Relaxed), 1001);
+    }
+
+    /// A slow lane that goes on only when a test has it do so.
+    fn lane() -> Runtime {
+        Builder::new_current_thread()
+            .build()
+            .expect("a runtime without anything")
     }
 
     impl Transport for DuplexStream {
@@ -410,37 +444,57 @@ mod tests {
     }
 
     #[test]
-    fn those_that_take_their_time_go_on_one_after_the_other() {
+    fn long_steps_are_made_in_the_slow_lane() {
         let cx = &mut Context::from_waker(Waker::noop());
-        let lane = Arc::new(Semaphore::new(1));
+        let lane = lane();
         let (mut peer, stream) = tokio::io::duplex(64 << 10);
-        let state = Arc::new(ConnectionState::new(Arc::default()));
-        let serving = Connection::new(stream, Session::new(Open), state, None);
-        let mut serving = std::pin::pin!(serving.serve(Arc::clone(&lane)));
-        let mut serve = |peer: &mut DuplexStream, bytes: &[u8]| {
-            let written = Pin::new(peer).poll_write(cx, bytes);
+        let now = Arc::<AtomicU32>::default();
+        let state = Arc::new(ConnectionState::new(Arc::clone(&now)));
+        let serving = Connection::new(stream, Session::new(Busy), state, None);
+        let mut serving = std::pin::pin!(serving.serve(lane.handle().clone()));
+        // Answers of the worker, and then of the slow lane.
+        let mut serve = |bytes: &[u8]| {
+            let written = Pin::new(&mut peer).poll_write(cx, bytes);
             assert!(matches!(written, Poll::Ready(Ok(n)) if n == bytes.len()));
-            for _ in 0..10 {
-                assert!(serving.as_mut().poll(cx).is_pending());
-            }
+            let mut go = || {
+                for _ in 0..10 {
+                    assert!(serving.as_mut().poll(cx).is_pending());
+                }
+                received(&mut peer)
+            };
+            let worker = go();
+            lane.block_on(async {
+                for _ in 0..10 {
+                    yield_now().await;
+                }
+            });
+            (worker, go())
         };
-        serve(
-            &mut peer,
-            b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff",
+        let packet = |code: u8, payload: &[u8]| {
+            let length = u32::try_from(1 + payload.len()).expect("it is short");
+            [&length.to_be_bytes(), &[code][..], payload].concat()
+        };
+        let rcpt = packet(b'R', b"<c>\0");
+        assert_eq!(
+            serve(b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff"),
+            (17, 0)
         );
-        assert_eq!(received(&mut peer), 17);
-        // A recipient behind a long packet, of which one half is there.
-        let mut mail = [&5001_u32.to_be_bytes()[..], b"M"].concat();
-        mail.resize(4 + 5001, 0);
+        // A recipient behind a long packet, which comes in one piece or in two.
+        let mail = packet(b'M', &[b'm'; 5000]);
+        assert_eq!(serve(&[&*mail, &rcpt].concat()), (0, 5));
         let (head, tail) = mail.split_at(4_500);
-        let tail = [tail, b"\0\0\0\x05R<c>\0"].concat();
-        serve(&mut peer, head);
-        let other = lane.try_acquire().expect("it is free");
-        serve(&mut peer, &tail);
-        assert_eq!(received(&mut peer), 0, "another one has its turn");
-        drop(other);
-        serve(&mut peer, b"");
-        assert_eq!(received(&mut peer), 5);
-        assert_eq!(lane.available_permits(), 1);
+        assert_eq!(serve(head), (0, 0));
+        assert_eq!(serve(&[tail, &rcpt].concat()), (0, 5));
+        // On a machine where even that took long.
+        now.fetch_add(SLOW_SECONDS, Relaxed);
+        assert_eq!(serve(&rcpt), (5, 0), "this one is short");
+
+        // One that is no longer than others, but takes long.
+        let header = packet(b'L', &[BUSY, b"\0", &[b'v'; TIMED_BYTES], b"\0"].concat());
+        assert_eq!(serve(&[&*header, &rcpt].concat()), (5, 0));
+        assert_eq!(serve(&rcpt), (0, 5), "the next one may take as long");
+        assert_eq!(serve(&rcpt[..7]), (0, 0));
+        now.fetch_add(SLOW_SECONDS, Relaxed);
+        assert_eq!(serve(&rcpt[7..]), (5, 0), "but not for ever");
     }
 }

@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
 use super::connection::{Connection, Ended};
@@ -27,20 +28,19 @@ pub(super) struct Connections {
     now: Heartbeat,
     tasks: JoinSet<Ended>,
     states: HashMap<Id, (AbortHandle, Arc<ConnectionState>)>,
-    /// One permit: connections that take their time go on one after the other.
-    slow_lane: Arc<Semaphore>,
+    slow_lane: Handle,
     detached: Vec<Detached>,
     traffic: Arc<Traffic>,
 }
 
 impl Connections {
     /// None yet.
-    pub(super) fn new(now: Heartbeat, traffic: Arc<Traffic>) -> Self {
+    pub(super) fn new(now: Heartbeat, traffic: Arc<Traffic>, slow_lane: Handle) -> Self {
         Self {
             now,
             tasks: JoinSet::new(),
             states: HashMap::new(),
-            slow_lane: Arc::new(Semaphore::new(1)),
+            slow_lane,
             detached: Vec::new(),
             traffic,
         }
@@ -59,7 +59,7 @@ impl Connections {
         self.traffic.opened.increment();
         let state = Arc::new(ConnectionState::new(Arc::clone(&self.now)));
         let kept = Arc::clone(&state);
-        let lane = Arc::clone(&self.slow_lane);
+        let lane = self.slow_lane.clone();
         let task = match stream {
             Stream::Unix(stream) => self
                 .tasks

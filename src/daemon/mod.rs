@@ -7,7 +7,8 @@
 //! ```text
 //!  main thread      signals, watchdog; starts and stops the others
 //!  worker 1..n      accept, read, decide, write; one runtime of one thread each
-//!  reader 1..n      read files for the workers, which never wait for a disk
+//!  slow lane 1..n   long work for the workers, which make no connection wait for another
+//!  reader 1..n      read files for both, which never wait for a disk
 //!  watch            folders, polls; loads what changed
 //!  status           pages for whoever watches the daemon (see `http`)
 //!  log              writes lines, or loses them (see `logging`)
@@ -42,6 +43,7 @@ mod readers;
 mod rig;
 mod shutdown;
 mod signals;
+mod slow_lane;
 mod socket;
 mod state;
 mod traffic;
@@ -78,6 +80,7 @@ use handover::{CONNECTIONS, Detached};
 use listen::Listeners;
 use shutdown::Stop;
 use signals::{Request, Signals};
+use slow_lane::SlowLane;
 use watch::{Watch, tell};
 use watchdog::{Heartbeat, Watchdog};
 use worker::Shared;
@@ -233,7 +236,10 @@ pub struct Daemon {
     _status: Option<http::Server>,
     stop: latest::Sender<Option<Stop>>,
     workers: Vec<JoinHandle<io::Result<Vec<Detached>>>>,
+    /// Of the workers, then of the slow lanes.
     heartbeats: Vec<Heartbeat>,
+    /// They end after the workers.
+    _slow_lanes: Vec<SlowLane>,
     /// One message from each worker that ends; closed when all have.
     ended: mpsc::UnboundedReceiver<()>,
     watch: Watch,
@@ -258,7 +264,9 @@ impl Daemon {
         let mut workers = Vec::new();
         let mut heartbeats = Vec::new();
         let worker_count = options.worker_count();
-        for n in 1..=worker_count {
+        let slow_lanes = SlowLane::start_for(worker_count).map_err(Error::Start)?;
+        let lanes = slow_lanes.iter().cycle();
+        for (n, slow_lane) in (1..=worker_count).zip(lanes) {
             // The last one takes the rest.
             let share = taken.len() / (worker_count - n + 1);
             let share = taken.split_off(taken.len() - share);
@@ -268,6 +276,7 @@ impl Daemon {
                 service: Arc::clone(service),
                 heartbeat: Arc::clone(&heartbeat),
                 limit: Arc::clone(&limit),
+                slow_lane: slow_lane.handle(),
                 stop: stopped.clone(),
                 drain: options.drain,
             };
@@ -292,12 +301,14 @@ impl Daemon {
                 .spawn(work);
             workers.push(thread.map_err(Error::Start)?);
         }
+        heartbeats.extend(slow_lanes.iter().map(SlowLane::heartbeat));
         Ok(Self {
             listeners,
             _status: status,
             stop,
             workers,
             heartbeats,
+            _slow_lanes: slow_lanes,
             ended,
             watch,
         })
@@ -446,7 +457,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
                     Request::Reload => daemon.watch.reload(),
                 },
                 _ = daemon.ended.recv() => break true,
-                () = watchdog.watch(&daemon.heartbeats) => {}
+                () = watchdog.watch(&daemon.heartbeats, daemon.workers.len()) => {}
             }
         }
     });
@@ -464,7 +475,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
                 },
                 // `None`: all workers have ended.
                 ended = daemon.ended.recv() => if ended.is_none() { break false },
-                () = watchdog.watch(&daemon.heartbeats) => {}
+                () = watchdog.watch(&daemon.heartbeats, daemon.workers.len()) => {}
             }
         }
     });

@@ -1,4 +1,4 @@
-//! A worker under test, with a service that answers at length.
+//! A worker under test, with a service that answers at length; a handler with much work.
 
 use std::io;
 use std::os::unix::net::UnixListener as StdUnixListener;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
@@ -19,6 +20,7 @@ use super::accept::ConnectionLimit;
 use super::handover::Detached;
 use super::listen::Listener;
 use super::shutdown::Stop;
+use super::slow_lane::{LONG_STEP, processor_time};
 use super::watchdog::Heartbeat;
 use super::worker::{Shared, run};
 use super::{Cause, Service};
@@ -77,6 +79,37 @@ impl Service for Verbose {
     }
 }
 
+/// Takes every message, some with much work.
+pub(super) struct Busy;
+
+/// The name of a header that makes much work.
+pub(super) const BUSY: &[u8] = b"Busy";
+
+impl Handler for Busy {
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            headers: true,
+            ..Wanted::default()
+        }
+    }
+    fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
+    fn mail(&mut self, _: &[u8], _: &Macros) {}
+    fn rcpt(&mut self, _: &[u8], _: &Macros) -> Reply {
+        Reply::Continue
+    }
+    fn header(&mut self, name: &[u8], _: &[u8]) {
+        let begun = processor_time();
+        while name == BUSY && processor_time() < begun + 2 * LONG_STEP {}
+    }
+    fn end_of_headers(&mut self, _: &Macros) -> Reply {
+        Reply::Accept
+    }
+    fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
+        Reply::Accept
+    }
+    fn abort(&mut self) {}
+}
+
 pub(super) const OFFER: &[u8] = b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
 pub(super) const MAIL: &[u8] = b"\0\0\0\x05M<a>\0";
 pub(super) const RCPT: &[u8] = b"\0\0\0\x05R<c>\0";
@@ -111,6 +144,7 @@ impl Site {
             service: Arc::new(Verbose { text, late: None }),
             heartbeat: Heartbeat::default(),
             limit: Arc::clone(&limit),
+            slow_lane: Handle::current(),
             stop: stopped,
             drain: Duration::from_secs(20),
         };

@@ -82,7 +82,7 @@ impl Stream {
 }
 
 /// A connected socket.
-pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin {
+pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// The socket, without the runtime.
     fn into_socket(self) -> io::Result<OwnedFd>;
 

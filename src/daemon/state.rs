@@ -62,6 +62,11 @@ impl ConnectionState {
         self.detaches.load(Relaxed)
     }
 
+    /// The second it is now.
+    pub(super) fn now(&self) -> u32 {
+        self.now.load(Relaxed)
+    }
+
     /// Whether its time is over.
     pub(super) fn is_over(&self) -> bool {
         self.now.load(Relaxed) > self.deadline.load(Relaxed)

@@ -2,7 +2,7 @@
 //!
 //! A worker that hangs takes connections and answers none; the others cannot help them.
 //! Each worker counts up a heartbeat in its sweep, once a second, in the same loop that serves
-//! mail. Only while all heartbeats move does systemd hear of us. When it has heard nothing for
+//! mail, and each slow lane between two steps. Only while all heartbeats move does systemd hear of us. When it has heard nothing for
 //! `WatchdogSec`, it kills the process and starts another.
 
 use std::sync::Arc;
@@ -43,8 +43,8 @@ impl Watchdog {
         }
     }
 
-    /// Looks again and again; never returns.
-    pub(super) async fn watch(&mut self, heartbeats: &[Heartbeat]) {
+    /// Looks again and again; never returns. So many are workers, the others slow lanes.
+    pub(super) async fn watch(&mut self, heartbeats: &[Heartbeat], workers: usize) {
         let Some(ticks) = &mut self.ticks else {
             return std::future::pending().await;
         };
@@ -52,15 +52,18 @@ impl Watchdog {
             ticks.tick().await;
             match stuck(&mut self.seen, heartbeats) {
                 None => tell(&[NotifyState::Watchdog]),
-                Some(worker) => {
+                Some(worker) if worker <= workers => {
                     tracing::error!(worker, "a worker thread hangs");
+                }
+                Some(other) => {
+                    tracing::error!(slow_lane = other - workers, "a slow lane hangs");
                 }
             }
         }
     }
 }
 
-/// Which worker has made no progress since the last look.
+/// Which thread has made no progress since the last look, counted from 1.
 fn stuck(seen: &mut Vec<u32>, heartbeats: &[Heartbeat]) -> Option<usize> {
     let now: Vec<u32> = heartbeats
         .iter()

@@ -3,12 +3,14 @@
 //! Each worker has a runtime of its own, of one thread, and its own descriptor of every
 //! listening socket; a connection stays with the worker that accepted it. The work per
 //! packet is a few microseconds, so handing a connection from thread to thread would
-//! cost more than it evens out.
+//! cost more than it evens out. Only what takes much longer is done elsewhere
+//! ([`slow_lane`](super::slow_lane)).
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -32,6 +34,8 @@ pub(super) struct Shared<S> {
     pub(super) heartbeat: Heartbeat,
     /// The connections there may be, in all workers.
     pub(super) limit: Arc<ConnectionLimit>,
+    /// Where steps are made that take their time.
+    pub(super) slow_lane: Handle,
     /// Says when the daemon is to stop, and how.
     pub(super) stop: watch::Receiver<Option<Stop>>,
     /// How long messages under way may take then.
@@ -51,6 +55,7 @@ pub(super) async fn run<S: Service>(
     let mut connections = Connections::new(
         Arc::clone(&shared.heartbeat),
         Arc::clone(&shared.limit.traffic),
+        shared.slow_lane.clone(),
     );
     for connection in taken_over {
         let permit = shared.limit.try_permit();

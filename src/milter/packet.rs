@@ -52,9 +52,37 @@ impl Packets {
         self.excess > 0 || (!self.handed_out && !self.held.is_empty())
     }
 
-    /// Bytes of such a packet that are kept.
-    pub(super) fn held_bytes(&self) -> usize {
-        if self.handed_out { 0 } else { self.held.len() }
+    /// How long the longest packet is that is completed by this input; `None`: none is. `keep` says
+    /// how much payload of a command may be wanted.
+    pub(super) fn longest(&self, input: &[u8], keep: impl Fn(Command) -> usize) -> Option<usize> {
+        let mut longest = None;
+        let mut held = if self.handed_out { &[] } else { &*self.held };
+        let mut excess = self.excess;
+        let mut rest = input;
+        loop {
+            take(&mut rest, excess);
+            let mut prefix = [0; PREFIX_BYTES];
+            let mut bytes = held.iter().chain(rest);
+            if !prefix
+                .iter_mut()
+                .all(|to| bytes.next().map(|byte| *to = *byte).is_some())
+            {
+                return longest;
+            }
+            // What is wrong with a packet is said when its turn comes.
+            let Ok(shape) = Shape::read(prefix, &keep) else {
+                return longest;
+            };
+            let kept = PREFIX_BYTES + shape.keep;
+            let missing = kept.saturating_sub(held.len());
+            if missing > rest.len() {
+                return longest;
+            }
+            longest = longest.max(Some(kept));
+            take(&mut rest, missing);
+            held = &[];
+            excess = shape.excess;
+        }
     }
 
     /// The next packet, taken from the front of `input`; `None` if it is not complete
@@ -205,6 +233,28 @@ mod tests {
                 "pieces of {step}"
             );
         }
+    }
+
+    #[test]
+    fn it_is_known_beforehand_how_long_the_packets_of_an_input_are() {
+        let stream = b"\0\0\0\x05M<a>\0\0\0\0\x09Labcdefgh\0\0\0\x01A";
+        // Where the last byte of each is that is kept, and how many there are.
+        let packets = [(9, 9), (18, 9), (27, 5)];
+        for split in 0..stream.len() {
+            let mut cut = Packets::default();
+            let (mut before, after) = stream.split_at(split);
+            while cut.next(&mut before, keep).is_ok_and(|it| it.is_some()) {}
+            for end in split..=stream.len() {
+                let completed = packets
+                    .iter()
+                    .filter(|(last, _)| (split + 1..=end).contains(last));
+                let expected = completed.map(|(_, kept)| *kept).max();
+                let input = &after[..end - split];
+                assert_eq!(cut.longest(input, keep), expected, "{split} {end}");
+            }
+        }
+        let broken = b"\0\0\0\x05M<a>\0\xff\xff\xff\xffM";
+        assert_eq!(Packets::default().longest(broken, keep), Some(9));
     }
 
     #[test]

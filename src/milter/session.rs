@@ -154,9 +154,11 @@ impl<H: Handler> Session<H> {
         self.packets.is_inside()
     }
 
-    /// How much is kept of a packet that is not complete yet.
-    pub fn held_bytes(&self) -> usize {
-        self.packets.held_bytes()
+    /// How long the longest command is that this input completes, in bytes, without what is counted
+    /// off; `None`: it completes none, and [`receive`](Self::receive) only keeps it.
+    pub fn longest_command(&self, input: &[u8]) -> Option<usize> {
+        let keep = |command| self.state.keep_at_most(command);
+        self.packets.longest(input, keep)
     }
 
     /// Is a message under way that has no verdict yet?

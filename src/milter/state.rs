@@ -148,14 +148,20 @@ impl<H: Handler> State<H> {
 
     /// How much of a packet's payload is wanted, now.
     pub(super) fn keep(&self, command: Command) -> usize {
+        if command == Command::Header && !self.phase.is_inside_headers() {
+            return 0;
+        }
+        self.keep_at_most(command)
+    }
+
+    /// How much of it is ever wanted.
+    pub(super) fn keep_at_most(&self, command: Command) -> usize {
         match command {
             Command::Negotiate => OFFER_BYTES_MAX,
             Command::Connect => CONNECT_BYTES_MAX,
             Command::Mail | Command::Rcpt => ENVELOPE_BYTES_MAX,
             Command::Macro => MACRO_BYTES_MAX,
-            Command::Header if self.wanted.headers && self.phase.is_inside_headers() => {
-                HEADER_BYTES_MAX
-            }
+            Command::Header if self.wanted.headers => HEADER_BYTES_MAX,
             Command::Header
             | Command::Abort
             | Command::Body
