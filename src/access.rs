@@ -5,10 +5,13 @@
 //! knows owners, groups and modes; access control lists and security modules are left to the system's own answer.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustix::fs::OFlags;
 
 /// A user as `/etc/passwd` and `/etc/group` know it, or that of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,6 +190,34 @@ impl Account {
     }
 }
 
+/// Opens a file for reading. A pipe or a device in its place is refused: reading it may wait for ever, or
+/// never end.
+///
+/// # Errors
+/// What opening it gave, or that it is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // Opening a pipe would wait for a writer.
+    let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let mut options = OpenOptions::new();
+    let file = options.read(true).custom_flags(at_once).open(path)?;
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        ))
+    }
+}
+
+/// Whether this process has given up the permission to read folders that it did not name at its start.
+static IS_CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that it has, for what [`explained`] says.
+pub fn note_confined() {
+    IS_CONFINED.store(true, Relaxed);
+}
+
 /// `error`, with what stands in the way of this process if permission was denied.
 pub fn explained(path: &Path, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
@@ -194,6 +225,13 @@ pub fn explained(path: &Path, error: io::Error) -> io::Error {
     }
     match Account::of_process().obstacle(path, Wish::Read) {
         Ok(Some(obstacle)) => io::Error::new(error.kind(), format!("{error}: {obstacle}")),
+        Ok(None) | Err(_) if IS_CONFINED.load(Relaxed) => io::Error::new(
+            error.kind(),
+            format!(
+                "{error}: since its start the daemon can read only the folders that its files were in then \
+                 (setting sandbox): restart it"
+            ),
+        ),
         Ok(None) | Err(_) => error,
     }
 }

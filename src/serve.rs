@@ -1,6 +1,7 @@
 //! The daemon put together: settings to its options, a screen for each connection, reloads.
 
 use std::io;
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,9 +10,13 @@ use std::time::{Duration, Instant};
 use tracing::level_filters::LevelFilter;
 use tracing::{error, info, warn};
 
+use crate::access;
 use crate::config::{self, Config, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
-use crate::daemon::{self, Cause, Options, Page, Readers, Service, SocketAccess, Traffic};
+use crate::daemon::{
+    self, Cause, Confined, Needs, Options, Page, Readers, Service, SocketAccess, Traffic,
+};
+use crate::endpoint::Endpoint;
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::Screen;
@@ -132,6 +137,26 @@ pub fn options(config: &Config) -> Options {
         workers: NonZeroUsize::new(config.workers),
         connections_max: config.limits.connections,
         drain: Duration::from_secs(config.limits.drain_s),
+        limit_calls: config.sandbox,
+    }
+}
+
+/// The files that the daemon needs with these settings.
+fn needs(config_path: &Path, config: &Config) -> Needs {
+    let configured = || config.listen.iter().chain(&config.status.listen);
+    let unix = |endpoint: &Endpoint| match endpoint {
+        Endpoint::Unix(path) => Some(path.clone()),
+        Endpoint::Inet { .. } => None,
+    };
+    let read = config.files().map(Path::to_owned);
+    Needs {
+        read: read.chain([config_path.to_owned()]).collect(),
+        replaced: vec![config.status_file.clone()],
+        sockets: configured().filter_map(unix).collect(),
+        names: configured().any(|endpoint| match endpoint {
+            Endpoint::Unix(_) => false,
+            Endpoint::Inet { host, .. } => host.parse::<IpAddr>().is_err(),
+        }),
     }
 }
 
@@ -150,10 +175,29 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         }
         fault => fault,
     };
+    daemon::keep_memory_private();
+    // Before there is any other thread. Without the whole configuration nobody knows which files it needs.
+    let confined = (config.sandbox && fault.is_none()).then(|| {
+        let confined = daemon::limit_files(&needs(config_path, &config));
+        if !matches!(confined, Confined::Not(_)) {
+            access::note_confined();
+        }
+        confined
+    });
     let logging = Logging::start(level(config.log.level), format(config.log.format))?;
     let options = options(&config);
     // Said before the filters are read, which may take its time.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
+    match confined {
+        Some(Confined::Not(why)) => warn!(why, "file access is not limited"),
+        Some(Confined::Partly) => {
+            warn!("this kernel knows only a part of Landlock: file access is limited in part");
+        }
+        None if config.sandbox => warn!(
+            "file access is not limited before the next start: a faulty configuration does not name the files"
+        ),
+        Some(Confined::Fully) | None => {}
+    }
     let snapshot = match fault {
         None => Snapshot::start(config),
         Some(fault) => Snapshot::without_config(config, fault),

@@ -7,9 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates and the only places that may name them.
-const CRATES: [(&str, &[&str]); 9] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("tokio", &["daemon/"]),
     ("hyper", &["daemon/http.rs"]),
+    ("landlock", &["daemon/confine.rs"]),
+    ("libc", &["daemon/calls.rs"]),
+    ("seccompiler", &["daemon/calls.rs"]),
     ("notify", &["daemon/watch.rs"]),
     ("tracing_subscriber", &["daemon/logging.rs"]),
     ("mail_parser", &["sender/header.rs", "sender/charset.rs"]),

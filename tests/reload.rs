@@ -747,3 +747,19 @@ fn nobody_misses_a_verdict_while_filters_change() {
         served.join().unwrap();
     });
 }
+
+/// Without `open_regular` the reload waits for a writer of the pipe, and none ever comes again.
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_refused_and_nobody_waits() {
+    let rig = rig();
+    for name in ["spam.blf", "white.txt", "c.toml"] {
+        let kept = rig.path("kept");
+        fs::rename(rig.path(name), &kept).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o644);
+        let pipe = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, rig.path(name), pipe, mode, 0).unwrap();
+        is_refused(&rig, "not a regular file");
+        fs::rename(&kept, rig.path(name)).unwrap();
+        assert!(!matches!(rig.live.reload(), Reloaded::Kept(_)), "{name}");
+    }
+}

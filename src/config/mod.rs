@@ -29,6 +29,8 @@ pub use settings::{
 use thiserror::Error;
 pub use values::age_text;
 
+use crate::access;
+
 /// Where the configuration lies unless `--config` names another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
 
@@ -195,6 +197,12 @@ impl Config {
         differs("socket_mode", self.socket_mode != running.socket_mode);
         differs("socket_group", self.socket_group != running.socket_group);
         differs("workers", self.workers != running.workers);
+        differs("sandbox", self.sandbox != running.sandbox);
+        // Only the folder of the first can be written.
+        differs(
+            "status_file",
+            self.sandbox && self.status_file.parent() != running.status_file.parent(),
+        );
         differs("log.level", self.log.level != running.log.level);
         differs("log.format", self.log.format != running.log.format);
         differs("status.listen", self.status.listen != running.status.listen);
@@ -214,7 +222,7 @@ impl Config {
 fn text_of(path: &Path) -> Result<String, Error> {
     let unreadable = |source| Error::Unreadable {
         path: path.to_owned(),
-        source,
+        source: access::explained(path, source),
     };
     let mut bytes = Vec::new();
     File::open(path)

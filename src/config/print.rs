@@ -20,6 +20,7 @@ impl fmt::Display for Config {
         set(f, "mixed_recipients", self.mixed_recipients.name())?;
         set(f, "contact", self.contact.as_str())?;
         set(f, "status_file", self.status_file.display().to_string())?;
+        set(f, "sandbox", self.sandbox)?;
         for list in &self.lists {
             list.fmt(f)?;
         }

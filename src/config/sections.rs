@@ -80,6 +80,7 @@ impl Config {
                 "/run/blocklist-milter-daemon/status".into(),
                 |value| path(text(value)?, folder),
             ),
+            sandbox: top.get("sandbox", true, boolean),
             on_error: top.get("on_error", OnError::Tempfail, |value| {
                 choice(text(value)?, &OnError::NAMES)
             }),

@@ -54,6 +54,8 @@ pub struct Config {
     pub contact: String,
     /// Where the running daemon writes how it is, for `--check`.
     pub status_file: PathBuf,
+    /// Whether the daemon gives up the permissions that it does not need.
+    pub sandbox: bool,
     /// What happens when a filter cannot be read.
     pub on_error: OnError,
     /// What becomes of recipients whom other lists affect than those before them.

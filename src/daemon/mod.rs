@@ -31,6 +31,8 @@
 //! Without systemd's descriptor store the process ends on its own (`shutdown`).
 
 mod accept;
+mod calls;
+mod confine;
 mod connection;
 mod connections;
 mod descriptors;
@@ -64,6 +66,8 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 use tokio::sync::{mpsc, watch as latest};
 
+pub use calls::limit_calls;
+pub use confine::{Confined, Needs, keep_memory_private, limit_files};
 pub use http::{Page, fetch};
 pub use listen::inherits_sockets;
 pub use readers::{Deadline, Readers, Waiting};
@@ -144,6 +148,8 @@ pub struct Options {
     pub connections_max: usize,
     /// How long messages under way may take when the daemon ends.
     pub drain: Duration,
+    /// Whether [`run`] gives up, once all sockets are open, the system calls that it does not need.
+    pub limit_calls: bool,
 }
 
 impl Default for Options {
@@ -155,6 +161,7 @@ impl Default for Options {
             workers: None,
             connections_max: 10_000,
             drain: Duration::from_secs(5),
+            limit_calls: false,
         }
     }
 }
@@ -441,6 +448,11 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
         ..options.clone()
     };
     let mut daemon = Daemon::start(&options, service)?;
+    if options.limit_calls
+        && let Confined::Not(why) = calls::limit_calls()
+    {
+        tracing::warn!(why, "system calls are not limited");
+    }
     for endpoint in daemon.endpoints() {
         tracing::info!(%endpoint, "listening");
     }

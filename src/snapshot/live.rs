@@ -1,5 +1,6 @@
 //! The snapshot in effect, its replacement, and what outlives it: counts, the circuit breaker.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,8 @@ use tracing::{error, info, warn};
 use super::lease::Shelf;
 use super::trouble::{Reloads, Trouble, now_s};
 use super::{Complaint, Counters, Error, Lease, Loaded, Snapshot, Tried};
-use crate::config::Config;
+use crate::access;
+use crate::config::{self, Config};
 use crate::memory;
 use crate::numbers::counted;
 use crate::policy::CircuitBreaker;
@@ -111,6 +113,7 @@ impl Live {
         let old = self.snapshot();
         let began = Instant::now();
         let new = match &self.config_path {
+            Some(path) if let Some(fault) = fault_of_pipe(path) => Err(fault.into()),
             Some(path) => match Config::load_what_is_good(path) {
                 (config, None) => Snapshot::rebuild(config, &old, &mut tried),
                 // Without a configuration before, there is none to keep.
@@ -270,6 +273,17 @@ impl Live {
             .cloned()
             .chain(snapshot.config.files().map(Path::to_owned))
             .collect()
+    }
+}
+
+/// A start may read the configuration from a pipe, once; a reload would wait there for ever.
+fn fault_of_pipe(path: &Path) -> Option<config::Error> {
+    match access::open_regular(path) {
+        Err(source) if source.kind() == ErrorKind::InvalidInput => {
+            let path = path.to_owned();
+            Some(config::Error::Unreadable { path, source })
+        }
+        _ => None,
     }
 }
 

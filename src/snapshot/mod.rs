@@ -364,7 +364,8 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
             Row::Rejected { reason, text } => refuse(line, &reason, text),
             Row::Skipped { .. } | Row::Mended { .. } => {}
         };
-        let read = list::open(path)
+        let read = access::open_regular(path)
+            .and_then(list::unpack)
             .and_then(|text| Reader::new(Format::Whitelist).read_all(text, &mut sink));
         if let Err(source) = read {
             let source = access::explained(path, source);

@@ -248,6 +248,11 @@ impl Daemon {
         })
     }
 
+    /// The number of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(self.child.id().cast_signed()).expect("a child has a number");
         kill_process(pid, signal).expect("our own child");

@@ -1,0 +1,243 @@
+//! What the process gives up for good, since it does not need it: a fault in the code that reads mail must
+//! not become a way into the machine.
+//!
+//! | given up | by | when |
+//! |---|---|---|
+//! | files: reading outside of given folders, writing and making anything else than sockets and the status file | Landlock | at the start, before any other thread |
+//! | connecting over TCP, signals to other processes | Landlock | likewise |
+//! | memory dumps and debuggers: they would show addresses and the seeds of filters | not dumpable, `RLIMIT_CORE` | likewise |
+//! | programs, new sockets but unix ones, mounts, owners, modes, ... | seccomp (`calls`) | when all sockets are open |
+//!
+//! Folders count, and not files, so that a file which comes later can be read. They are
+//! those in which the files are named and those in which they are; where a link leads to another folder,
+//! the folder above that too, because links are often swapped between folders beside each other:
+//!
+//! ```text
+//!   /etc/lists/current -> /srv/lists/41/        may be read: /etc/lists, /srv/lists
+//! ```
+//!
+//! A folder that does not exist yet cannot be allowed, only the next one above it that does.
+//!
+//! What an older kernel does not know is left out, and a warning says so. Paths that are watched need no
+//! permission: the kernel tells of changes, not of content.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, LandlockStatus,
+    PathBeneath, PathFd, PathFdError, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+
+/// The newest rules that this was tried with.
+const NEWEST: ABI = ABI::V6;
+
+/// What a program reads of the system itself: its memory, control groups, users and groups.
+const OF_SYSTEM: [&str; 5] = [
+    "/proc",
+    "/sys/fs/cgroup",
+    "/etc/passwd",
+    "/etc/group",
+    "/dev/null",
+];
+/// What a C library reads to find the address of a host name.
+const OF_NAMES: [&str; 12] = [
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/nsswitch.conf",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/lib",
+    "/lib64",
+    "/run/systemd/resolve",
+    "/usr/lib",
+    "/usr/lib64",
+];
+
+/// The files that a process needs.
+#[derive(Clone, Debug, Default)]
+pub struct Needs {
+    /// Read, now or later, under these names.
+    pub read: Vec<PathBuf>,
+    /// Replaced, by way of a file beside them.
+    pub replaced: Vec<PathBuf>,
+    /// Sockets that are made and removed.
+    pub sockets: Vec<PathBuf>,
+    /// Whether host names are looked up.
+    pub names: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Confined {
+    /// All of it is in force.
+    Fully,
+    /// The kernel knows only a part of it.
+    Partly,
+    /// The kernel has none of it, or refused; why.
+    Not(String),
+}
+
+impl fmt::Display for Confined {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fully => f.write_str("fully"),
+            Self::Partly => f.write_str("partly"),
+            Self::Not(why) => write!(f, "not: {why}"),
+        }
+    }
+}
+
+/// Limits this thread, and all that it starts from now on, to these files. There is no way back.
+pub fn limit_files(needs: &Needs) -> Confined {
+    match restrict(needs) {
+        Ok(status) => match status.ruleset {
+            RulesetStatus::FullyEnforced => Confined::Fully,
+            RulesetStatus::PartiallyEnforced => Confined::Partly,
+            RulesetStatus::NotEnforced => Confined::Not(match status.landlock {
+                LandlockStatus::NotEnabled => {
+                    "Landlock is not enabled: see the kernel parameter lsm=".to_owned()
+                }
+                LandlockStatus::NotImplemented | LandlockStatus::Available { .. } => {
+                    "this kernel has no Landlock".to_owned()
+                }
+            }),
+        },
+        Err(error) => Confined::Not(format!("Landlock: {error}")),
+    }
+}
+
+/// Lets nobody look into the memory of this process: neither a file after a crash, nor a debugger of the same
+/// user. What fails here changes nothing else.
+pub fn keep_memory_private() {
+    let none = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    // A program that takes dumps by a pipe does not ask for the limit, but for the other.
+    let _ = setrlimit(Resource::Core, none);
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
+fn restrict(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
+    let mut rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::ConnectTcp)?
+        // Not abstract sockets: the service manager may listen on one.
+        .scope(Scope::Signal)?
+        .create()?;
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    for folder in folders_to_read(&needs.read) {
+        rules = allow(rules, &folder, read)?;
+    }
+    let names = OF_NAMES.iter().filter(|_| needs.names);
+    for path in OF_SYSTEM.iter().chain(names) {
+        rules = allow(rules, Path::new(path), read)?;
+    }
+    // A folder is locked while a socket is made in it, and for that it is opened.
+    let socket = AccessFs::ReadDir | AccessFs::MakeSock | AccessFs::RemoveFile;
+    for folder in needs.sockets.iter().filter_map(|path| path.parent()) {
+        rules = allow(rules, folder, socket)?;
+    }
+    let replaced = AccessFs::ReadFile
+        | AccessFs::WriteFile
+        | AccessFs::Truncate
+        | AccessFs::MakeReg
+        | AccessFs::RemoveFile;
+    for folder in needs.replaced.iter().filter_map(|path| path.parent()) {
+        rules = allow(rules, folder, replaced)?;
+    }
+    rules.restrict_self()
+}
+
+/// Allows this at a path and below it. What is not there is not needed.
+fn allow(
+    rules: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, RulesetError> {
+    let opened: Result<PathFd, PathFdError> = PathFd::new(path);
+    let Ok(opened) = opened else {
+        return Ok(rules);
+    };
+    // A rule about a file may speak of files only.
+    let access = match path.is_dir() {
+        true => access,
+        false => access & AccessFs::from_file(NEWEST),
+    };
+    rules.add_rule(PathBeneath::new(opened, access))
+}
+
+/// The folders that must be readable, so that these files are, as they are now and as they may become.
+fn folders_to_read(files: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let mut folders = BTreeSet::new();
+    for file in files {
+        let Some(named) = file.parent() else {
+            continue;
+        };
+        let named = std::path::absolute(named).unwrap_or_else(|_| named.to_owned());
+        let existing = named.ancestors().find(|folder| folder.is_dir());
+        folders.extend(
+            existing
+                .filter(|folder| depth(folder) > 0)
+                .map(Path::to_owned),
+        );
+        let Ok(real) = file.canonicalize() else {
+            continue;
+        };
+        let Some(real) = real.parent() else { continue };
+        if real == named {
+            continue;
+        }
+        folders.insert(real.to_owned());
+        // Not `/etc`, because of one file in `/etc/lists`.
+        let above = real.parent().filter(|above| depth(above) > 1);
+        folders.extend(above.map(Path::to_owned));
+    }
+    folders
+}
+
+/// How many folders a path names.
+fn depth(path: &Path) -> usize {
+    let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
+    path.components().filter(is_name).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn folders_of_names_and_of_files_and_those_beside_them_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        for made in ["etc", "releases/41", "empty"] {
+            fs::create_dir_all(at(made)).expect("our own folder");
+        }
+        fs::write(at("releases/41/list"), "").expect("our own folder");
+        symlink(at("releases/41"), at("etc/current")).expect("our own folder");
+        fs::write(at("etc/plain"), "").expect("our own folder");
+        let read = |name: &str| {
+            let folders = folders_to_read(&[at(name)]).into_iter();
+            let below = folders.filter_map(|path| {
+                let below = path.strip_prefix(folder.path()).ok()?;
+                Some(below.to_str()?.to_owned())
+            });
+            below.collect::<Vec<_>>()
+        };
+        assert_eq!(read("etc/plain"), ["etc"]);
+        assert_eq!(read("etc/later"), ["etc"]);
+        let linked = ["etc/current", "releases", "releases/41"];
+        assert_eq!(read("etc/current/list"), linked);
+        assert_eq!(read("empty/not/yet/list"), ["empty"]);
+        assert!(folders_to_read(&["/no such folder/list".into()]).is_empty());
+    }
+}
