@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::level_filters::LevelFilter;
@@ -20,7 +20,9 @@ use crate::endpoint::Endpoint;
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::Screen;
-use crate::snapshot::{Live, Reloaded, Snapshot, StatusFile, writable_by_others};
+use crate::snapshot::{
+    AskedReload, Live, Reloaded, Snapshot, StatusFile, monotonic_us, writable_by_others,
+};
 use crate::status::Status;
 
 /// Why the daemon does not serve.
@@ -66,6 +68,11 @@ impl Blocklists {
             status_file: Mutex::default(),
         })
     }
+
+    fn status_file(&self) -> MutexGuard<'_, StatusFile> {
+        let file = self.status_file.lock();
+        file.unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Service for Blocklists {
@@ -80,24 +87,29 @@ impl Service for Blocklists {
     }
 
     fn reload(&self, cause: Cause) -> bool {
-        match self.live.reload() {
-            Reloaded::Kept(_) => return false,
-            Reloaded::Same if cause == Cause::Asked => {
-                info!("reload requested, nothing has changed");
+        let began_us = monotonic_us();
+        let refused = match self.live.reload() {
+            Reloaded::Kept(doubt) => Some(doubt),
+            done @ (Reloaded::Same | Reloaded::Changed) => {
+                if done == Reloaded::Same && cause == Cause::Asked {
+                    info!("reload requested, nothing has changed");
+                }
+                // What is still faulty may get better without a file that changes.
+                let snapshot = self.live.snapshot();
+                let faults = snapshot.faults().iter().map(ToString::to_string);
+                Some(faults.collect::<Vec<_>>().join("; ")).filter(|faults| !faults.is_empty())
             }
-            Reloaded::Same | Reloaded::Changed => {}
+        };
+        let is_good = refused.is_none();
+        if cause == Cause::Asked {
+            self.status_file().note(AskedReload { began_us, refused });
         }
-        // What is still faulty may get better without a file that changes.
-        self.live.snapshot().faults().is_empty()
+        is_good
     }
 
     fn upkeep(&self) -> bool {
         let done = self.live.upkeep(Instant::now());
-        let mut status = self
-            .status_file
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        status.update(&self.live);
+        self.status_file().update(&self.live);
         done
     }
 

@@ -67,6 +67,100 @@ fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
     assert!(!check().contains("the running daemon"));
 }
 
+/// `reload` tells what came of it: also what only the daemon can know, whatever else is configured.
+#[test]
+fn a_reload_that_was_asked_for_tells_its_outcome() {
+    let (mut site, _) = site();
+    let rest = format!("status_file = \"@DIR@/status\"\n{LIST}[status]\nlisten = \"\"\n");
+    site.configure(&rest);
+    let config = site.path().join("milter.toml");
+    let program = |command: &str| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+        program.arg(command).arg("--config").arg(&config);
+        program
+    };
+    let reload = || {
+        let output = program("reload").output().expect("the program starts");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        (output.status.code(), said)
+    };
+    assert_eq!(reload().0, Some(2), "nothing runs");
+    let daemon = site.serve();
+    daemon.logged(&["filter in effect"]);
+    until("the daemon writes its status", || {
+        site.path().join("status").exists().then_some(())
+    });
+    let (code, said) = reload();
+    assert_eq!(
+        (code, said.as_str()),
+        (Some(0), "serving 1 list, 1 entry, 0 on the whitelist\n")
+    );
+
+    site.write("white.txt", "friend@listed.test\n");
+    site.configure(&format!(
+        "{rest}[whitelist]\nfiles = [\"@DIR@/white.txt\"]\n"
+    ));
+    // The second asks while the first reload may be under way, and is answered for itself.
+    std::thread::scope(|scope| {
+        let both = [scope.spawn(&reload), scope.spawn(&reload)];
+        for one in both {
+            let (code, said) = one.join().expect("it does not panic");
+            assert!(
+                code == Some(0) && said.contains("1 on the whitelist"),
+                "{said}"
+            );
+        }
+    });
+
+    // A file that is good by itself, but older than what is in effect.
+    let filter = site.path().join("spam.blf");
+    let old = fs::read(&filter).expect("it was compiled");
+    site.list("spam", &["spammer@listed.test", "other@listed.test"]);
+    assert_eq!(reload().0, Some(0));
+    let aside = site.path().join("old.blf");
+    fs::write(&aside, old)
+        .and_then(|()| fs::rename(&aside, &filter))
+        .expect("our own folder");
+    run(&mut program("check"));
+    for _ in 0..2 {
+        let (code, said) = reload();
+        assert!(
+            code == Some(2) && said.contains("generation 1 is older"),
+            "{said}"
+        );
+    }
+    site.write("milter.toml", "listen = 7\n");
+    let (code, said) = reload();
+    assert!(
+        code == Some(2) && said.contains("milter.toml:1:10"),
+        "{said}"
+    );
+    assert!(daemon.terminate().success());
+}
+
+/// Whoever has taken the number of a daemon that is gone is not sent SIGHUP, which would end it.
+#[test]
+fn a_reload_harms_no_other_process() {
+    let (mut site, _) = site();
+    site.configure(&format!("status_file = \"@DIR@/status\"\n{LIST}"));
+    let other = Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("sleep is there");
+    let mut other = Killed(other);
+    site.write("status", &format!("{}\n-\nserving\n", other.0.id()));
+    let config = site.path().join("milter.toml");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+    let output = command
+        .args(["reload", "--config"])
+        .arg(config)
+        .output()
+        .expect("it starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(other.0.try_wait().expect("our own child").is_none());
+}
+
 /// Connections never take the descriptor that a new list needs.
 #[test]
 fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {

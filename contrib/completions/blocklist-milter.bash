@@ -40,6 +40,9 @@ _blocklist__milter() {
             blocklist__milter,print-config)
                 cmd="blocklist__milter__subcmd__print__subcmd__config"
                 ;;
+            blocklist__milter,reload)
+                cmd="blocklist__milter__subcmd__reload"
+                ;;
             blocklist__milter,replay)
                 cmd="blocklist__milter__subcmd__replay"
                 ;;
@@ -76,6 +79,9 @@ _blocklist__milter() {
             blocklist__milter__subcmd__help,print-config)
                 cmd="blocklist__milter__subcmd__help__subcmd__print__subcmd__config"
                 ;;
+            blocklist__milter__subcmd__help,reload)
+                cmd="blocklist__milter__subcmd__help__subcmd__reload"
+                ;;
             blocklist__milter__subcmd__help,replay)
                 cmd="blocklist__milter__subcmd__help__subcmd__replay"
                 ;;
@@ -95,7 +101,7 @@ _blocklist__milter() {
 
     case "${cmd}" in
         blocklist__milter)
-            opts="-h -V --config --check --print-config --help --version check print-config status explain replay report case correspondents junk setup-check demo help"
+            opts="-h -V --config --check --print-config --help --version check print-config reload status explain replay report case correspondents junk setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -255,7 +261,7 @@ _blocklist__milter() {
             return 0
             ;;
         blocklist__subcmd__milter__subcmd__help)
-            opts="check print-config status explain replay report case correspondents junk setup-check demo help"
+            opts="check print-config reload status explain replay report case correspondents junk setup-check demo help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -380,6 +386,20 @@ _blocklist__milter() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        blocklist__subcmd__milter__subcmd__help__subcmd__reload)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         blocklist__subcmd__milter__subcmd__help__subcmd__replay)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -477,6 +497,32 @@ _blocklist__milter() {
                 return 0
             fi
             case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__milter__subcmd__reload)
+            opts="-h --pid --timeout --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --pid)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --config)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 
+use rustix::process::{Pid, kill_process};
 use signal_hook::consts::SIGHUP;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -23,6 +24,15 @@ pub(super) enum Request {
 /// When no handler can be had.
 pub fn outlive_hangup() -> io::Result<()> {
     signal_hook::flag::register(SIGHUP, Arc::default()).map(drop)
+}
+
+/// Has a daemon that runs in this process load everything again.
+///
+/// # Errors
+/// There is no such process, or it belongs to somebody else.
+pub fn ask_for_reload(process: i32) -> io::Result<()> {
+    let process = Pid::from_raw(process).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(kill_process(process, rustix::process::Signal::HUP)?)
 }
 
 /// The signals that the daemon listens to.

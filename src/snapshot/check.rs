@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Error, Snapshot, Tried, status, writable_by_others};
+use super::{Error, Running, Snapshot, Tried, writable_by_others};
 use crate::access::{Account, Obstacle, Wish};
 use crate::config::{self, Config};
 use crate::daemon::group_number;
@@ -65,13 +65,14 @@ pub fn check(config_path: &Path) -> Result<Checked, Error> {
     {
         warnings.push(format!("socket_group: {missing}"));
     }
-    let running = status::of_running_daemon(&snapshot.config.status_file);
-    if let Some((process, complaints)) = running {
-        let complaints = complaints.into_iter();
-        warnings.extend(
-            complaints
-                .map(|complaint| format!("the running daemon (process {process}): {complaint}")),
-        );
+    if let Some(running) = Running::read(&snapshot.config.status_file) {
+        let complaints = running.complaints.iter();
+        warnings.extend(complaints.map(|complaint| {
+            format!(
+                "the running daemon (process {}): {complaint}",
+                running.process
+            )
+        }));
     }
     warnings.extend(writable_by_others(std::iter::once(config_path)));
     warnings.extend(snapshot.warnings());

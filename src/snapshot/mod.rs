@@ -49,7 +49,7 @@ pub use lease::Lease;
 pub use live::{Live, Reloaded};
 use open::{Loaded, Tried};
 pub use permissions::writable_by_others;
-pub use status::StatusFile;
+pub use status::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 pub use trouble::{Complaint, Reloads};
 
 use crate::access;

@@ -1,31 +1,68 @@
-//! What the running daemon writes down of itself for `--check`, which runs in another process.
+//! What the running daemon writes down of itself for `check` and `reload`, which run in another process.
 //!
 //! ```text
 //!   1234                                    its process
+//!   81023556 refused: c.toml:3:1: ...       when the last reload by SIGHUP began, and what came of it
 //!   serving 2 lists, ...                    how it is, in a line
 //!   reload refused, keeping ...             what is wrong, a line each
 //! ```
+//!
+//! The time is in microseconds of the system's monotonic clock: a reload that began after somebody asked for it
+//! is the answer, whoever else asks at the same time. Before the first reload the line is `-`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::Live;
+
+const DONE: &str = "done";
+const REFUSED: &str = "refused: ";
+
+/// A reload that was asked for by SIGHUP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedReload {
+    /// When it began, by [`monotonic_us`].
+    pub began_us: u64,
+    /// Why what runs is not what the files say, in one line, if so.
+    pub refused: Option<String>,
+}
+
+/// The monotonic clock of the system, which all its processes share, in microseconds.
+pub fn monotonic_us() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+    seconds * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default() / 1000
+}
 
 /// The file, written where something has changed.
 #[derive(Debug, Default)]
 pub struct StatusFile {
+    reload: Option<AskedReload>,
     written: Option<(PathBuf, String)>,
 }
 
 impl StatusFile {
+    /// Notes what came of a reload that was asked for.
+    pub fn note(&mut self, reload: AskedReload) {
+        self.reload = Some(reload);
+    }
+
     /// Writes how it is, if that has changed. Mail does not depend on it, so that a folder which
     /// is missing or read-only is no error.
     pub fn update(&mut self, live: &Live) {
         let path = live.snapshot().config.status_file.clone();
-        let mut text = format!("{}\n{}\n", std::process::id(), live.status());
+        let reload = match &self.reload {
+            None => "-".to_owned(),
+            Some(AskedReload { began_us, refused }) => match refused {
+                None => format!("{began_us} {DONE}"),
+                Some(reason) => format!("{began_us} {REFUSED}{}", reason.replace('\n', "; ")),
+            },
+        };
+        let mut text = format!("{}\n{reload}\n{}\n", std::process::id(), live.status());
         for complaint in live.complaints() {
             text.push_str(&complaint.text);
             text.push('\n');
@@ -41,18 +78,76 @@ impl StatusFile {
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".new");
+    fs::write(&aside, text)?;
+    fs::rename(&aside, path)
 }
 
-/// The process of the daemon that runs, and what it complains of; `None`: none is known to run.
-pub(super) fn of_running_daemon(path: &Path) -> Option<(i32, Vec<String>)> {
-    let text = fs::read_to_string(path).ok()?;
-    let mut lines = text.lines();
-    let process: i32 = lines.next()?.parse().ok()?;
-    let pid = Pid::from_raw(process)?;
-    let runs = matches!(test_kill_process(pid), Ok(()) | Err(Errno::PERM));
-    runs.then(|| (process, lines.skip(1).map(str::to_owned).collect()))
+/// What a daemon that runs has written.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Its process.
+    pub process: i32,
+    /// The last reload by SIGHUP.
+    pub reload: Option<AskedReload>,
+    /// How it is.
+    pub status: String,
+    /// What is wrong.
+    pub complaints: Vec<String>,
+}
+
+/// Whether there is such a process. Not from `/proc`, where the units hide it even from its own user.
+pub fn is_running(process: i32) -> bool {
+    let found = Pid::from_raw(process).map(test_kill_process);
+    matches!(found, Some(Ok(()) | Err(Errno::PERM)))
+}
+
+impl Running {
+    /// From the daemon's status file; `None`: none is known to run.
+    pub fn read(path: &Path) -> Option<Self> {
+        let found = Self::parse(&fs::read_to_string(path).ok()?)?;
+        is_running(found.process).then_some(found)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let process = lines.next()?.parse().ok()?;
+        let reload = lines.next()?.split_once(' ').and_then(|(time, outcome)| {
+            Some(AskedReload {
+                began_us: time.parse().ok()?,
+                refused: outcome.strip_prefix(REFUSED).map(str::to_owned),
+            })
+        });
+        Some(Self {
+            process,
+            reload,
+            status: lines.next().unwrap_or_default().to_owned(),
+            complaints: lines.map(str::to_owned).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let running = |text: &str| Running::parse(text).unwrap();
+        let fresh = running("7\n-\nserving\n");
+        assert_eq!((fresh.process, fresh.reload), (7, None));
+        assert_eq!(fresh.status, "serving");
+        let refused = running("7\n42 refused: a: b\nreload refused\nreload refused\nold\n");
+        assert_eq!(refused.complaints, ["reload refused", "old"]);
+        let reload = refused.reload.unwrap();
+        assert_eq!(
+            (reload.began_us, reload.refused.as_deref()),
+            (42, Some("a: b"))
+        );
+        assert_eq!(running("7\n42 done\n").reload.unwrap().refused, None);
+        for wrong in ["", "x", "7"] {
+            assert_eq!(Running::parse(wrong), None, "{wrong}");
+        }
+    }
 }

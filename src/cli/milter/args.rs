@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use super::junk::Junk;
 use super::logs::{Case, Report};
 use super::people::Correspondents;
+use super::reload::Reload;
 use super::status::Status;
 use crate::setup_check::Places;
 
@@ -31,6 +32,10 @@ Examples:
 const PRINT_CONFIG_EXAMPLES: &str = "\
 Example:
   blocklist-milter print-config | less";
+
+const RELOAD_EXAMPLES: &str = "\
+Example:
+  systemctl reload blocklist-milter    # runs blocklist-milter reload --pid $MAINPID";
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
@@ -118,6 +123,12 @@ pub enum Command {
     /// Print the configuration with the defaults of all other settings.
     #[command(after_long_help = PRINT_CONFIG_EXAMPLES)]
     PrintConfig,
+    /// Have the running daemon load configuration, filters and whitelists again, and wait for the outcome.
+    ///
+    /// Sends SIGHUP and reads the answer from `status_file`. Exit code 0: all is in effect; 2: the reload was refused
+    /// and the previous configuration and filters are kept, or the daemon does not answer.
+    #[command(after_long_help = RELOAD_EXAMPLES)]
+    Reload(Reload),
     /// Show how the running daemon is: lists, verdicts, problems.
     ///
     /// Reads its status socket. As a monitoring check: exit code 0 if all is well, 1 for a warning (mail is checked,

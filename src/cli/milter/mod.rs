@@ -7,6 +7,7 @@ pub mod args;
 pub mod junk;
 pub mod logs;
 pub mod people;
+pub mod reload;
 pub mod status;
 
 use std::io::Write;
@@ -62,6 +63,7 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
                 return Ok(ExitCode::FAILURE);
             }
         }
+        Some(Command::Reload(args)) => return reload::reload(config, &args, out),
         Some(Command::Status(args)) => return status::status(config, &args, out),
         Some(Command::Demo) => {
             let paint = out.paint();

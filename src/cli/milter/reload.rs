@@ -1,0 +1,83 @@
+//! `blocklist-milter reload`: has the running daemon load its files again, and waits for what comes of it.
+
+use std::error::Error;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::cli::{Done, Output};
+use crate::config::Config;
+use crate::daemon::ask_for_reload;
+use crate::snapshot::{Running, is_running, monotonic_us};
+
+/// Between two looks at what the daemon has written.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Name of the program as the kernel shows it, cut to 15 bytes.
+const COMMAND: &str = "blocklist-milte";
+
+/// Arguments of `reload`.
+#[derive(Debug, Args)]
+pub struct Reload {
+    /// Process of the daemon [default: the one that has written `status_file`].
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// Give up after so many seconds; reading large filters takes a while.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub timeout: u32,
+}
+
+pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
+    // A fault that shows here is told without the daemon, with line and column.
+    let file = Config::load(config)?.status_file;
+    let process = match args.pid {
+        Some(process) => process,
+        None => known_process(&file)?,
+    };
+    let asked_us = monotonic_us();
+    let end = Instant::now() + Duration::from_secs(args.timeout.into());
+    ask_for_reload(process).map_err(|error| format!("process {process}: {error}"))?;
+    let running = loop {
+        sleep(PAUSE);
+        let told = Running::read(&file).filter(|running| running.process == process);
+        let began = |running: &Running| running.reload.as_ref().map(|reload| reload.began_us);
+        match told {
+            Some(running) if began(&running) >= Some(asked_us) => break running,
+            _ if !is_running(process) => {
+                return Err(format!("process {process} has ended").into());
+            }
+            _ if Instant::now() > end => {
+                let seconds = args.timeout;
+                let text = "the daemon has not written what came of the reload; see its log";
+                return Err(format!("{}: after {seconds} s {text}", file.display()).into());
+            }
+            _ => {}
+        }
+    };
+    match running.reload.and_then(|reload| reload.refused) {
+        Some(reason) => Err(format!("reload refused: {reason}").into()),
+        None => {
+            writeln!(out, "{}", running.status)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// The daemon that writes this file. Its number may be another program's by now, which SIGHUP could end.
+fn known_process(file: &Path) -> Result<i32, Box<dyn Error>> {
+    let unknown = || {
+        let file = file.display();
+        format!("{file}: names no running daemon; start it, or name its process with --pid")
+    };
+    let process = Running::read(file).ok_or_else(unknown)?.process;
+    let command = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    if command.trim_end() == COMMAND {
+        Ok(process)
+    } else {
+        Err(unknown().into())
+    }
+}
