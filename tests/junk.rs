@@ -157,6 +157,37 @@ fn a_report_is_taken_back_and_what_is_written_by_hand_stays() {
     );
 }
 
+/// Somebody may write a line for a sender whom a report has listed already, above it or below, and then
+/// wants him listed whatever becomes of the report.
+#[test]
+fn what_is_written_by_hand_stays_above_and_below_a_report() {
+    for by_hand in [
+        "spam@bad.test  # ticket 4711, never unblock\n",
+        "<Spam@BAD.test> # was reported by alice before\n",
+        "spam@bad.test # added 2026-11-21 reported by alice <0@mail.test>\n",
+        "spam@bad.test # expires never added 2026-11-21 reported by alice <0@mail.test>\n",
+        "spam@bad.test\n",
+    ] {
+        for is_above in [true, false] {
+            let (folder, mailbox) = reported(CONFIG, &["From: spam@bad.test"]);
+            let list = folder.path().join("reported.txt");
+            let added = junk(folder.path(), &["--by", "alice", &mailbox]);
+            assert_eq!(added["added"], json!(["spam@bad.test"]));
+            let report = fs::read_to_string(&list).unwrap();
+            let both = match is_above {
+                true => [by_hand, &report].concat(),
+                false => [&report, by_hand].concat(),
+            };
+            fs::write(&list, both).unwrap();
+            let outcome = junk(folder.path(), &["--undo", &mailbox]);
+            assert_eq!(fs::read_to_string(&list).unwrap(), by_hand, "{outcome}");
+            assert_eq!(outcome["removed"], json!(["spam@bad.test"]), "{outcome}");
+            let why = outcome["left_out"][0][1].as_str().unwrap();
+            assert!(why.contains("is not from a report and stays"), "{why}");
+        }
+    }
+}
+
 /// What a stranger writes into the Message-ID changes nothing about the entry.
 #[test]
 fn a_hostile_message_is_a_report_like_any_other() {

@@ -33,6 +33,8 @@ pub struct Edited {
     pub list: PathBuf,
     /// The entries, as given, and what was done.
     pub entries: Vec<(String, Done)>,
+    /// Entries that were to be removed, each with the first line that names it and stays.
+    pub kept: Vec<(String, u64)>,
 }
 
 /// What was done about one entry.
@@ -49,7 +51,7 @@ pub enum Done {
         /// How many.
         lines: u64,
     },
-    /// No line names it.
+    /// No line names it, or none that may be removed.
     NotFound,
 }
 
@@ -161,14 +163,37 @@ pub fn add_noted(plan: &Plan, list: &Path, entries: &[(&str, &str)]) -> Result<E
 /// As for [`add_to_list`]; and when such a line names others too, since what is to become of them
 /// is for a person to say.
 pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<Edited, Error> {
+    remove_lines(plan, list, entries, |_| true)
+}
+
+/// The same for the lines that `may_go` alone: what else names an entry stays, and is
+/// [`kept`](Edited::kept).
+///
+/// # Errors
+/// As for [`remove_from_list`].
+pub fn remove_lines(
+    plan: &Plan,
+    list: &Path,
+    entries: &[String],
+    may_go: impl Fn(&[u8]) -> bool,
+) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edit = Edit::begin(list, plan.rules)?;
     let known = edit.lines_of();
+    let texts: Vec<&[u8]> = edit.text.split_inclusive(|byte| *byte == b'\n').collect();
+    let text_of = |line: u64| {
+        let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+        texts.get(index).copied().unwrap_or_default()
+    };
     let mut leaving = Vec::new();
     let mut done = Vec::new();
-    for (_, entry) in &wanted {
+    let mut kept = Vec::new();
+    for (written, entry) in &wanted {
         let lines = known.get(entry.as_bytes()).map_or(&[][..], Vec::as_slice);
-        for &line in lines {
+        let (lines, staying): (Vec<u64>, Vec<u64>) =
+            lines.iter().partition(|&&line| may_go(text_of(line)));
+        kept.extend(staying.first().map(|&line| (written.clone(), line)));
+        for &line in &lines {
             let others = edit
                 .entries_on(line)
                 .any(|other| !wanted.iter().any(|(_, entry)| entry.as_bytes() == other));
@@ -179,8 +204,8 @@ pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<
                 )));
             }
         }
-        leaving.extend_from_slice(lines);
-        done.push(match lines {
+        leaving.extend_from_slice(&lines);
+        done.push(match lines.as_slice() {
             [] => Done::NotFound,
             [line, ..] => Done::Removed {
                 line: *line,
@@ -190,16 +215,13 @@ pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<
     }
     leaving.sort_unstable();
     let mut text = Vec::with_capacity(edit.text.len());
-    for (line, number) in edit
-        .text
-        .split_inclusive(|byte| *byte == b'\n')
-        .zip(1_u64..)
-    {
+    for (line, number) in texts.into_iter().zip(1_u64..) {
         if leaving.binary_search(&number).is_err() {
             text.extend_from_slice(line);
         }
     }
     edit.finish(&text, &wanted, done)
+        .map(|edited| Edited { kept, ..edited })
 }
 
 /// An entry as a person typed it, and as it is compared.
@@ -368,6 +390,7 @@ impl Edit {
                 .map(|(written, _)| written.clone())
                 .zip(done)
                 .collect(),
+            kept: Vec::new(),
         };
         if edited.changed() {
             let mut file = self.replacement.file();
@@ -467,6 +490,26 @@ mod tests {
         assert_eq!(
             fs::read(&list).unwrap(),
             b"# mine\r\n\r\nlast@e.example\nnew@f.example # added 2024-10-04 by hand\n"
+        );
+    }
+
+    #[test]
+    fn only_lines_that_may_go_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("own.txt");
+        let text = "a@b.example # x\na@b.example # by hand\nA@b.example # x\nc@d.example\n";
+        fs::write(&list, text).unwrap();
+        let wanted = entries(&["a@b.example", "c@d.example", "e@f.example"]);
+        let may_go = |line: &[u8]| line.ends_with(b"# x\n");
+        let edited = remove_lines(&plan(), &list, &wanted, may_go).unwrap();
+        let done: Vec<Done> = edited.entries.iter().map(|&(_, done)| done).collect();
+        let removed = Done::Removed { line: 1, lines: 2 };
+        assert_eq!(done, [removed, Done::NotFound, Done::NotFound]);
+        let kept = [("a@b.example".to_owned(), 2), ("c@d.example".to_owned(), 4)];
+        assert_eq!(edited.kept, kept);
+        assert_eq!(
+            fs::read_to_string(&list).unwrap(),
+            "a@b.example # by hand\nc@d.example\n"
         );
     }
 

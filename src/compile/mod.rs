@@ -46,7 +46,9 @@ mod write;
 
 pub(crate) use alike::{open_alike, union_of_page};
 pub use build::build;
-pub use edit::{Done, Edited, add_noted, add_to_list, line_of, may_list, remove_from_list};
+pub use edit::{
+    Done, Edited, add_noted, add_to_list, line_of, may_list, remove_from_list, remove_lines,
+};
 pub use error::Error;
 pub use merge::merge;
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now};

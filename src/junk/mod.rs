@@ -9,7 +9,7 @@
 //! spam@bad.example # expires 2027-02-19 added 2026-11-21 reported by alice <id@bad.example>
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -135,8 +135,8 @@ pub fn report(
     Ok(change)
 }
 
-/// Takes back the entries that reports of these senders have made. Entries that somebody has written by
-/// hand stay.
+/// Takes back the entries that reports of these senders have made. Lines that somebody has written or
+/// changed by hand stay, wherever they stand in the list.
 ///
 /// # Errors
 /// A mailbox cannot be read, or the list not be written.
@@ -146,33 +146,63 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
         list: list.to_owned(),
         ..ListChange::default()
     };
-    let mut entries = Vec::new();
+    // Each with the message that names it first.
+    let mut reports: BTreeMap<String, String> = BTreeMap::new();
     for mailbox in mailboxes {
         each(mailbox, &mut change, |name, headers, change| {
-            let found = sender(headers).and_then(|sender| {
-                let line = compile::line_of(list, plan.rules, sender.as_bytes())
-                    .map_err(|error| error.to_string())?;
-                match line {
-                    Some((_, line)) if line.contains(REPORTED) => Ok(sender),
-                    Some((number, _)) => Err(format!(
-                        "{sender}: line {number} of the list is not from a report"
-                    )),
-                    None => Err(format!("{sender}: not in the list")),
+            match sender(headers) {
+                Ok(sender) if reports.len() < REPORTS_MAX => {
+                    reports.entry(sender).or_insert_with(|| name.to_owned());
                 }
-            });
-            match found {
-                Ok(sender) => entries.push(sender),
+                Ok(_) => change.leave_out(name, "too many reports at once"),
                 Err(why) => change.leave_out(name, &why),
             }
         })?;
     }
-    entries.sort_unstable();
-    entries.dedup();
-    if !entries.is_empty() {
-        compile::remove_from_list(&plan, list, &entries)?;
+    if reports.is_empty() {
+        return Ok(change);
     }
-    change.removed = entries;
+    let entries: Vec<String> = reports.keys().cloned().collect();
+    // Looks and removes under one lock: somebody may be editing the list.
+    let edited = compile::remove_lines(&plan, list, &entries, is_report)?;
+    let mut kept = HashSet::new();
+    for (entry, line) in &edited.kept {
+        kept.insert(entry.as_str());
+        let name = reports.get(entry).map_or("", String::as_str);
+        let why = format!("{entry}: line {line} of the list is not from a report and stays");
+        change.leave_out(name, &why);
+    }
+    for (entry, done) in edited.entries {
+        match done {
+            compile::Done::Removed { .. } => change.removed.push(entry),
+            compile::Done::Added | compile::Done::AlreadyThere(_) | compile::Done::NotFound => {
+                if !kept.contains(entry.as_str()) {
+                    let name = reports.get(&entry).map_or("", String::as_str);
+                    change.leave_out(name, &format!("{entry}: not in the list"));
+                }
+            }
+        }
+    }
     Ok(change)
+}
+
+/// Whether a line of the list is as [`report`] writes it. With another comment, it is somebody's own.
+fn is_report(line: &[u8]) -> bool {
+    let comment = line
+        .iter()
+        .position(|byte| *byte == b'#')
+        .and_then(|at| line.get(at + 1..))
+        .and_then(|comment| str::from_utf8(comment).ok());
+    let mut words = comment.unwrap_or_default().splitn(5, ' ').skip(1);
+    let mut next = || words.next().unwrap_or_default();
+    let is_day = |day: &str| Day::read(day.as_bytes()).is_some();
+    let (expires, ends, added, rest) = (next(), next(), next(), next());
+    let (began, rest) = rest.split_at_checked(10).unwrap_or_default();
+    expires == "expires"
+        && is_day(ends)
+        && added == "added"
+        && is_day(began)
+        && rest.starts_with(REPORTED)
 }
 
 /// Reads the messages of a mailbox, or one from standard input for `-`.
