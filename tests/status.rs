@@ -283,6 +283,82 @@ fn ready_means_that_mail_is_checked_as_configured() {
     });
 }
 
+/// The circuit breaker is on, and then a reload takes the limit away: nothing says any more that it is on.
+#[test]
+fn the_circuit_breaker_is_off_without_a_limit() {
+    let limited = format!("{CONFIG}[safety]\nmax_reject_share = '50%'\n");
+    let rig = Rig::new(LISTS, &limited);
+    let spam = from("<a@bad.example>", &["From: shop@ok.example"]);
+    let is_shown = || {
+        let report: Report = serde_json::from_str(&rig.page("/status.json").1).expect("JSON");
+        let problems = report.problems.iter();
+        let is_problem = problems
+            .filter(|one| one.text.contains("circuit breaker"))
+            .count()
+            > 0;
+        assert_eq!(is_problem, report.messages.circuit_breaker);
+        let metric = format!("circuit_breaker {}\n", u8::from(is_problem));
+        assert!(rig.page("/metrics").1.contains(&metric));
+        is_problem
+    };
+    assert!(!is_shown());
+    for _ in 0..100 {
+        assert_eq!(verdict(&rig.deliver(&spam)), "reject");
+    }
+    assert_eq!(verdict(&rig.deliver(&spam)), "tag");
+    assert!(is_shown());
+    rig.write("c.toml", &limited.replace("'50%'", "'100%'"));
+    until("the limit is gone", || {
+        (verdict(&rig.deliver(&spam)) == "reject").then_some(())
+    });
+    assert!(!is_shown());
+}
+
+/// Twice as many as there are places and room in the queue of the socket, and they come again and again.
+#[test]
+fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    let rig = Rig::new(LISTS, CONFIG);
+    let socket = rig.path("s.sock");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let (socket, is_over) = (&socket, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let crowd: Vec<UnixStream> = (0..40)
+                        .filter_map(|_| UnixStream::connect(socket).ok())
+                        .collect();
+                    for mut stream in &crowd {
+                        // Some send nothing, some not all of a request.
+                        let _ = stream.write_all(&b"GET / HT"[..number * 2]);
+                    }
+                    // Until the daemon closes them.
+                    for mut stream in crowd {
+                        let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+                        let _ = stream.read(&mut [0]);
+                    }
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        let slowest = (0..10)
+            .map(|_| {
+                let began = Instant::now();
+                let endpoint = Endpoint::Unix(socket.clone());
+                let answer = fetch(&endpoint, "/healthz").map(|(code, _)| code);
+                (began.elapsed(), answer.ok())
+            })
+            .max();
+        is_over.store(true, Ordering::Relaxed);
+        let (slowest, _) = slowest.expect("ten requests");
+        assert!(slowest < Duration::from_secs(4), "{slowest:?}");
+    });
+    assert_eq!(rig.page("/healthz").0, 200);
+}
+
 /// They take the places there are for a while, and nothing else.
 #[test]
 fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {

@@ -5,10 +5,14 @@
 //! breaker is on, so that it does not switch on and off in turn.
 //!
 //! ```text
-//!  now % 31  ...  |slot|slot|slot| 30 slots = 300 s are counted, the 31st is being cleared
+//!  now % 30  ...  |slot|slot|slot| 30 slots: the one that is being counted, and the 29 before (290 to 300 s)
 //! ```
+//!
+//! Whether it is on follows from these counts and the time alone, at each question: without mail it
+//! lapses after five minutes, and another limit holds at once. Without a limit nothing is counted and
+//! no lock is taken.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SLOT_S: u64 = 10;
 const SLOTS: usize = 30;
@@ -22,7 +26,7 @@ struct Slot {
     refused: u64,
 }
 
-/// Counts of the last five minutes, and whether the circuit breaker is on.
+/// Counts of the last five minutes, from which follows whether the circuit breaker is on.
 #[derive(Default)]
 pub struct CircuitBreaker {
     state: Mutex<State>,
@@ -31,7 +35,8 @@ pub struct CircuitBreaker {
 #[derive(Default)]
 struct State {
     slots: [Slot; SLOTS],
-    on: bool,
+    /// What was said last, so that a change is said once.
+    said_on: bool,
 }
 
 /// The circuit breaker has just changed.
@@ -44,12 +49,13 @@ pub enum Change {
 }
 
 impl CircuitBreaker {
-    /// Counts one decided message at `now_s` (seconds on any steady scale). With `limit` 1 the circuit breaker stays off.
+    /// Counts one decided message at `now_s` (seconds on any steady scale). With `limit` 1 nothing is
+    /// counted.
     pub fn count(&self, refused: bool, now_s: u64, limit: f64) -> Option<Change> {
-        let mut state = self
-            .state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        if limit >= 1.0 {
+            return None;
+        }
+        let mut state = self.lock();
         let number = now_s / SLOT_S;
         let index = usize::try_from(number % SLOTS as u64).unwrap_or(0);
         let slot = &mut state.slots[index];
@@ -61,11 +67,32 @@ impl CircuitBreaker {
         }
         slot.messages += 1;
         slot.refused += u64::from(refused);
+        let (on, share) = state.is_on(now_s, limit);
+        let was = std::mem::replace(&mut state.said_on, on);
+        match (was, on) {
+            (false, true) => Some(Change::On(share)),
+            (true, false) => Some(Change::Off(share)),
+            (true, true) | (false, false) => None,
+        }
+    }
+
+    /// Whether refusals are to become tags at `now_s`; never with `limit` 1.
+    pub fn is_on(&self, now_s: u64, limit: f64) -> bool {
+        limit < 1.0 && self.lock().is_on(now_s, limit).0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The judgement, and the share of messages refused.
+    fn is_on(&self, now_s: u64, limit: f64) -> (bool, f64) {
+        let number = now_s / SLOT_S;
         let recent = || {
-            state
-                .slots
-                .iter()
-                .filter(|slot| slot.number + SLOTS as u64 > number)
+            let slots = self.slots.iter();
+            slots.filter(|slot| slot.number + SLOTS as u64 > number)
         };
         let messages: u64 = recent().map(|slot| slot.messages).sum();
         let refused: u64 = recent().map(|slot| slot.refused).sum();
@@ -74,21 +101,7 @@ impl CircuitBreaker {
             reason = "counts of five minutes are far below 2^53"
         )]
         let share = refused as f64 / messages.max(1) as f64;
-        let on = limit < 1.0 && messages >= MESSAGES_MIN && share > limit;
-        let was = std::mem::replace(&mut state.on, on);
-        match (was, on) {
-            (false, true) => Some(Change::On(share)),
-            (true, false) => Some(Change::Off(share)),
-            (true, true) | (false, false) => None,
-        }
-    }
-
-    /// Whether refusals are to become tags.
-    pub fn is_on(&self) -> bool {
-        self.state
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .on
+        (messages >= MESSAGES_MIN && share > limit, share)
     }
 }
 
@@ -103,14 +116,44 @@ mod tests {
             assert_eq!(share.count(true, 1_000, 0.5), None);
         }
         assert_eq!(share.count(true, 1_000, 0.5), Some(Change::On(1.0)));
-        assert!(share.is_on());
+        assert!(share.is_on(1_000, 0.5));
         for _ in 0..99 {
             assert_eq!(share.count(false, 1_100, 0.5), None);
         }
         assert_eq!(share.count(false, 1_100, 0.5), Some(Change::Off(0.5)));
         // The refused ones are five minutes old now.
         assert_eq!(share.count(true, 1_310, 0.5), None);
-        assert!(!share.is_on());
+        assert!(!share.is_on(1_310, 0.5));
+    }
+
+    /// A burst in the evening, and the next mail in the morning.
+    #[test]
+    fn lapses_without_mail() {
+        let share = CircuitBreaker::default();
+        for _ in 0..100 {
+            share.count(true, 1_000, 0.5);
+        }
+        assert!(share.is_on(1_000, 0.5));
+        assert!(share.is_on(1_299, 0.5));
+        assert!(!share.is_on(1_300, 0.5));
+        assert!(!share.is_on(30_000, 0.5));
+        assert_eq!(share.count(true, 30_000, 0.5), Some(Change::Off(1.0)));
+    }
+
+    /// A reload changes it.
+    #[test]
+    fn another_limit_holds_at_once() {
+        let share = CircuitBreaker::default();
+        for number in 0..100 {
+            share.count(number < 60, 1_000, 0.5);
+        }
+        assert!(share.is_on(1_001, 0.5));
+        assert!(!share.is_on(1_001, 0.7));
+        assert!(!share.is_on(1_001, 1.0));
+        assert!(share.is_on(1_001, 0.5));
+        // Without a limit for a while.
+        assert_eq!(share.count(true, 1_100, 1.0), None);
+        assert!(!share.is_on(30_000, 0.5));
     }
 
     #[test]
@@ -119,5 +162,6 @@ mod tests {
         for _ in 0..1_000 {
             assert_eq!(share.count(true, 5, 1.0), None);
         }
+        assert!(!share.is_on(5, 1.0));
     }
 }

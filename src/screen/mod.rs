@@ -32,7 +32,6 @@ mod record;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::config::Percent;
 use crate::daemon::Readers;
 use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
 use crate::policy::{
@@ -340,8 +339,7 @@ impl<O: Observer> Handler for Screen<O> {
         message.is_envelope_truncated = message.senders.truncated();
         message.today = today();
         message.is_authenticated = has_logged_in(macros);
-        message.circuit_breaker = snapshot.config.safety.max_reject_share < Percent::ALL
-            && self.live.circuit_breaker.is_on();
+        message.circuit_breaker = self.live.is_circuit_breaker_on(&snapshot.config);
         message.lease = Some(lease);
     }
 

@@ -7,7 +7,6 @@ use tracing::{error, warn};
 use super::hit_text::shown_address;
 use super::{Decision, Observer, Screen};
 use crate::address::escaped;
-use crate::config::Percent;
 use crate::milter::Reply;
 use crate::policy::{Action, Change, Hit, Reason, Verdict};
 use crate::snapshot::{Refusal, Snapshot};
@@ -33,17 +32,10 @@ impl<O: Observer> Screen<O> {
             counters.remember(self.refusal_of(snapshot, hit, action));
         }
         let limit = snapshot.config.safety.max_reject_share;
-        if limit >= Percent::ALL {
-            return;
-        }
         let refuses = verdict.refuses() && verdict.reason == Reason::Listed
             || verdict.reason == Reason::RejectShare;
         let shown = |share: f64| format!("{:.0}%", share * 100.0);
-        match self
-            .live
-            .circuit_breaker
-            .count(refuses, self.live.uptime_s(), limit.share())
-        {
+        match self.live.count_refusal(refuses, &snapshot.config) {
             Some(Change::On(share)) => error!(
                 share = shown(share),
                 %limit,

@@ -15,7 +15,7 @@ use crate::access;
 use crate::config::{self, Config};
 use crate::memory;
 use crate::numbers::counted;
-use crate::policy::CircuitBreaker;
+use crate::policy::{Change, CircuitBreaker};
 
 /// What is in effect now, and what outlives a reload.
 pub struct Live {
@@ -27,8 +27,7 @@ pub struct Live {
     trouble: Mutex<Trouble>,
     /// Counts since the start.
     pub counters: Counters,
-    /// The share of refused messages.
-    pub circuit_breaker: CircuitBreaker,
+    circuit_breaker: CircuitBreaker,
     started: Instant,
     cases: AtomicU64,
     failure_told_s: AtomicU64,
@@ -78,6 +77,18 @@ impl Live {
     /// Seconds since the start.
     pub fn uptime_s(&self) -> u64 {
         self.started.elapsed().as_secs()
+    }
+
+    /// Counts a decided message for the circuit breaker.
+    pub fn count_refusal(&self, refused: bool, config: &Config) -> Option<Change> {
+        let limit = config.safety.max_reject_share.share();
+        self.circuit_breaker.count(refused, self.uptime_s(), limit)
+    }
+
+    /// Whether the circuit breaker makes tags of refusals now.
+    pub fn is_circuit_breaker_on(&self, config: &Config) -> bool {
+        let limit = config.safety.max_reject_share.share();
+        self.circuit_breaker.is_on(self.uptime_s(), limit)
     }
 
     /// A number for the next decision.

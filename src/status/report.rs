@@ -222,7 +222,8 @@ impl Status {
         let counters = &live.counters;
         let time_s = super::now_s();
         let mut history = self.sample();
-        let problems = self.problems();
+        let circuit_breaker = live.is_circuit_breaker_on(&snapshot.config);
+        let problems = self.problems(circuit_breaker);
         let reloads = live.last_reloads();
         let mut reasons = counts(&counters.reasons, Reason::name);
         reasons.extend(counts(&counters.exemptions, Exemption::name));
@@ -245,7 +246,7 @@ impl Status {
                 reasons,
                 truncated: counters.truncated.get(),
                 recipients_deferred: counters.deferred.get(),
-                circuit_breaker: live.circuit_breaker.is_on(),
+                circuit_breaker,
             },
             durations: counters.durations.buckets().into(),
             connections: Connections {
@@ -273,7 +274,7 @@ impl Status {
         }
     }
 
-    fn problems(&self) -> Vec<Problem> {
+    fn problems(&self, circuit_breaker: bool) -> Vec<Problem> {
         let complaints = self.live.complaints().into_iter();
         let problems = complaints.map(|complaint| Problem {
             severity: if complaint.is_critical {
@@ -283,7 +284,7 @@ impl Status {
             },
             text: complaint.text,
         });
-        let breaker = self.live.circuit_breaker.is_on().then(|| Problem {
+        let breaker = circuit_breaker.then(|| Problem {
             severity: Health::Warning,
             text: "circuit breaker: more than max_reject_share of the messages would be refused, tagging them instead".to_owned(),
         });
