@@ -5,13 +5,18 @@
 //! nobody answers on it: what is not ours is never deleted, and a second daemon never takes the first
 //! one's place, not even when both start at once: the folder is locked meanwhile. Mode and group are set
 //! by descriptor, not by a path at which others may put a link.
+//!
+//! Whoever can read the folder can lock it for as long as he likes. So nobody waits for that lock without
+//! end: a start goes on without it after [`LOCK_PATIENCE`], and an end does not wait at all.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags};
 use rustix::io::Errno;
@@ -24,6 +29,10 @@ use crate::endpoint::Endpoint;
 /// Connections that may wait to be accepted. The kernel cuts it to
 /// `net.core.somaxconn`; with a short queue a busy Postfix waits in `connect`.
 pub(super) const BACKLOG: i32 = i32::MAX;
+
+/// How long a start waits for another one, which takes milliseconds.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+const LOCK_TRIED_AGAIN: Duration = Duration::from_millis(10);
 
 /// Who may connect to a unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +63,11 @@ pub(super) struct MadeSocket {
 impl Drop for MadeSocket {
     /// Removes the file, unless another has taken its place.
     fn drop(&mut self) {
-        // Not between the look and the removal may another take its place.
-        let _lock = lock_folder(&self.path);
+        // Not between the look and the removal may another take its place. Who holds the lock is taking
+        // it just now, or keeps us waiting on purpose; a socket that stays behind is removed by the next start.
+        let Ok(Some(_lock)) = lock_folder(&self.path, Duration::ZERO) else {
+            return;
+        };
         let ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|found| found.dev() == self.device && found.ino() == self.inode);
         if ours && let Err(error) = fs::remove_file(&self.path) {
@@ -76,7 +88,13 @@ pub(super) fn open_unix(
     if let Some(group) = &access.group {
         group_number(group)?;
     }
-    let _lock = lock_folder(path).map_err(failed)?;
+    let lock = lock_folder(path, LOCK_PATIENCE).map_err(failed)?;
+    if lock.is_none() {
+        tracing::warn!(
+            socket = %path.display(),
+            "another process keeps the folder of this socket locked (lslocks shows which), going on without the lock: start no second daemon now"
+        );
+    }
     remove_stale(path)?;
     let listener = bind(path).map_err(|errno| failed(errno.into()))?;
     let made = give_access(path, access).inspect_err(|error| {
@@ -140,15 +158,25 @@ fn bind(path: &Path) -> Result<UnixListener, Errno> {
     Ok(UnixListener::from(socket))
 }
 
-/// Of two processes that start at once, the second waits here and then finds the first.
-fn lock_folder(path: &Path) -> io::Result<File> {
+/// Of two processes that start at once, the second waits here and then finds the first. `None`: another
+/// process has held the lock for so long.
+fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<File>> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let folder = File::open(folder)?;
-    folder.lock()?;
-    Ok(folder)
+    let began = Instant::now();
+    loop {
+        match folder.try_lock() {
+            Ok(()) => return Ok(Some(folder)),
+            Err(TryLockError::WouldBlock) if began.elapsed() < patience => {
+                thread::sleep(LOCK_TRIED_AGAIN);
+            }
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
 }
 
 /// Makes room for a socket, if what is there is a socket that nobody listens on.
@@ -213,25 +241,43 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("m.sock");
         drop(UnixListener::bind(&path).expect("a socket that stays behind"));
-        let lock = lock_folder(&path).expect("our own folder");
+        let lock = lock_folder(&path, Duration::ZERO).expect("our own folder");
+        assert!(lock.is_some());
         std::thread::scope(|scope| {
             let second = scope.spawn(|| open_unix(&path, &SocketAccess::default()).map(drop));
-            let is_waiting = || {
-                let own = format!(" {} ", std::process::id());
-                let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
-                locks
-                    .lines()
-                    .any(|line| line.contains("-> FLOCK") && line.contains(&own))
-            };
-            while !is_waiting() && !second.is_finished() {
-                std::thread::yield_now();
-            }
+            thread::sleep(LOCK_PATIENCE / 4);
+            assert!(!second.is_finished(), "it waits");
             fs::remove_file(&path).expect("the one that stayed behind");
             let _first = UnixListener::bind(&path).expect("nobody else is at it");
             drop(lock);
             let second = second.join().expect("no panic");
             assert!(matches!(second, Err(Error::InUse { .. })), "{second:?}");
         });
+    }
+
+    /// `flock FOLDER sleep 3600`, by somebody who can read the folder.
+    #[test]
+    fn a_stranger_with_the_lock_delays_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m.sock");
+        let stranger = File::open(folder.path()).expect("a folder");
+        stranger.lock().expect("nobody else has it");
+        let began = Instant::now();
+        let (listener, made) = open_unix(&path, &SocketAccess::default()).expect("a socket");
+        assert!(began.elapsed() < 4 * LOCK_PATIENCE, "{:?}", began.elapsed());
+        assert_eq!(knock(&path), Ok(()));
+        // What is not ours is left alone without the lock, too.
+        assert!(matches!(
+            open_unix(&path, &SocketAccess::default()),
+            Err(Error::InUse { .. })
+        ));
+        let began = Instant::now();
+        drop((listener, made));
+        assert!(began.elapsed() < LOCK_PATIENCE, "{:?}", began.elapsed());
+        assert!(path.exists(), "not removed without the lock");
+        drop(stranger);
+        drop(open_unix(&path, &SocketAccess::default()).expect("the stale one is removed"));
+        assert!(!path.exists());
     }
 
     /// A link to the socket of another program, which is dead or was put there after the bind.
