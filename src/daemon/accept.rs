@@ -2,21 +2,27 @@
 //!
 //! Above the limit of connections nothing is accepted: a mail server then waits in the queue of the socket,
 //! which is better than to be hung up on.
+//!
+//! A worker has a permit before it accepts, so that one may have none while another idles with the last: nobody
+//! waits then. A wait is counted only when connections have reached the limit and a mail server is in the queue.
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::socket::{Socket, Stream};
 use super::traffic::Traffic;
 
 /// How long accepting pauses when the process has no descriptors or no memory left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often the queue is looked at while there may be no more connections.
+const QUEUE_LOOK: Duration = Duration::from_millis(100);
 /// What goes on and on is logged again after this long.
 const LOGGED_AGAIN: Duration = Duration::from_secs(60);
 
@@ -24,6 +30,9 @@ const LOGGED_AGAIN: Duration = Duration::from_secs(60);
 pub(super) struct ConnectionLimit {
     /// One permit for each connection there may be.
     permits: Arc<Semaphore>,
+    connections_max: u64,
+    /// A mail server waits, and it was counted.
+    is_waited: AtomicBool,
     full: Throttle,
     failing: Throttle,
     pub(super) traffic: Arc<Traffic>,
@@ -33,6 +42,8 @@ impl ConnectionLimit {
     pub(super) fn new(connections_max: usize, traffic: Arc<Traffic>) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(connections_max)),
+            connections_max: connections_max as u64,
+            is_waited: AtomicBool::new(false),
             full: Throttle::default(),
             failing: Throttle::default(),
             traffic,
@@ -45,16 +56,35 @@ impl ConnectionLimit {
     }
 
     /// As soon as there may be one more.
-    async fn permit(&self) -> OwnedSemaphorePermit {
+    async fn permit(&self, sockets: &[Socket]) -> OwnedSemaphorePermit {
         if let Some(permit) = self.try_permit() {
+            self.is_waited.store(false, Relaxed);
             return permit;
         }
-        self.traffic.full.increment();
-        if self.full.is_due() {
+        loop {
+            self.look_at_queue(sockets);
+            let permit = Arc::clone(&self.permits).acquire_owned();
+            if let Ok(permit) = timeout(QUEUE_LOOK, permit).await {
+                self.is_waited.store(false, Relaxed);
+                return permit.expect("this semaphore is never closed");
+            }
+        }
+    }
+
+    /// Counts a mail server that must wait: once until the next connection may come, and again each minute.
+    fn look_at_queue(&self, sockets: &[Socket]) {
+        let is_reached = self.traffic.open() >= self.connections_max;
+        if !is_reached || !sockets.iter().any(Socket::has_queue) {
+            return;
+        }
+        let is_new = !self.is_waited.swap(true, Relaxed);
+        let is_due = self.full.is_due();
+        if is_new || is_due {
+            self.traffic.full.increment();
+        }
+        if is_due {
             tracing::warn!("connection limit reached, mail servers must wait");
         }
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        permit.expect("this semaphore is never closed")
     }
 }
 
@@ -80,7 +110,7 @@ pub(super) async fn accept(
     sockets: &[Socket],
     limit: &ConnectionLimit,
 ) -> (Stream, OwnedSemaphorePermit) {
-    let permit = limit.permit().await;
+    let permit = limit.permit(sockets).await;
     loop {
         let accepted = poll_fn(|cx| {
             let mut ready = sockets.iter().map(|socket| socket.poll_accept(cx));
@@ -103,6 +133,7 @@ pub(super) async fn accept(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::daemon::listen::Listener;
     use crate::daemon::rig::{OFFER, Site};
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -131,5 +162,48 @@ mod tests {
         let mut answer = [0; 17];
         third.read_exact(&mut answer).await.expect("an answer");
         assert_eq!(site.limit.permits.available_permits(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_is_counted_once_where_somebody_waits() {
+        let site = Site::new(2);
+        let waits = || site.limit.traffic.full.get();
+        let first = site.negotiated().await;
+        let second = site.negotiated().await;
+        // The limit is reached, and nobody is in the queue.
+        sleep(Duration::from_secs(300)).await;
+        assert_eq!(waits(), 0);
+        let third = site.connect().await;
+        // Something ends the worker's wait each second.
+        sleep(Duration::from_secs(50)).await;
+        assert_eq!(waits(), 1);
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(waits(), 2);
+        drop(first);
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(waits(), 2);
+        let _fourth = site.connect().await;
+        sleep(Duration::from_secs(5)).await;
+        assert_eq!(waits(), 3);
+        drop((second, third));
+    }
+
+    /// Two workers and one permit: the one without is no mail server that waits.
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_worker_keeps_nobody_waiting() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("m");
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+        listener.set_nonblocking(true).expect("a socket");
+        let listener = Listener::Unix(listener);
+        let sockets = [&listener, &listener].map(|listener| {
+            let other = listener.try_clone().expect("a descriptor");
+            [Socket::new(other).expect("a socket")]
+        });
+        let limit = ConnectionLimit::new(1, Arc::default());
+        let [first, second] = sockets.each_ref().map(|sockets| accept(sockets, &limit));
+        let both = async { tokio::join!(first, second) };
+        assert!(timeout(Duration::from_secs(30), both).await.is_err());
+        assert_eq!(limit.traffic.full.get(), 0);
     }
 }

@@ -39,7 +39,8 @@ pub struct Traffic {
     pub cut: Each<Cut>,
     /// Those that broke the protocol, by [`ProtocolError::kind`].
     pub protocol_errors: Each<&'static str>,
-    /// Times that mail servers had to wait, since there were as many connections as there may be.
+    /// Times that mail servers had to wait, since there were as many connections as there may be; once more
+    /// for each further minute.
     pub full: Counter,
 }
 

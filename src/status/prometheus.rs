@@ -119,7 +119,7 @@ fn connections(report: &Report, out: &mut Text) {
     out.samples(&[], "reason", &connections.cut);
     out.counter(
         "connection_limit_waits_total",
-        "Times that mail servers had to wait, since limits.connections was reached.",
+        "Times that a mail server had to wait, since limits.connections was reached, and each further minute of it.",
     );
     out.sample(&[], connections.limit_waits);
 }
