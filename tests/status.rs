@@ -370,10 +370,13 @@ fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
             .expect("a socket");
         stream
     };
-    let mut silent: Vec<UnixStream> = (0..100).map(|_| connect()).collect();
-    for stream in &mut silent {
-        stream.write_all(b"GET / HT").expect("the kernel takes it");
-    }
+    let silent: Vec<UnixStream> = (0..100)
+        .map(|_| {
+            let mut stream = connect();
+            stream.write_all(b"GET / HT").expect("the kernel takes it");
+            stream
+        })
+        .collect();
     play(&rig);
     drop(silent);
     assert_eq!(rig.page("/healthz").0, 200);

@@ -1,8 +1,11 @@
 //! Pages over HTTP for whoever watches the daemon, and the client that reads them.
 //!
 //! A thread of its own with a lower priority serves them, so that no mail waits for it. Whoever connects
-//! is bounded: [`CONNECTIONS_MAX`] at a time, one request each, [`HEADER_BYTES_MAX`] for it, and
-//! [`CONNECTION_TIME`] for all. Pages are read, never written to; a body that is sent is not read.
+//! is bounded: [`CONNECTIONS_MAX`] at a time, one request each, [`HEADER_BYTES_MAX`] and [`HEADER_TIME`]
+//! for it, and [`CONNECTION_TIME`] for all. Pages are read, never written to; a body that is sent is not read.
+//!
+//! Clients that ask for nothing, or do not take their page, keep nobody waiting for long: where a new
+//! connection finds no place, the one whose time ([`ASK_TIME`], then [`TAKE_TIME`]) is over first is closed.
 //!
 //! Only unix sockets and loopback addresses are opened, and for the latter a request must name the server by
 //! its address or as localhost. Otherwise a page of somebody else's could read ours by a browser on this
@@ -11,7 +14,8 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -23,9 +27,9 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::Service;
 use super::listen::Listener;
@@ -33,6 +37,15 @@ use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
+/// Connections that may wait to be accepted. Few: a monitor in this queue is soon served.
+const BACKLOG: i32 = 64;
+/// From accept to the end of the request.
+const HEADER_TIME: Duration = Duration::from_secs(1);
+/// Time that a connection has for its request, and then for its page, when another wants its place.
+const ASK_TIME: Duration = Duration::from_millis(50);
+const TAKE_TIME: Duration = Duration::from_secs(1);
+/// For a connection that is closed to give its place free.
+const CLOSING_TIME: Duration = Duration::from_millis(5);
 /// From accept to the last byte of the answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 /// Of a request; the smallest that hyper allows.
@@ -104,11 +117,11 @@ async fn serve<S: Service>(
     service: &Arc<S>,
     mut stopped: oneshot::Receiver<Infallible>,
 ) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Places::default());
     // Dropped with this future, and all connections with it.
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        accepting.spawn(accept(listener, Arc::clone(service), Arc::clone(&permits)));
+        accepting.spawn(accept(listener, Arc::clone(service), Arc::clone(&places)));
     }
     let mut tick = interval(TICK);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -125,7 +138,7 @@ async fn serve<S: Service>(
 }
 
 /// Accepts connections of one socket without end.
-async fn accept<S: Service>(listener: Listener, service: Arc<S>, permits: Arc<Semaphore>) {
+async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Places>) {
     let mut serving = JoinSet::new();
     let open = || -> io::Result<Socket> {
         Ok(match listener {
@@ -133,35 +146,122 @@ async fn accept<S: Service>(listener: Listener, service: Arc<S>, permits: Arc<Se
             Listener::Tcp(listener) => Socket::Tcp(TcpListener::from_std(listener)?),
         })
     };
-    let socket = match open() {
+    let listening = open().and_then(|socket| {
+        rustix::net::listen(&socket, BACKLOG)?;
+        Ok(socket)
+    });
+    let socket = match listening {
         Ok(socket) => socket,
         Err(error) => return tracing::error!(%error, "cannot serve the status pages"),
     };
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
+        let accepted = match &socket {
+            Socket::Unix(listener) => listener.accept().await.map(|(it, _)| Stream::Unix(it)),
+            Socket::Tcp(listener) => listener.accept().await.map(|(it, _)| Stream::Tcp(it)),
+        };
+        let stream = match accepted {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::debug!(%error, "cannot accept a connection to the status pages");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(permit) = places.free().await else {
             return;
         };
         while serving.try_join_next().is_some() {}
-        let service = Arc::clone(&service);
-        let connection = match &socket {
-            Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| {
-                serving.spawn(async move {
-                    answer(stream, &service, false).await;
-                    drop(permit);
-                })
-            }),
-            Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
-                serving.spawn(async move {
-                    answer(stream, &service, true).await;
-                    drop(permit);
-                })
-            }),
-        };
-        if let Err(error) = connection {
-            tracing::debug!(%error, "cannot accept a connection to the status pages");
-            sleep(ACCEPT_PAUSE).await;
+        let (service, taken) = (Arc::clone(&service), Arc::clone(&places));
+        let task = serving.spawn(async move {
+            match stream {
+                Stream::Unix(stream) => answer(stream, &service, false, &taken).await,
+                Stream::Tcp(stream) => answer(stream, &service, true, &taken).await,
+            }
+            drop(permit);
+        });
+        places.take(task);
+    }
+}
+
+/// The connections there are, of all sockets.
+struct Places {
+    permits: Arc<Semaphore>,
+    /// Each with the moment from which on it may be closed for another. At most
+    /// [`CONNECTIONS_MAX`], and as many that have just ended.
+    taken: Mutex<Vec<(AbortHandle, Instant)>>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+            taken: Mutex::default(),
         }
     }
+}
+
+impl Places {
+    /// A place for one more connection, at the cost of another one if there is none.
+    async fn free(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
+        tokio::select! {
+            biased;
+            permit = Arc::clone(&self.permits).acquire_owned() => permit,
+            never = self.make_room() => match never {},
+        }
+    }
+
+    /// Closes one connection after the other, as their time is over.
+    async fn make_room(&self) -> Infallible {
+        loop {
+            let next = {
+                let mut taken = self.taken();
+                taken.retain(|(task, _)| !task.is_finished());
+                let next = taken.iter().min_by_key(|(_, over)| *over);
+                next.map(|(task, over)| (task.id(), *over))
+            };
+            let Some((id, over)) = next else {
+                sleep(CLOSING_TIME).await;
+                continue;
+            };
+            sleep_until(over).await;
+            // By now it may have asked, and have more time.
+            let closed = {
+                let mut taken = self.taken();
+                let at = taken
+                    .iter()
+                    .position(|(task, is)| task.id() == id && *is == over);
+                at.map(|at| taken.swap_remove(at))
+            };
+            if let Some((task, _)) = closed {
+                tracing::debug!("closing a connection to the status pages for another one");
+                task.abort();
+                sleep(CLOSING_TIME).await;
+            }
+        }
+    }
+
+    fn take(&self, task: AbortHandle) {
+        let mut taken = self.taken();
+        taken.retain(|(task, _)| !task.is_finished());
+        taken.push((task, Instant::now() + ASK_TIME));
+    }
+
+    /// The connection of this task has asked for a page.
+    fn has_asked(&self, id: Id) {
+        let mut taken = self.taken();
+        if let Some((_, over)) = taken.iter_mut().find(|(task, _)| task.id() == id) {
+            *over = Instant::now() + TAKE_TIME;
+        }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, Vec<(AbortHandle, Instant)>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Stream {
+    Unix(UnixStream),
+    Tcp(TcpStream),
 }
 
 enum Socket {
@@ -169,13 +269,26 @@ enum Socket {
     Tcp(TcpListener),
 }
 
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(listener) => listener.as_fd(),
+            Self::Tcp(listener) => listener.as_fd(),
+        }
+    }
+}
+
 /// Answers one request.
 async fn answer<S: Service>(
     stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     service: &Arc<S>,
     over_tcp: bool,
+    places: &Places,
 ) {
     let serve = service_fn(|request: Request<Incoming>| {
+        if let Some(id) = tokio::task::try_id() {
+            places.has_asked(id);
+        }
         let response = respond(&request, over_tcp, |path| service.page(path));
         async { Ok::<_, Infallible>(response) }
     });
@@ -183,7 +296,7 @@ async fn answer<S: Service>(
         .keep_alive(false)
         .max_buf_size(HEADER_BYTES_MAX)
         .timer(TokioTimer::new())
-        .header_read_timeout(CONNECTION_TIME)
+        .header_read_timeout(HEADER_TIME)
         .serve_connection(TokioIo::new(stream), serve);
     match timeout(CONNECTION_TIME, connection).await {
         Ok(Ok(())) => {}
