@@ -1,7 +1,8 @@
 //! The last day, minute by minute, from counters that only rise.
 //!
 //! Whoever counts does not know of minutes: the totals are read every few seconds, and what has been added
-//! since belongs to the minute of the reading.
+//! since belongs to the minute of the reading. When the clock was put back, what was counted before moves
+//! with it, or nothing would be added to new minutes until the old time has come again.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -27,7 +28,8 @@ pub struct Minute {
 pub(super) struct History {
     minutes: VecDeque<Minute>,
     verdicts: Counts,
-    /// For each list its total, and what was added in an hour.
+    /// For each list its total, and what was added in an hour. Also of lists that are switched off:
+    /// their counters go on where they were when they come back.
     lists: BTreeMap<String, (u64, VecDeque<(u64, u64)>)>,
 }
 
@@ -35,6 +37,16 @@ impl History {
     /// Takes totals of messages and of the hits of each list, read at this time.
     pub(super) fn sample(&mut self, time_s: u64, verdicts: Counts, lists: &Counts) {
         let minute_s = time_s - time_s % 60;
+        if let Some(ahead_s) = self
+            .minutes
+            .back()
+            .map(|last| last.time_s.saturating_sub(minute_s))
+            && ahead_s > 60
+        {
+            for minute in &mut self.minutes {
+                minute.time_s = minute.time_s.saturating_sub(ahead_s);
+            }
+        }
         let mut added = Counts::new();
         for (name, total) in &verdicts {
             let before = self.verdicts.get(name).copied().unwrap_or_default();
@@ -45,7 +57,7 @@ impl History {
         self.verdicts = verdicts;
         if !added.is_empty() {
             match self.minutes.back_mut() {
-                // Also when the clock was put back.
+                // Also when the clock was put back by a minute.
                 Some(last) if last.time_s >= minute_s => {
                     for (name, count) in added {
                         *last.verdicts.entry(name).or_default() += count;
@@ -70,11 +82,17 @@ impl History {
     }
 
     fn sample_lists(&mut self, hour: u64, lists: &Counts) {
-        self.lists.retain(|name, _| lists.contains_key(name));
         for (name, &total) in lists {
             let (before, hours) = self.lists.entry(name.clone()).or_default();
             let added = total.saturating_sub(*before);
             *before = total;
+            if let Some(ahead) = hours.back().map(|&(last, _)| last.saturating_sub(hour))
+                && ahead > 1
+            {
+                for (at, _) in hours.iter_mut() {
+                    *at = at.saturating_sub(ahead);
+                }
+            }
             match hours.back_mut() {
                 Some((last, count)) if *last >= hour => *count += added,
                 Some(_) | None => hours.push_back((hour, added)),
@@ -107,6 +125,45 @@ mod tests {
     fn counts(pairs: &[(&str, u64)]) -> Counts {
         let pairs = pairs.iter().map(|&(name, count)| (name.to_owned(), count));
         pairs.collect()
+    }
+
+    /// A list is switched off, and on again two days later; its counter has gone on.
+    #[test]
+    fn a_list_that_comes_back_has_the_hits_of_the_day_alone() {
+        const DAY: u64 = 24 * 3600;
+        let mut history = History::default();
+        let mut sample = |time_s: u64, lists: &[(&str, u64)]| {
+            history.sample(1_800_000_000 + time_s, Counts::new(), &counts(lists));
+            history.hits_24h("spam")
+        };
+        assert_eq!(sample(0, &[("spam", 1_000)]), 1_000);
+        sample(5, &[]);
+        sample(2 * DAY, &[]);
+        assert_eq!(sample(2 * DAY + 5, &[("spam", 1_000)]), 0);
+        assert_eq!(sample(2 * DAY + 10, &[("spam", 1_003)]), 3);
+    }
+
+    /// By three hours: the next day is counted as any other.
+    #[test]
+    fn a_clock_that_is_put_back_takes_what_was_counted_along() {
+        const T: u64 = 1_800_000_000;
+        let mut history = History::default();
+        let mut sample = |at: u64, total: u64| {
+            let verdicts = counts(&[("accept", total)]);
+            history.sample(T + at, verdicts, &counts(&[("spam", total)]));
+            let minutes = history.minutes();
+            let minutes: Vec<(u64, u64)> = minutes
+                .iter()
+                .map(|minute| (minute.time_s - T, minute.verdicts["accept"]))
+                .collect();
+            (minutes, history.hits_24h("spam"))
+        };
+        const BACK: u64 = 3 * 3600;
+        sample(BACK, 1);
+        sample(BACK + 600, 3);
+        assert_eq!(sample(1_200, 7), (vec![(600, 1), (1_200, 6)], 7));
+        assert_eq!(sample(1_260, 8).0, [(600, 1), (1_200, 6), (1_260, 1)]);
+        assert_eq!(sample(24 * 3600 + 3_000, 10).1, 2);
     }
 
     #[test]
