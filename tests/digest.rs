@@ -235,6 +235,80 @@ fn the_state_tells_what_is_new_and_what_has_no_hits() {
     assert!(text.contains("spam, last hit: 2026-03-20"), "{text}");
 }
 
+/// A sender writes into his address what looks like a further hit of some list.
+#[test]
+fn a_sender_plants_no_list_in_the_history() {
+    let mut site = Site::new(Transport::Unix);
+    site.list("spam", &["@bad.test"]);
+    site.list("quiet", &["never@bad.test"]);
+    site.configure(
+        "[[list]]\nname = 'spam'\nfilter = '@DIR@/spam.blf'\n[[list]]\nname = 'quiet'\nfilter = '@DIR@/quiet.blf'\n",
+    );
+    let daemon = site.serve();
+    let Socket::Unix(path) = &site.socket else {
+        panic!("a unix socket was asked for")
+    };
+    let mut peer = Peer::unix(path).unwrap();
+    peer.stranger().unwrap();
+    let sender = "Sender: \"a, quiet:from:b, evil12345:from:c:undecided\"@bad.test";
+    let headers = ["From: spam@bad.test", sender];
+    let letter = TestMail::new("<ok@ok.test>", &["<bob@our.test>"], &headers);
+    assert!(peer.deliver(&letter).unwrap().message.unwrap().refuses());
+    peer.quit().unwrap();
+    let log = daemon.logged(&["4TEST0001"]).to_owned();
+    assert!(daemon.terminate().success());
+    assert!(log.contains("also=\"spam:sender:"), "{log}");
+    let path = site.path().join("report.json");
+    let sources = |log: &str| {
+        let _ = fs::remove_file(&path);
+        report(&site, &["--state", path.to_str().unwrap()], log.as_bytes());
+        let history: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let sources = history["sources"].as_object().unwrap().clone();
+        let hit = |list: &str| !sources[list][""]["hit"].is_null();
+        let lists: Vec<&str> = sources.keys().map(String::as_str).collect();
+        assert_eq!(lists, ["quiet", "spam"], "{history}");
+        (hit("quiet"), hit("spam"))
+    };
+    assert_eq!(sources(&log), (false, true));
+    // As earlier versions wrote it.
+    let before = log.replace("\\\\x2c", ",").replace("\\\\x3a", ":");
+    assert_ne!(before, log);
+    assert!(before.contains(", evil12345:from:"), "{before}");
+    sources(&before);
+    // What nobody knows is no hit, wherever it stands.
+    let line = |reason: &str, also: &str| {
+        format!(
+            "2026-03-20T10:00:00.000000Z  INFO message queue_id=4X client=192.0.2.1 identity=from address=\"a@bad.test\" \
+             list=spam action=log reason={reason} {also} case=0tpxdv000 us=9\n"
+        )
+    };
+    for (line, expected) in [
+        (line("undecided", "failure=\"x\""), (false, false)),
+        (line("dry-run", "failure=\"x\""), (false, false)),
+        (
+            line("undecided", "also=\"quiet:from:a@bad.test\""),
+            (true, false),
+        ),
+        (
+            line("listed", "also=\"quiet:from:a@bad.test:undecided\""),
+            (false, true),
+        ),
+        (
+            line("listed", "also=\"quiet:from:a@bad.test:whitelisted\""),
+            (true, true),
+        ),
+        (
+            line(
+                "listed",
+                "also=\"spam:from:b@bad.test, quiet:from:a@bad.test ...\"",
+            ),
+            (true, true),
+        ),
+    ] {
+        assert_eq!(sources(&line), expected, "{line}");
+    }
+}
+
 #[test]
 fn hostile_logs_do_no_harm() {
     let (site, log) = played("text");

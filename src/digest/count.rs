@@ -1,6 +1,6 @@
 //! What is counted of a log.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::filter::{Filter, Load};
 use crate::journal;
 use crate::list::Day;
 use crate::policy::{Action, Exemption, Reason};
-use crate::screen::Field;
+use crate::screen::{ALSO_UNDECIDED, Field};
 
 /// A list or source without a hit for so many days may not be worth keeping.
 pub(super) const IDLE_DAYS: u16 = 30;
@@ -144,6 +144,7 @@ pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Res
         let_through: Counts::default(),
         tagged: Counts::default(),
         hits: Counts::default(),
+        also: Counts::default(),
         refused_on: Counts::default(),
         entries: HashMap::new(),
         problems: VecDeque::new(),
@@ -173,6 +174,8 @@ struct Sums<'a> {
     tagged: Counts<2>,
     /// Of the history, too: every hit, and every refusal by an entry.
     hits: Counts<2>,
+    /// Lists that had a hit beside the deciding one.
+    also: Counts<1>,
     refused_on: Counts<1>,
     entries: HashMap<String, Refused>,
     problems: VecDeque<String>,
@@ -219,13 +222,17 @@ impl Sums<'_> {
         let is_undecided = reason == Reason::Undecided.name();
         let is_refused = is_refusal(action);
         let entry = get(Field::Entry);
-        if !list.is_empty() && !is_undecided {
-            self.hits.add([list, source], day);
-            for also in get(Field::Also).split(", ") {
-                if let Some((list, _)) = also.split_once(':') {
-                    self.hits.add([list, ""], day);
-                }
+        // Also where something softened it, such as a dry run, and gives the reason.
+        let is_hit = !list.is_empty() && !is_undecided && get(Field::Failure).is_empty();
+        for also in get(Field::Also).split(", ") {
+            if let Some((list, rest)) = also.split_once(':')
+                && !rest.ends_with(ALSO_UNDECIDED)
+            {
+                self.also.add([list], day);
             }
+        }
+        if is_hit {
+            self.hits.add([list, source], day);
             if is_refused && !entry.is_empty() {
                 self.refused_on.add([entry], day);
             }
@@ -272,10 +279,19 @@ impl Sums<'_> {
     }
 
     fn finish(self) -> Digest {
+        let lists = self.options.lists.iter().map(|(list, _)| list.clone());
+        let mut lists: HashSet<String> = lists.collect();
         for ([list, source], sum) in self.hits.sorted() {
+            lists.insert(list.clone());
             self.history.hit(&list, "", sum.first, sum.last);
             if !source.is_empty() {
                 self.history.hit(&list, &source, sum.first, sum.last);
+            }
+        }
+        // Earlier versions let a sender write what looks like a list's name there.
+        for ([list], sum) in self.also.sorted() {
+            if lists.contains(&list) {
+                self.history.hit(&list, "", sum.first, sum.last);
             }
         }
         for ([entry], sum) in self.refused_on.sorted() {
@@ -335,7 +351,7 @@ impl Sums<'_> {
         self.history.since = Some(known);
         digest.hits_known_since = Some(Day(known).to_string());
         digest.idle = idle(self.history, &self.options.lists, self.today, Day(known));
-        self.history.forget(self.today);
+        self.history.forget(self.today, &self.options.lists);
         digest
     }
 }

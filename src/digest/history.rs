@@ -4,7 +4,7 @@
 //! Entries are kept, not addresses: a spammer can write as many addresses below a listed domain as he
 //! likes, but only who keeps the list makes an entry.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,8 +17,10 @@ use crate::list::Day;
 
 /// An entry that was not refused for so long is refused "for the first time" again.
 const DAYS_KEPT: u16 = 400;
-const ENTRIES_MAX: usize = 1_000_000;
-/// A larger file was not written by this program.
+const ENTRIES_MAX: u64 = 1_000_000;
+/// Lists and sources that are not configured.
+const SOURCES_MAX: u64 = 10_000;
+/// A larger file was not written by this program: entries and sources have at most half of it each.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 
 /// What is remembered. Days are counted from 1970.
@@ -108,17 +110,66 @@ impl History {
         self.entries.get(entry).map(|&(first, _)| Day(first))
     }
 
-    /// Drops what is too old to matter.
-    pub(super) fn forget(&mut self, Day(today): Day) {
-        let oldest = today.saturating_sub(DAYS_KEPT);
+    /// Drops what is too old to matter, and of the rest what is oldest, if it would not fit into the file.
+    /// Of `lists`, which are configured with these sources, nothing is dropped.
+    pub(super) fn forget(&mut self, Day(today): Day, lists: &[(String, Vec<String>)]) {
+        let kept_from = today.saturating_sub(DAYS_KEPT);
+        let entries = self.entries.iter();
+        let days = entries.map(|(entry, &(_, last))| (last, written_bytes(entry)));
+        let oldest = first_that_fits(days, ENTRIES_MAX).max(kept_from);
         self.entries.retain(|_, &mut (_, last)| last >= oldest);
-        let too_many = self.entries.len().saturating_sub(ENTRIES_MAX);
-        if too_many > 0 {
-            let mut days: Vec<u16> = self.entries.values().map(|&(_, last)| last).collect();
-            let (_, &mut day, _) = days.select_nth_unstable(too_many);
-            self.entries.retain(|_, &mut (_, last)| last > day);
+
+        let configured: HashMap<&str, HashSet<&str>> = lists
+            .iter()
+            .map(|(list, sources)| (list.as_str(), sources.iter().map(String::as_str).collect()))
+            .collect();
+        let is_configured = |list: &str, source: &str| {
+            let sources = configured.get(list);
+            sources.is_some_and(|sources| source.is_empty() || sources.contains(source))
+        };
+        let last = |source: &Source| source.hit.unwrap_or(0).max(source.known);
+        let others = self.sources.iter().flat_map(|(list, sources)| {
+            let others = sources
+                .iter()
+                .filter(|(name, _)| !is_configured(list, name));
+            others.map(move |(name, source)| {
+                (last(source), written_bytes(list) + written_bytes(name))
+            })
+        });
+        let oldest = first_that_fits(others, SOURCES_MAX).max(kept_from);
+        for (list, sources) in &mut self.sources {
+            sources.retain(|name, source| is_configured(list, name) || last(source) >= oldest);
+        }
+        self.sources.retain(|_, sources| !sources.is_empty());
+    }
+}
+
+/// The first day from which on all names fit, given the last day of each and its bytes.
+fn first_that_fits(names: impl Iterator<Item = (u16, u64)>, names_max: u64) -> u16 {
+    let mut days: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
+    for (day, bytes) in names {
+        let sum = days.entry(day).or_default();
+        *sum = (sum.0 + 1, sum.1 + bytes);
+    }
+    let (mut names, mut bytes) = (0, 0);
+    for (day, sum) in days.into_iter().rev() {
+        (names, bytes) = (names + sum.0, bytes + sum.1);
+        if names > names_max || bytes > FILE_BYTES_MAX / 2 {
+            return day.saturating_add(1);
         }
     }
+    0
+}
+
+/// Bytes of a name in the file, with its days.
+fn written_bytes(name: &str) -> u64 {
+    const DAYS: u64 = 40;
+    let of = |c: char| match c {
+        '"' | '\\' => 2,
+        c if c.is_control() => 6,
+        c => c.len_utf8() as u64,
+    };
+    name.chars().map(of).sum::<u64>() + DAYS
 }
 
 #[cfg(test)]
@@ -148,7 +199,63 @@ mod tests {
         let mut history = History::default();
         history.refused("old@b.example", Day(19_000), Day(19_000));
         history.refused("new@b.example", Day(20_000), Day(20_000));
-        history.forget(Day(20_001));
+        history.hit("gone", "", Day(19_000), Day(19_000));
+        history.hit("gone", "feed", Day(19_000), Day(19_000));
+        history.hit("idle", "", Day(19_000), Day(19_000));
+        history.hit("idle", "feed", Day(19_000), Day(19_000));
+        history.hit("idle", "gone", Day(19_000), Day(19_000));
+        history.hit("other", "", Day(20_000), Day(20_000));
+        history.forget(Day(20_001), &[("idle".to_owned(), vec!["feed".to_owned()])]);
         assert_eq!(history.entries.len(), 1);
+        let sources = history.sources.iter();
+        let sources: Vec<(&str, Vec<&str>)> = sources
+            .map(|(list, sources)| (list.as_str(), sources.keys().map(String::as_str).collect()))
+            .collect();
+        assert_eq!(sources, [("idle", vec!["", "feed"]), ("other", vec![""])]);
+    }
+
+    /// Names that somebody has planted, day by day.
+    #[test]
+    fn what_is_written_can_be_read_again() {
+        let lists = [("spam".to_owned(), Vec::new())];
+        let mut history = History::default();
+        history.hit("spam", "", Day(20_000), Day(20_000));
+        for number in 0..2 * SOURCES_MAX {
+            let day = Day(20_000 + u16::try_from(number / 5_000).unwrap());
+            history.hit(&format!("evil{number}"), "", day, day);
+        }
+        history.forget(Day(20_005), &lists);
+        assert_eq!(history.sources.len() as u64, SOURCES_MAX + 1);
+        assert!(history.sources.contains_key("spam"));
+        assert!(history.sources.contains_key("evil19999"));
+        // The newest of those that fit, by number or by bytes.
+        let half = FILE_BYTES_MAX / 2;
+        let names = [(9, 1), (7, half - 2), (8, 1), (6, 1)];
+        assert_eq!(first_that_fits(names.into_iter(), 4), 7);
+        assert_eq!(first_that_fits(names.into_iter(), 3), 7);
+        assert_eq!(first_that_fits(names.into_iter(), 2), 8);
+        assert_eq!(first_that_fits(names.into_iter().take(3), 3), 0);
+        for name in [
+            "spam",
+            "\u{1}\"\\\n",
+            "\u{e9}\u{20ac}\u{1f600}",
+            "\u{7f}\u{85}",
+        ] {
+            let mut one = History::default();
+            one.refused(name, Day(20_000), Day(20_000));
+            let mut two = one.clone();
+            two.hit(name, name, Day(20_000), Day(20_000));
+            let bytes = |history: &History| serde_json::to_string(history).unwrap().len() as u64;
+            let empty = bytes(&History::default());
+            assert!(bytes(&one) - empty <= written_bytes(name), "{name:?}");
+            assert!(
+                bytes(&two) - bytes(&one) <= 2 * written_bytes(name),
+                "{name:?}"
+            );
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state");
+        history.write(&path).unwrap();
+        assert_eq!(History::read(&path).unwrap(), history);
     }
 }

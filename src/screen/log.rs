@@ -14,6 +14,9 @@ use crate::snapshot::Snapshot;
 
 /// Hits beside the deciding one that a line names.
 const ALSO_MAX: usize = 10;
+/// What stands behind such a hit that the whitelist cleared, or of which nobody knows.
+const ALSO_WHITELISTED: &str = ":whitelisted";
+pub(crate) const ALSO_UNDECIDED: &str = ":undecided";
 /// Bytes shown of each address, SMTP's own limit (RFC 5321 section 4.5.3.1.3), and of those hits. With
 /// every byte escaped twice, a line is still shorter than what the log cuts.
 const SHOWN_BYTES: usize = 256;
@@ -136,7 +139,9 @@ impl Display for Word<'_> {
     }
 }
 
-/// The hits beside the deciding one, for the log: `list:identity:address, ...`.
+/// The hits beside the deciding one, for the log: `list:identity:address, ...`, with `:whitelisted` or
+/// `:undecided` behind where it is so. A sender may write commas and colons into an address; they are
+/// escaped, so that he adds no hit and no such word.
 fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Option<String> {
     let mut text = String::new();
     let others = message
@@ -155,16 +160,19 @@ fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Optio
             .get(hit.list)
             .map_or("", |list| list.name());
         let comma = if number == 0 { "" } else { ", " };
-        let cleared = if hit.cleared.is_some() {
-            ":whitelisted"
+        let state = if hit.cleared.is_some() {
+            ALSO_WHITELISTED
+        } else if hit.is_undecided() {
+            ALSO_UNDECIDED
         } else {
             ""
         };
+        let address = shortened(&hit.address, ALSO_BYTES);
+        let address = address.replace(',', "\\x2c").replace(':', "\\x3a");
         let _ = write!(
             text,
-            "{comma}{list}:{}:{}{cleared}",
+            "{comma}{list}:{}:{address}{state}",
             hit.identity.name(),
-            shortened(&hit.address, ALSO_BYTES)
         );
     }
     (!text.is_empty()).then_some(text)

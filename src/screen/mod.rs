@@ -42,6 +42,7 @@ use crate::snapshot::{Live, Snapshot};
 pub use answer::case_time;
 pub use field::{DECISION, Field};
 use hit_text::tag;
+pub(crate) use log::ALSO_UNDECIDED;
 use look_up::{Looked, Part, Progress};
 pub use message::today;
 use message::{Decided, Message, Origin, Step};
