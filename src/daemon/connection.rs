@@ -90,7 +90,8 @@ thread_local! {
     });
 }
 
-/// A connection: the socket, the session, and what could not be dealt with at once.
+/// A connection: the socket, the session, and what could not be dealt with at once. It lives in a box, so that
+/// its way to the slow lane and back takes no room in its task.
 pub(super) struct Connection<S, H> {
     stream: S,
     session: Session<H>,
@@ -115,8 +116,8 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         session: Session<H>,
         state: Arc<ConnectionState>,
         permit: Option<OwnedSemaphorePermit>,
-    ) -> Self {
-        let connection = Self {
+    ) -> Box<Self> {
+        let connection = Box::new(Self {
             stream,
             session,
             state,
@@ -126,7 +127,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
             broken: None,
             pace: Pace::default(),
             _permit: permit,
-        };
+        });
         // One that was taken over is negotiated, and perhaps inside a message.
         connection.note(true);
         connection
@@ -134,7 +135,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
 
     /// Serves the mail server until it quits, hangs up, or breaks the protocol; or until
     /// another process is to go on. Long steps are made in the `slow_lane`.
-    pub(super) async fn serve(mut self, slow_lane: Handle) -> Ended {
+    pub(super) async fn serve(mut self: Box<Self>, slow_lane: Handle) -> Ended {
         let ended = loop {
             let turn = poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll_turn(cx, buffers)));
             match turn.await {
