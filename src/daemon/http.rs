@@ -14,7 +14,6 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -94,6 +93,10 @@ impl Server {
         listeners: Vec<Listener>,
         service: &Arc<S>,
     ) -> io::Result<Self> {
+        // Here and not in the thread, which must not make this call by then (`calls`).
+        for listener in &listeners {
+            rustix::net::listen(listener.as_fd(), BACKLOG)?;
+        }
         let (stop, stopped) = oneshot::channel();
         let service = Arc::clone(service);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -146,11 +149,7 @@ async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Pla
             Listener::Tcp(listener) => Socket::Tcp(TcpListener::from_std(listener)?),
         })
     };
-    let listening = open().and_then(|socket| {
-        rustix::net::listen(&socket, BACKLOG)?;
-        Ok(socket)
-    });
-    let socket = match listening {
+    let socket = match open() {
         Ok(socket) => socket,
         Err(error) => return tracing::error!(%error, "cannot serve the status pages"),
     };
@@ -267,15 +266,6 @@ enum Stream {
 enum Socket {
     Unix(UnixListener),
     Tcp(TcpListener),
-}
-
-impl AsFd for Socket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(listener) => listener.as_fd(),
-            Self::Tcp(listener) => listener.as_fd(),
-        }
-    }
 }
 
 /// Answers one request.

@@ -55,7 +55,7 @@ impl Listener {
         }
     }
 
-    fn as_fd(&self) -> BorrowedFd<'_> {
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Unix(listener) => listener.as_fd(),
             Self::Tcp(listener) => listener.as_fd(),
