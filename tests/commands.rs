@@ -84,7 +84,9 @@ fn sessions_go_as_written() {
 fn play(name: &str, session: &Session) {
     let folder = tempfile::tempdir().unwrap();
     for (file, content) in &session.files {
-        fs::write(folder.path().join(file), content).unwrap();
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().expect("in the folder")).unwrap();
+        fs::write(path, content).unwrap();
     }
     for step in &session.step {
         let at = format!("{name}: {}", step.run);

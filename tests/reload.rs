@@ -270,7 +270,7 @@ fn an_older_generation_stays_out() {
     becomes(&rig, "<second@bad.example>", "reject");
     fs::write(rig.path("aside"), old).unwrap();
     fs::rename(rig.path("aside"), rig.path("spam.blf")).unwrap();
-    is_refused(&rig, "generation 1 is older than generation 2");
+    is_refused(&rig, "older than generation 2 in effect");
     assert_eq!(
         verdict(&rig.deliver(&letter("<second@bad.example>"))),
         "reject"
@@ -324,7 +324,7 @@ fn a_filter_of_another_name_stays_out() {
     fs::rename(rig.path("other.blf"), rig.path("spam.blf")).unwrap();
     is_refused(
         &rig,
-        "the file is the list \"other\", in effect is \"spam\"",
+        "this filter is named \"other\", the one in effect \"spam\"",
     );
 }
 
@@ -338,12 +338,12 @@ fn a_list_that_shrinks_or_grows_too_much_stays_out() {
     rig.write("spam.list", &lines(2));
     is_refused(
         &rig,
-        "2 entries, 400 are in effect: fewer than max_shrink allows",
+        "the new filter has 2 entries, the one in effect has 400: it shrank by more than max_shrink allows",
     );
     rig.write("spam.list", &lines(4_401));
     is_refused(
         &rig,
-        "4401 entries, 400 are in effect: more than max_growth allows",
+        "the new filter has 4401 entries, the one in effect has 400: it grew by more than max_growth allows",
     );
     rig.write(
         "c.toml",
@@ -351,7 +351,10 @@ fn a_list_that_shrinks_or_grows_too_much_stays_out() {
     );
     becomes(&rig, "<x4400@bad.example>", "reject");
     rig.write("spam.list", &lines(2));
-    is_refused(&rig, "2 entries, 4401 are in effect");
+    is_refused(
+        &rig,
+        "the new filter has 2 entries, the one in effect has 4401",
+    );
     rig.write(
         "c.toml",
         &format!("{CONFIG}[safety]\nmax_shrink = \"100%\"\n"),
@@ -664,7 +667,10 @@ fn a_filter_that_hits_an_address_that_must_not_be_listed_stays_out() {
         &must_miss,
     );
     rig.write("spam.list", "first@bad.example\n@our.example\n");
-    is_refused(&rig, "hits boss@our.example, which must_miss forbids");
+    is_refused(
+        &rig,
+        "lists or matches boss@our.example, which must_miss protects",
+    );
     rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
     becomes(&rig, "<second@bad.example>", "reject");
 }

@@ -162,7 +162,7 @@ fn a_good_set_up_has_nothing_wrong() {
         "command_timeout=10s",
         "milter_protocol = 6",
         "list spam: reject",
-        "a message is accepted in",
+        "a test message was accepted in",
     ];
     for words in good {
         assert!(found.has("good", words), "{words}: {found:#?}");
@@ -260,7 +260,10 @@ fn a_milter_that_does_not_serve_is_found() {
     assert!(daemon.terminate().success());
     let found = check(&site, &NO_POSTFIX, None);
     assert!(found.has("wrong", "milter.sock"), "{found:#?}");
-    assert!(found.has("wrong", "no message can be played"), "{found:#?}");
+    assert!(
+        found.has("wrong", "no test message can be sent"),
+        "{found:#?}"
+    );
 }
 
 #[test]

@@ -517,6 +517,7 @@ fn the_command_shows_the_same_and_exits_by_health() {
     let (code, text) = status_command(&rig, &["--socket", &gone]);
     assert_eq!(code, Some(2));
     assert!(text.contains("no answer from the daemon"), "{text}");
+    assert!(text.contains("is it running?"), "{text}");
 }
 
 #[test]

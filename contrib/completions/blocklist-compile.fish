@@ -29,22 +29,22 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -s V -
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "build" -d 'Build a filter file from text lists'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "query" -d 'Show whether addresses are listed, and why'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "info" -d 'Describe a filter file'
-complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "update" -d 'Add entries to a filter that has records, and remove some, without its text lists'
-complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "add" -d 'Block a sender now: add entries to a text list, and to its filter'
-complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "remove" -d 'Clear a sender now: remove entries from a text list, and from its filter'
+complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "update" -d 'Add or remove entries of a filter directly, without its text lists (the filter must have records)'
+complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "add" -d 'Block a sender: add entries to a text list (and to its filter, with --filter)'
+complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "remove" -d 'Unblock a sender: remove entries from a text list (and from its filter, with --filter)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "merge" -d 'Merge filters with the same seed (see --seed-from) into one'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "compare" -d 'Count the entries that two filters share'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "overlap" -d 'Count the entries that each pair of filters shares, to see which lists are worth having'
-complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "false-positives" -d 'Find known good senders that the filter hits'
+complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "false-positives" -d 'Find known good senders that the filter lists or matches'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "verify" -d 'Read a whole filter file and check every checksum and record'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -s o -l output -d 'Filter file to write' -r -F
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l name -d 'Name of the list in logs and replies [default: the file\'s name]' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l name -d 'Name of the list in logs and replies [default: the output file\'s name without .blf]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l fpr -d 'False-positive rate of the Bloom filter' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed-from -d 'Use the hash seed of this filter, to merge and compare the two' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed -d 'Hash seed, in hexadecimal [default: that of the file to replace, or random]' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-shrink -d 'Write nothing if an input or the filter has shrunk by more, such as 20%' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-growth -d 'Write nothing if an input has grown by more' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-shrink -d 'Write nothing if an input, or the whole filter, has lost more than this share of its entries, such as 20%' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-growth -d 'Write nothing if an input has gained more than this share, such as 100%' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l input -d 'Also read this list, whatever its name; may be repeated' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l format -d 'Format of the inputs [default: detected from their content]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l expires -d 'Day on which entries expire, or days after the build date, such as 30d' -r
@@ -56,7 +56,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand buil
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l memory -d 'Memory limit, such as 512M or 2G [default: a quarter of the available memory]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l date -d 'Build date [default: SOURCE_DATE_EPOCH, or today]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l report -d 'Write the report to this file as JSON; - is the same as --json' -r -F
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l no-records -d 'Leave out the exact records, which confirm hits'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l no-records -d 'Leave out the exact records, which confirm matches'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l allow-empty -d 'Write a filter even if an input has become empty'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l overwrite -d 'Replace an output that is not a filter file, or is damaged'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l plus -d 'Remove +tag from local parts at every domain'
@@ -97,8 +97,8 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand remo
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand remove" -l note -d 'A comment for the new lines, such as a ticket number' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand remove" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -s o -l output -d 'The filter file to write' -r -F
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l name -d 'Name of the list in logs and replies [default: the file\'s name]' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l fpr -d 'False-positive rate, as for `build` [default: the lowest rate of the inputs]' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l name -d 'Name of the list in logs and replies [default: the output file\'s name without .blf]' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l fpr -d 'False-positive rate, as for build [default: the lowest rate of the inputs]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l threads -d 'Number of worker threads [default: one per processor]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l memory -d 'Memory limit, such as 512M or 2G [default: a quarter of the available memory]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l date -d 'Build date [default: SOURCE_DATE_EPOCH, or today]' -r
@@ -119,12 +119,12 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand veri
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "build" -d 'Build a filter file from text lists'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "query" -d 'Show whether addresses are listed, and why'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "info" -d 'Describe a filter file'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "update" -d 'Add entries to a filter that has records, and remove some, without its text lists'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "add" -d 'Block a sender now: add entries to a text list, and to its filter'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "remove" -d 'Clear a sender now: remove entries from a text list, and from its filter'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "update" -d 'Add or remove entries of a filter directly, without its text lists (the filter must have records)'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "add" -d 'Block a sender: add entries to a text list (and to its filter, with --filter)'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "remove" -d 'Unblock a sender: remove entries from a text list (and from its filter, with --filter)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "merge" -d 'Merge filters with the same seed (see --seed-from) into one'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "compare" -d 'Count the entries that two filters share'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "overlap" -d 'Count the entries that each pair of filters shares, to see which lists are worth having'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "false-positives" -d 'Find known good senders that the filter hits'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "false-positives" -d 'Find known good senders that the filter lists or matches'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "verify" -d 'Read a whole filter file and check every checksum and record'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

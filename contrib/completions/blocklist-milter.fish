@@ -30,16 +30,16 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -l print
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -s V -l version -d 'Print version'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "check" -d 'Check configuration, filters and whitelists; show every error'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "print-config" -d 'Print the configuration with the defaults of all other settings'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "print-config" -d 'Print the effective configuration, with defaults'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "reload" -d 'Have the running daemon load configuration, filters and whitelists again, and wait for the outcome'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "status" -d 'Show how the running daemon is: lists, verdicts, problems'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "status" -d 'Show the state of the running daemon: lists, verdicts, problems'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "explain" -d 'Show what would happen to a message, and why'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "report" -d 'Sum up the daemon\'s log, as text for a mail or as JSON'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "report" -d 'Report what the daemon did, from its log, as text for a mail or as JSON'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "correspondents" -d 'Keep a file of the people whom your users write to, so that no list refuses their mail'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "correspondents" -d 'Maintain a file of addresses that your users write to, so that no list refuses them'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "junk" -d 'Add the senders of messages that users report as junk to a blocklist of your own'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "setup-check" -d 'Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then play one message'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "setup-check" -d 'Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message through the milter'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "demo" -d 'Show the milter at work, with nothing installed'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -l config -d 'Configuration file' -r -F
@@ -56,13 +56,13 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l mail-from -d 'Envelope sender, the argument of MAIL FROM' -r
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l mail-addr -d 'Envelope sender as the mail server understood it, its macro {mail_addr}' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l mail-addr -d 'Envelope sender as rewritten by the mail server (milter macro {mail_addr})' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l rcpt -d 'Envelope recipient; may be repeated [default: a recipient who is not exempt]' -r
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l rcpt-addr -d 'Recipient as the mail server understood it, its macro {rcpt_addr}; the first belongs to the first --rcpt' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l rcpt-addr -d 'Recipient as rewritten by the mail server (milter macro {rcpt_addr}); in the order of --rcpt' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l client -d 'Address of the SMTP client' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l address -d 'Explain this sender instead of a message' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l config -d 'Configuration file' -r -F
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l authenticated -d 'The client has logged in (SMTP AUTH)'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l authenticated -d 'The client is authenticated (SMTP AUTH)'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l against -d 'Show what another configuration would change' -r -F
@@ -70,7 +70,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l since -d 'First day of the report (UTC), such as 2026-11-21, or 7d for the last seven days. Older lines are used only to tell what was refused before' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l since -d 'First day of the report (UTC), such as 2026-11-21, or 7d for the last seven days. Older lines are used only to know what was refused before' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l state -d 'Remember in this file what was refused and which lists had hits, for the next report' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l mail-to -d 'Begin with the headers of a mail to this address, for sendmail -t' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l config -d 'Configuration file' -r -F
@@ -80,23 +80,23 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" 
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -s o -l output -d 'The file to keep; the setting correspondents of the configuration names it' -r -F
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l keep -d 'Drop addresses that nobody has written to for so long' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l keep -d 'Drop addresses that nobody has written to for this long' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l sent -d 'A mailbox of sent mail: a maildir, another folder of messages, or an mbox; may be repeated' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l own-domain -d 'One of your own domains, whose addresses are left out; may be repeated. The domain of each sender is left out anyway' -r
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l client -d 'Also count mail of these clients, which send without a login; may be repeated' -r
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l uid -d 'Also count mail that this user of the machine submits there; may be repeated. Not for users of web forms and programs: they write to anyone who asks for it' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l client -d 'Also count mail of these clients, which send without authentication; may be repeated' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l uid -d 'Also count mail that this local user submits; may be repeated. Do not use it for accounts of web forms or programs, which write to anyone' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l list -d 'The text list of reported senders; it is made if it does not exist' -r -F
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l by -d 'Who reports, for the comment of the entries' -r
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l expires -d 'Days after which the entries end' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l list -d 'The text list of reported senders; created if missing' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l by -d 'Name of the reporting user, for the comment' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l expires -d 'Days until the entries expire' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l own-domain -d 'One of your own domains, whose senders are not listed; may be repeated. The domain of the recipient (Delivered-To) is left out anyway' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l config -d 'Configuration file' -r -F
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l undo -d 'Take back the entries that reports of these senders have made; entries made by hand stay'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l undo -d 'Remove entries that reports added for these senders; entries added by hand stay'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l postfix -d 'Folder of Postfix\'s main.cf [default: the usual one]' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l postfix -d 'Folder of Postfix\'s main.cf [default: that of postconf, usually /etc/postfix]' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l sendmail -d 'Sendmail\'s configuration [default: /etc/mail/sendmail.cf, if there is one]' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l json -d 'Print one JSON object instead of text'
@@ -104,9 +104,9 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "check" -d 'Check configuration, filters and whitelists; show every error'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "print-config" -d 'Print the configuration with the defaults of all other settings'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "print-config" -d 'Print the effective configuration, with defaults'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "reload" -d 'Have the running daemon load configuration, filters and whitelists again, and wait for the outcome'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "status" -d 'Show how the running daemon is: lists, verdicts, problems'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "status" -d 'Show the state of the running daemon: lists, verdicts, problems'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "explain" -d 'Show what would happen to a message, and why'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "report" -d 'Sum up the daemon\'s log, as text for a mail or as JSON'

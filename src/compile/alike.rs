@@ -28,12 +28,12 @@ fn alike(a: &Filter, b: &Filter) -> Result<(), Error> {
     let (a_path, b_path) = (a.path().display(), b.path().display());
     if a.spec().seed != b.spec().seed {
         return Err(Error::Unlike(format!(
-            "{b_path}: has a different hash seed from {a_path}; build it again with --seed-from {a_path}"
+            "{b_path}: has a different hash seed from {a_path}; rebuild it from its text lists with --seed-from {a_path}"
         )));
     }
     if a.spec().rules != b.spec().rules {
         return Err(Error::Unlike(format!(
-            "{b_path}: made with other address rules than {a_path} (see info); build it again with the same"
+            "{b_path}: made with other address rules than {a_path} (see info); rebuild it from its text lists with the same"
         )));
     }
     Ok(())

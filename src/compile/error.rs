@@ -29,12 +29,10 @@ pub enum Error {
     Lookup(#[from] lookup::Error),
     /// The output exists and is not a filter file that could be replaced with a
     /// clear conscience.
-    #[error("{}: exists and is not a readable filter file ({cause}); move it away, or use --overwrite to replace it", path.display())]
+    #[error("{}: exists but is not a valid filter file; move it away, or replace it with --overwrite", path.display())]
     NotAFilter {
         /// The output.
         path: PathBuf,
-        /// Why it is none.
-        cause: String,
     },
     /// Nothing was read where something was before, or where all lines were rejected.
     #[error("no entry in {0}; use --allow-empty to build it anyway")]

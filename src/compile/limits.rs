@@ -115,8 +115,8 @@ fn refusal(what: &str, now: u64, had: u64, (option, most): (&str, u32)) -> Strin
         (u128::from(now - had) * 100).div_ceil(u128::from(had))
     };
     format!(
-        "{what}: {}, {} before; {option} {most}% forbids this. \
-         If it is meant, build once with {option} {enough}%",
+        "{what}: {}, {} before; this is more than {option} {most}% allows; \
+         if it is intended, build once with {option} {enough}%",
         counted(now, "entry", "entries"),
         grouped(had)
     )

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Error;
 use super::plan::Seed;
-use crate::filter::{Filter, Load, Source};
+use crate::filter::{self, Filter, Load, Source};
 
 /// What the filter that stands at the output says of its successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +23,10 @@ impl Lineage {
         let old = match Filter::open(output, Load::Disk) {
             Ok(old) => Some(old),
             Err(_) if overwrite || !output.exists() => None,
-            Err(error) => {
+            Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
+            Err(_) => {
                 return Err(Error::NotAFilter {
                     path: output.to_path_buf(),
-                    cause: error.to_string(),
                 });
             }
         };

@@ -11,6 +11,7 @@ use crate::address::{Entry, Kind, Rules};
 use crate::filter::sizing::RATES;
 use crate::list::{Day, Format};
 use crate::memory;
+use crate::numbers::size;
 use crate::parallel::processors;
 
 /// The false-positive rate of the pages when nobody says otherwise.
@@ -242,8 +243,8 @@ impl Plan {
         }
         if self.memory_bytes < MIN_MEMORY_BYTES {
             return wrong(format!(
-                "--memory {}: must be at least 32M",
-                self.memory_bytes
+                "--memory: {} is too little; give at least 32M",
+                size(self.memory_bytes)
             ));
         }
         if self.expires.is_some_and(|day| day <= self.today()) {

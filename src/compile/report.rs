@@ -344,7 +344,7 @@ impl Report {
             && let Some(input) = self.inputs.iter().find(|input| input.entries == 0)
         {
             self.refused = Some(format!(
-                "no entry in {}: --strict forbids this without --allow-empty",
+                "no entry in {}: --strict allows this only with --allow-empty",
                 input.file
             ));
         }

@@ -1,4 +1,4 @@
-//! What came of a compile, for a person: on one screen.
+//! The report of a compilation, as text on one screen.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::report::Report;
 use super::wording::{bits_shown, kinds_shown, rate_in_people};
 use crate::numbers::{counted, grouped, size};
 
-/// Inputs and reasons shown to a person; JSON has them all.
+/// Inputs and reasons shown in the text; JSON has them all.
 const SHOWN: usize = 8;
 
 impl fmt::Display for Report {
@@ -41,7 +41,8 @@ impl fmt::Display for Report {
             )?;
         }
         for reject in self.rejects.iter().take(SHOWN) {
-            writeln!(f, "rejected  {}: {}", grouped(reject.count), reject.reason)?;
+            let lines = counted(reject.count, "line", "lines");
+            writeln!(f, "rejected  {lines}: {}", reject.reason)?;
             for line in &reject.first {
                 writeln!(f, "          {line}")?;
             }
@@ -62,14 +63,15 @@ impl fmt::Display for Report {
             writeln!(f, "warning   no entry in {}", input.file)?;
         }
         for skipped in self.skipped.iter().filter(|skipped| skipped.notable) {
-            let count = grouped(skipped.count);
-            writeln!(f, "skipped   {count}: {}", skipped.reason)?;
+            let lines = counted(skipped.count, "line", "lines");
+            writeln!(f, "skipped   {lines}: {}", skipped.reason)?;
             for line in skipped.first.iter().take(1) {
                 writeln!(f, "          {line}")?;
             }
         }
         for mended in &self.mended {
-            writeln!(f, "mended    {}: {}", grouped(mended.count), mended.reason)?;
+            let lines = counted(mended.count, "line", "lines");
+            writeln!(f, "repaired  {lines}: {}", mended.reason)?;
             for line in mended.first.iter().take(1) {
                 writeln!(f, "          {line}")?;
             }
@@ -104,6 +106,12 @@ impl fmt::Display for Report {
             );
         }
         if let Some(filter) = &self.filter {
+            if self.inputs.is_empty() && filter.entries == 0 && self.changed.is_none() {
+                writeln!(
+                    f,
+                    "warning   no list was read, for example because a folder is empty"
+                )?;
+            }
             write!(f, "entries   {}", grouped(filter.entries))?;
             match self.kinds.as_slice() {
                 [] if filter.entries == 0 => f.write_str(": the list is empty")?,

@@ -72,22 +72,22 @@ const MANY_BITS: f64 = 200.0;
 
 /// What a rate of false positives of a sender means.
 pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
-    let hits = rate * 100_000.0;
-    let hits = if hits >= 10.0 {
-        format!("{hits:.0}")
-    } else if hits < 0.005 {
-        "next to none".to_owned()
+    let matches = rate * 100_000.0;
+    let matches = if matches >= 10.0 {
+        format!("about {matches:.0}")
+    } else if matches < 0.005 {
+        "fewer than 0.01".to_owned()
     } else {
-        format!("{hits:.2}")
+        format!("about {matches:.2}")
     };
     let end = if records {
-        "none rejected: records confirm every hit"
+        "none of them is listed: records confirm every match"
     } else {
-        "each of them rejected: there are no records to confirm a hit"
+        "each of them is listed: there are no records to confirm a match"
     };
     // Two lines: one would be longer than a terminal is wide.
     format!(
-        "of 100,000 innocent senders {hits} are expected to hit the pages\n          ({rate:.2e}), {end}"
+        "of 100,000 unlisted senders {matches} match the Bloom filter\n          ({rate:.2e}); {end}"
     )
 }
 
@@ -97,6 +97,6 @@ mod tests {
 
     #[test]
     fn a_rate_is_shown_for_people() {
-        assert!(rate_in_people(1e-6, true).contains("0.10 are expected"));
+        assert!(rate_in_people(1e-6, true).contains("about 0.10 match"));
     }
 }

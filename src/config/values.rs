@@ -79,7 +79,7 @@ pub(super) fn number(
     u64::from_str_radix(written.as_str(), written.radix())
         .ok()
         .filter(|number| range.contains(number))
-        .ok_or_else(|| format!("must be from {} to {}", range.start(), range.end()).into())
+        .ok_or_else(|| format!("must be between {} and {}", range.start(), range.end()).into())
 }
 
 /// `"50%"`.

@@ -113,7 +113,7 @@ pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
             Ok(false) => break,
             // Histories and sockets come in the same order: what came first is whole.
             Err(error) => {
-                tracing::error!(%error, "some connections of the process before are lost");
+                tracing::error!(%error, "some connections of the previous process were lost");
                 break;
             }
         }

@@ -217,7 +217,7 @@ impl Listeners {
         if endpoint.is_local() {
             self.status.push(listener);
         } else {
-            tracing::error!(%endpoint, "no status pages there: not a loopback address");
+            tracing::error!(%endpoint, "[status] listen: not a loopback address; status pages are not served");
         }
     }
 

@@ -78,7 +78,7 @@ pub(super) async fn finish(
             () = sleep_until(end.unwrap_or_else(Instant::now)), if end.is_some() => {
                 tracing::warn!(
                     connections = connections.len(),
-                    "the time to finish is over, closing remaining connections"
+                    "drain_s has passed, closing the remaining connections"
                 );
                 return connections.close().await;
             }

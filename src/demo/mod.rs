@@ -90,7 +90,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     )?;
     writeln!(
         out,
-        "{} on a private socket, spoken to as Postfix does",
+        "{} on a private socket; messages are sent as Postfix sends them",
         paint.bold("serving")
     )?;
     writeln!(out)?;
@@ -142,15 +142,11 @@ fn play(
         out,
         "\n{}",
         paint.dim(
-            "microseconds: of the daemon for its verdict; in total, as the mail server waits for it"
+            "times in microseconds: daemon = the decision; total = what the mail server waits"
         )
     )?;
     if wrong == 0 {
-        writeln!(
-            out,
-            "{} messages, every verdict as it should be",
-            scenes.len()
-        )?;
+        writeln!(out, "{} messages, all verdicts as expected", scenes.len())?;
     } else {
         writeln!(
             out,

@@ -23,7 +23,7 @@ pub(super) fn scenes(lists: &[Compiled]) -> Vec<Scene> {
     let alice = "From: Alice <alice@friend.example>";
     let mut scenes = vec![
         to_bob(
-            "from nobody in particular",
+            "unlisted sender",
             "<alice@friend.example>",
             &[alice],
             "accept",

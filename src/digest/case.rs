@@ -163,7 +163,7 @@ fn meaning(reason: &str) -> Option<&'static str> {
         .find(|known| known.name() == reason);
     if let Some(exemption) = of_exemption {
         return Some(match exemption {
-            Exemption::Authenticated => "the client had logged in",
+            Exemption::Authenticated => "the client was authenticated",
             Exemption::Local => "it was submitted on this machine",
             Exemption::Network => "the client is in one of the exempt networks",
         });
@@ -175,13 +175,13 @@ fn meaning(reason: &str) -> Option<&'static str> {
         Reason::ExemptRecipient => "no list applies to this recipient",
         Reason::MixedRecipients => "the lists do not apply to all recipients of this message",
         Reason::MailingList => "it came through a mailing list (setting mailing_list)",
-        Reason::Weak => "the address stood where no valid address was (setting weak)",
+        Reason::Weak => "the address was only in a name, comment or encoded word (setting weak)",
         Reason::DryRun => "the list is on trial (setting dry_run)",
         Reason::RejectShare => {
             "too large a share of all mail was refused (setting max_reject_share)"
         }
         Reason::Undecided => {
-            "whether the sender is listed could not be found out (setting on_error)"
+            "the list could not be read, or there were too many senders, so it is unknown whether a sender is listed (setting on_error)"
         }
     })
 }

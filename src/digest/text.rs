@@ -89,7 +89,7 @@ impl Digest {
         }
         let errors = counted(self.errors, "error", "errors");
         let warnings = counted(self.warnings, "warning", "warnings");
-        heading(f, &format!("In the log: {errors}, {warnings}; the last"))?;
+        heading(f, &format!("{errors}, {warnings}. Most recent:"))?;
         for problem in &self.problems {
             writeln!(f, "  {}", fit(problem, 2))?;
         }

@@ -134,7 +134,7 @@ fn reason(of: &Explanation) -> String {
     match of.reason.as_str() {
         "listed" => format!("a sender is on the list {list}"),
         "unlisted" => "no sender is on a list".to_owned(),
-        "whitelisted" => format!("a sender is on the list {list}, but the whitelist clears it"),
+        "whitelisted" => format!("a sender is on the list {list}, but it is whitelisted"),
         "exempt-recipient" => {
             format!(
                 "a sender is on the list {list}, but the list applies to none of the recipients"
@@ -146,11 +146,13 @@ fn reason(of: &Explanation) -> String {
             )
         }
         "mailing-list" => {
-            format!("a sender is on the list {list} ({wanted}), softened for a mailing list")
+            format!(
+                "a sender is on the list {list} ({wanted}); milder action for a mailing list (mailing_list)"
+            )
         }
         "weak-address" => {
             format!(
-                "a sender on the list {list} ({wanted}) stands where no address belongs, or only some mail programs show it"
+                "a sender on the list {list} ({wanted}) is only in a name, comment or encoded word, or only some mail programs show it (weak)"
             )
         }
         "dry-run" => {
@@ -159,15 +161,14 @@ fn reason(of: &Explanation) -> String {
         "log-only" => format!("a sender is on the list {list}, which only logs"),
         "max-reject-share" => {
             format!(
-                "a sender is on the list {list} ({wanted}), softened because too much mail is refused"
+                "a sender is on the list {list} ({wanted}); tagged instead because max_reject_share is exceeded"
             )
         }
         "undecided" if of.list.is_none() => {
-            "it names more senders than the milter looks up, and any of them may be listed"
-                .to_owned()
+            "the message names more senders than the milter looks up (on_error applies)".to_owned()
         }
         "undecided" => format!("cannot read the filter of list {list}"),
-        "authenticated" => "the client has logged in".to_owned(),
+        "authenticated" => "the client is authenticated".to_owned(),
         "local" => "the mail was submitted on this machine".to_owned(),
         "network" => "the client is in an exempt network".to_owned(),
         other => other.to_owned(),
@@ -199,9 +200,9 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
         f,
         "{}",
         if named.doubtful {
-            "  (weak: some mail programs show it, others the address beside it)"
+            "  (weak: some mail programs show it, others the address next to it)"
         } else if named.weak {
-            "  (weak: stands where no address belongs)"
+            "  (weak: only in a name, comment or encoded word)"
         } else {
             ""
         }
@@ -237,12 +238,12 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
             let entry = brief(entry);
             writeln!(
                 f,
-                "  whitelist has {entry}, but no trusted DKIM result confirms the address: not cleared"
+                "  whitelist has {entry}, but no trusted DKIM result confirms the address: not exempt"
             )
         }
         Some(entry) => writeln!(
             f,
-            "  {} by {}: this address is cleared",
+            "  {} by {}: this address is exempt",
             paint.verdict("whitelisted", 0),
             brief(entry)
         ),
@@ -253,10 +254,12 @@ fn sender(f: &mut Formatter<'_>, named: &Named, paint: Paint) -> fmt::Result {
 fn outcome(lookup: &Lookup, paint: Paint) -> String {
     let mut text = match lookup.outcome.as_str() {
         "miss" => return paint.dim("not listed"),
-        "false-positive" => return "hits a page, but has no record: not listed".to_owned(),
+        "false-positive" => {
+            return "matches the Bloom filter, but has no record: not listed".to_owned();
+        }
         "unproved" => {
             return format!(
-                "{} by its page only; the filter has no records",
+                "{} matches the Bloom filter; there are no records to confirm it",
                 paint.with("1;31", "LISTED")
             );
         }

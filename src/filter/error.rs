@@ -1,4 +1,4 @@
-//! What can go wrong with a filter file: reading, vouching, writing.
+//! What can go wrong with a filter file: reading, verifying, writing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// The file cannot be vouched for.
+    /// The file fails its checks.
     #[error("{}: {fault}", path.display())]
     Invalid {
         /// The file.
@@ -99,7 +99,9 @@ pub enum Fault {
         known: u32,
     },
     /// A field of the header holds what no writer writes.
-    #[error("the header's field {field} has the impossible value {value}")]
+    #[error(
+        "the header's field {field} has the invalid value {value}: the file is damaged; build it again"
+    )]
     Field {
         /// Name of the field.
         field: &'static str,
@@ -108,7 +110,7 @@ pub enum Fault {
     },
     /// The file is shorter or longer than its header says.
     #[error(
-        "the file has {got} bytes, its header says {expected}: it is truncated, or still being copied"
+        "the file has {got} bytes, its header says {expected}: it is truncated or still being copied; copy it again, or build it again"
     )]
     Size {
         /// Bytes the header accounts for.
@@ -143,7 +145,9 @@ pub enum Fault {
         part: &'static str,
     },
     /// Not as many bits set as declared.
-    #[error("{counted} bits are set, but the header says {declared}")]
+    #[error(
+        "{counted} bits are set, but the header says {declared}: the file is damaged; build it again"
+    )]
     Fill {
         /// Bits set by the header.
         declared: u64,
@@ -161,7 +165,9 @@ pub enum Fault {
         estimated: f64,
     },
     /// Not as many records as entries declared.
-    #[error("{counted} records, but the header says {declared} entries")]
+    #[error(
+        "{counted} records, but the header says {declared} entries: the file is damaged; build it again"
+    )]
     Count {
         /// Entries by the header.
         declared: u64,
@@ -170,7 +176,7 @@ pub enum Fault {
     },
     /// The pages would answer wrongly far more often than declared.
     #[error(
-        "the pages would hit {rate:.2e} of all innocent senders, but the header declares {fpr:.2e}"
+        "the pages match {rate:.2e} of unlisted senders, but the header declares {fpr:.2e}: build the filter again"
     )]
     Rate {
         /// Rate of the pages.
@@ -179,7 +185,9 @@ pub enum Fault {
         fpr: f64,
     },
     /// A record whose key the pages deny: a listed sender would be missed.
-    #[error("the record {key:016x} is not in page {page}: a listed sender would be missed")]
+    #[error(
+        "the record {key:016x} is not in page {page}: the file is damaged, and a listed sender would be missed; build it again"
+    )]
     Lost {
         /// Number of the page.
         page: u64,

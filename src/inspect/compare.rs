@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::shared::{Shared, estimate};
 use crate::compile::{Error, open_alike};
-use crate::numbers::grouped;
+use crate::numbers::{counted, grouped};
 
 /// What two filters share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,14 +64,14 @@ impl fmt::Display for Comparison {
         } = *self;
         writeln!(
             f,
-            "first     {} entries, {} only in it",
-            grouped(a),
+            "first     {}, {} of them not in the second",
+            counted(a, "entry", "entries"),
             grouped(a - both)
         )?;
         writeln!(
             f,
-            "second    {} entries, {} only in it",
-            grouped(b),
+            "second    {}, {} of them not in the first",
+            counted(b, "entry", "entries"),
             grouped(b - both)
         )?;
         writeln!(f, "both      {}", grouped(both))?;

@@ -215,15 +215,15 @@ impl fmt::Display for Info {
         )?;
         writeln!(
             f,
-            "fill      {:.1} % of the bits, which is {} entries (give or take {})",
+            "fill      {:.1} % of the bits, as with about {} (+/- {})",
             self.fill * 100.0,
-            rounded(self.entries_estimated),
-            rounded(2.0 * self.entries_deviation)
+            counted(whole(self.entries_estimated), "entry", "entries"),
+            grouped(whole(2.0 * self.entries_deviation))
         )?;
         self.histogram(f)?;
         writeln!(
             f,
-            "rate      designed {:.2e}\n          {}",
+            "rate      target {:.2e}\n          {}",
             self.fpr_target,
             rate_in_people(self.fpr_per_sender, self.records)
         )?;
@@ -244,7 +244,7 @@ impl fmt::Display for Info {
                 counted(source.entries, "entry", "entries")
             )?;
             if let Some(own) = source.own {
-                write!(f, ", {} recorded as its own", grouped(own))?;
+                write!(f, ", {} first found in this list", grouped(own))?;
             }
             if source.rejected > 0 {
                 write!(
@@ -274,8 +274,8 @@ impl fmt::Display for Info {
     clippy::cast_sign_loss,
     reason = "estimates are not below 0, and far below 2^64"
 )]
-fn rounded(estimate: f64) -> String {
-    grouped(estimate.round() as u64)
+fn whole(estimate: f64) -> u64 {
+    estimate.round() as u64
 }
 
 impl Info {

@@ -124,12 +124,12 @@ impl fmt::Display for Overlap {
         }
         write!(
             f,
-            "\neach row: entries that its list shares with list 1, 2, ..., and what part of its own that is"
+            "\neach row: entries shared with list 1, 2, ..., and their share of the row's list"
         )?;
         if !self.exact {
             write!(
                 f,
-                "\nestimated where records are missing; compare tells the error"
+                "\nestimated where records are missing; \"blocklist-compile compare\" shows the error margin"
             )?;
         }
         Ok(())

@@ -43,7 +43,7 @@ impl<O: Observer> Screen<O> {
             ),
             Some(Change::Off(share)) => warn!(
                 share = shown(share),
-                %limit, "below max_reject_share again: refusing mail again"
+                %limit, "below max_reject_share: refusals are in effect again"
             ),
             None => {}
         }

@@ -37,21 +37,21 @@ pub(super) fn play(sockets: &[Endpoint], findings: &mut Findings) {
     for socket in sockets {
         match message_over(socket) {
             Ok((answer, ms)) if !answer.refuses() => {
-                findings.good(ABOUT, format!("{socket}: a message is accepted in {ms} ms"));
+                findings.good(ABOUT, format!("{socket}: a test message was accepted in {ms} ms"));
             }
             Ok((answer, _)) => findings.wrong(
                 ABOUT,
-                format!("{socket}: a message from {SENDER}, which no list has, is answered {}", said(&answer)),
+                format!("{socket}: a test message from the unlisted {SENDER} got {}", said(&answer)),
                 "journalctl -u blocklist-milter.service   # it says which list is undecided, and why",
             ),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => findings.notice(
                 ABOUT,
-                format!("{socket}: this user may not connect, so no message was played"),
+                format!("{socket}: this user may not connect, so no test message was sent"),
                 "run setup-check as root",
             ),
             Err(error) => findings.wrong(
                 ABOUT,
-                format!("{socket}: no message can be played: {error}"),
+                format!("{socket}: no test message can be sent: {error}"),
                 "systemctl status blocklist-milter.socket blocklist-milter.service",
             ),
         }

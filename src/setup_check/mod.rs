@@ -29,6 +29,7 @@ use serde::Serialize;
 
 use crate::config::Config;
 use crate::endpoint::Endpoint;
+use crate::numbers::counted;
 
 /// How something was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -102,7 +103,7 @@ impl fmt::Display for Findings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for finding in &self.findings {
             let state = match finding.state {
-                State::Good => "good",
+                State::Good => "ok",
                 State::Notice => "notice",
                 State::Wrong => "WRONG",
             };
@@ -117,9 +118,9 @@ impl fmt::Display for Findings {
         };
         write!(
             f,
-            "{} good, {} to notice, {} wrong",
+            "{} ok, {}, {} wrong",
             count(State::Good),
-            count(State::Notice),
+            counted(count(State::Notice) as u64, "notice", "notices"),
             count(State::Wrong)
         )
     }

@@ -268,7 +268,7 @@ fn look_at_settings(
     if time(&text).is_some_and(|connect| connect > CONNECT_TIMEOUT_MAX) {
         findings.notice(
             ABOUT,
-            format!("connect_timeout={text}: if the milter hangs, each client waits so long"),
+            format!("connect_timeout={text}: if the milter hangs, each client waits this long"),
             better("connect_timeout", "5s"),
         );
     }
@@ -340,7 +340,9 @@ fn look_at_other_ways(
         if milter.config.exempt.local {
             findings.notice(
                 ABOUT,
-                format!("{text}: without use, as local = true exempts mail submitted here"),
+                format!(
+                    "{text}: this has no effect, because local = true exempts mail submitted here"
+                ),
                 "",
             );
         } else {

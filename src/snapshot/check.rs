@@ -122,7 +122,7 @@ pub struct CheckedList {
 
 impl Display for Checked {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: good", self.config.display())?;
+        writeln!(f, "{}: OK", self.config.display())?;
         for list in &self.lists {
             write!(f, "list {}: ", list.name)?;
             match (list.entries, list.generation) {

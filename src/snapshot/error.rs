@@ -51,7 +51,7 @@ pub enum Error {
         source: filter::Error,
     },
     /// A filter hits far more than it declares.
-    #[error("list {list}: {}: hits {found:.1e} of random keys, but declares {declared:.1e}; build it again", path.display())]
+    #[error("list {list}: {}: matches {found:.1e} of random addresses, more than twice the declared {declared:.1e}: the file is damaged; build it again", path.display())]
     Rate {
         /// Name of the list.
         list: String,
@@ -63,7 +63,7 @@ pub enum Error {
         declared: f64,
     },
     /// An address that must never be listed is.
-    #[error("list {list}: {}: hits {address}, which must_miss forbids", path.display())]
+    #[error("list {list}: {}: lists or matches {address}, which must_miss protects; remove the entry (\"blocklist-compile query {} {address}\" shows it)", path.display(), path.display())]
     MustMiss {
         /// Name of the list.
         list: String,

@@ -44,13 +44,13 @@ impl Snapshot {
             let limit = |max: Option<u64>| max.map_or(String::new(), age_text);
             if fresh.is_too_old {
                 Some(format!(
-                    "list {name}: too old: built {} ago, max_age is {}; is it still downloaded and compiled?",
+                    "list {name}: too old: built {} ago, max_age is {}; is it still downloaded and compiled? (systemctl list-timers 'blocklist-*')",
                     approximate(fresh.age_s),
                     limit(settings.max_age_s)
                 ))
             } else if fresh.is_unchanged_too_long {
                 Some(format!(
-                    "list {name}: the same entries for {}, max_unchanged is {}; is its feed still alive?",
+                    "list {name}: the same entries for {}, max_unchanged is {}; is its feed still updated?",
                     approximate(fresh.unchanged_s),
                     limit(settings.max_unchanged_s)
                 ))

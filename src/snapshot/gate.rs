@@ -42,13 +42,13 @@ impl Facts {
     }
 }
 
-/// Why a filter must not replace the one in effect by itself.
+/// Why a valid filter must not replace the one in effect without a restart.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Objection {
     /// It was built before.
     #[error(
-        "generation {found} is older than generation {running}, which is in effect (built {}, and {}); build it again, or restart to go back",
+        "it is generation {found} (built {}), older than generation {running} in effect (built {}); build it again, or restart the daemon to go back",
         time(*found_built), time(*running_built)
     )]
     Older {
@@ -63,7 +63,7 @@ pub enum Objection {
     },
     /// It says that it is another list.
     #[error(
-        "the file is the list {found:?}, in effect is {running:?}; build it with --name {running}, or restart to put it into effect"
+        "this filter is named {found:?}, the one in effect {running:?}; build it with --name {running}, or restart the daemon to use it"
     )]
     Renamed {
         /// Its name.
@@ -73,7 +73,7 @@ pub enum Objection {
     },
     /// It has far fewer entries.
     #[error(
-        "{found} entries, {running} are in effect: fewer than max_shrink allows; restart to put it into effect"
+        "the new filter has {found} entries, the one in effect has {running}: it shrank by more than max_shrink allows; if that is right, restart the daemon"
     )]
     Shrunk {
         /// Its entries.
@@ -83,7 +83,7 @@ pub enum Objection {
     },
     /// It has far more entries.
     #[error(
-        "{found} entries, {running} are in effect: more than max_growth allows; restart to put it into effect"
+        "the new filter has {found} entries, the one in effect has {running}: it grew by more than max_growth allows; if that is right, restart the daemon"
     )]
     Grown {
         /// Its entries.

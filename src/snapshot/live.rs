@@ -146,7 +146,7 @@ impl Live {
                 tried.clear();
                 if lock(&self.trouble).accept() {
                     info!(
-                        "the problem that kept the previous configuration and filters in effect is solved"
+                        "configuration, filters and whitelists can be loaded again: the problem is solved"
                     );
                 }
                 if new.is_same(&old) {
@@ -192,7 +192,7 @@ impl Live {
         lock(&self.trouble).reloads.good_s = Some(now_s());
         if !new.lacking_pages().is_empty() {
             info!(
-                "not enough memory for old and new pages: look-ups read from disk until the exchange is done"
+                "not enough memory for old and new pages: look-ups read from disk until the new pages are loaded"
             );
             self.take_back();
             self.load_lacking_pages(&new);

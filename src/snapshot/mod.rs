@@ -280,8 +280,8 @@ impl Snapshot {
                 let spec = filter.spec();
                 let innocents = spec.fpr * 100_000.0;
                 warnings.push(format!(
-                    "list {}: the filter has no records to confirm a hit: of 100,000 innocent senders about {innocents:.1} \
-                     will be treated as listed, always the same ones; build it without --no-records",
+                    "list {}: the filter has no records to confirm a match: of 100,000 unlisted senders about {innocents:.1} \
+                     are treated as listed (always the same ones); rebuild it without --no-records",
                     list.name()
                 ));
             }

@@ -184,12 +184,24 @@ fn with_obstacle(error: filter::Error) -> filter::Error {
             action,
             source,
         } => filter::Error::Io {
-            source: access::explained(&path, source),
+            source: with_advice(&path, access::explained(&path, source)),
             path,
             action,
         },
         other => other,
     }
+}
+
+/// A filter that is not there has not been compiled yet.
+fn with_advice(path: &Path, error: io::Error) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    let advice = format!(
+        "compile it with blocklist-compile build -o {} LIST",
+        path.display()
+    );
+    io::Error::new(error.kind(), format!("{error}; {advice}"))
 }
 
 /// What a start does: pages into memory, or a sample of them where they stay on disk.

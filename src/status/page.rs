@@ -71,7 +71,7 @@ impl Display for Html<'_> {
         write!(f, "<div class=\"two\">")?;
         write!(
             f,
-            "<section class=\"card\"><h2>Why</h2><p class=\"dim\">All messages since the start, with the reasons of the log.</p>"
+            "<section class=\"card\"><h2>Reasons</h2><p class=\"dim\">All messages since the start, with the reasons of the log.</p>"
         )?;
         bars(f, &largest(&report.messages.reasons), "reason")?;
         write!(f, "</section>")?;
@@ -102,7 +102,7 @@ fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     tile(
         "marked",
         &day(VerdictGroup::Marked),
-        "tagged, held or discarded",
+        "tagged, quarantined or discarded",
     )?;
     tile(
         "accepted",
@@ -114,7 +114,7 @@ fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     tile("entries", &grouped(entries), "entries in all lists")?;
     let durations = &report.durations;
     let median = durations.median_s.map_or_else(|| "–".to_owned(), duration);
-    tile("median", &median, "or less for half of the messages")?;
+    tile("median", &median, "median time per message")?;
     write!(f, "</section>")
 }
 
@@ -230,7 +230,7 @@ fn hits(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         let name = Text(&list.name);
         write!(
             f,
-            "<section class=\"card\"><h2>Hits of {name}</h2><div class=\"two\"><div><h3>by where the sender stood</h3>"
+            "<section class=\"card\"><h2>Hits of {name}</h2><div class=\"two\"><div><h3>by sender field</h3>"
         )?;
         bars(f, &largest(&list.hits), "hits")?;
         let mut sources = largest(&list.sources);
@@ -252,7 +252,7 @@ fn hits(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         write!(f, "{}", Text(&decided.join(", ")))?;
         write!(
             f,
-            ". Cleared by the whitelist: {}; by the records: {}; not known: {}.</p></section>",
+            ". Whitelisted: {}; false positives ruled out by records: {}; undecided: {}.</p></section>",
             grouped(list.whitelisted),
             grouped(list.false_positives),
             grouped(list.undecided)

@@ -24,10 +24,7 @@ pub(super) fn render(report: &Report) -> String {
         "When the program was started, in Unix time.",
     );
     out.sample(&[], report.time_s.saturating_sub(report.uptime_s));
-    out.gauge(
-        "problems",
-        "Things that are wrong at the moment; the status page names them.",
-    );
+    out.gauge("problems", "Current problems; the status page names them.");
     for severity in [Health::Warning, Health::Critical] {
         let is_such = |problem: &&super::report::Problem| problem.severity == severity;
         let count = report.problems.iter().filter(is_such).count();
@@ -45,7 +42,7 @@ pub(super) fn render(report: &Report) -> String {
     out.sample(&[("result", "refused")], reloads.refused);
     out.gauge(
         "last_reload_successful",
-        "0 while the previous configuration and filters are in effect, since a reload was refused.",
+        "0 while the previous configuration and filters are in effect because a reload was refused.",
     );
     out.sample(&[], u8::from(!reloads.is_old));
     out.gauge("whitelist_entries", "Entries of the whitelist.");
@@ -60,11 +57,11 @@ pub(super) fn render(report: &Report) -> String {
 
 fn messages(report: &Report, out: &mut Text) {
     let messages = &report.messages;
-    out.counter("messages_total", "Messages decided, by what was done.");
+    out.counter("messages_total", "Messages decided, by action taken.");
     out.samples(&[], "verdict", &messages.verdicts);
     out.counter(
         "messages_by_reason_total",
-        "The same messages by why, with the reasons of the log.",
+        "Messages decided, by reason as in the log.",
     );
     out.samples(&[], "reason", &messages.reasons);
     out.counter(
@@ -79,14 +76,14 @@ fn messages(report: &Report, out: &mut Text) {
     out.sample(&[], messages.recipients_deferred);
     out.gauge(
         "circuit_breaker",
-        "1 while refusals are turned into tags, since there are too many.",
+        "1 while refusals are turned into tags because there are too many.",
     );
     out.sample(&[], u8::from(messages.circuit_breaker));
     let name = "message_duration_seconds";
     out.family(
         name,
         "histogram",
-        "Time that a message took, with all waiting for disks.",
+        "Time to decide a message, including disk waits.",
     );
     for (bound, count) in &report.durations.at_most {
         out.named(
@@ -114,12 +111,12 @@ fn connections(report: &Report, out: &mut Text) {
     out.samples(&[], "kind", &connections.protocol_errors);
     out.counter(
         "connections_cut_total",
-        "Connections that ended otherwise than by the mail server.",
+        "Connections not closed by the mail server.",
     );
     out.samples(&[], "reason", &connections.cut);
     out.counter(
         "connection_limit_waits_total",
-        "Times that a mail server had to wait, since limits.connections was reached, and each further minute of it.",
+        "Times that a mail server had to wait because limits.connections was reached, and each further minute of it.",
     );
     out.sample(&[], connections.limit_waits);
 }
@@ -225,7 +222,7 @@ fn lists(lists: &[List], out: &mut Text) {
         ),
         (
             "list_false_positives_total",
-            "Look-ups that the records cleared after a Bloom page had said yes.",
+            "Bloom filter matches that the records did not confirm.",
             |list| list.false_positives,
         ),
         ("list_read_errors_total", "Look-ups that failed.", |list| {

@@ -101,25 +101,25 @@ pub enum Command {
         /// The filter file.
         file: PathBuf,
     },
-    /// Add entries to a filter that has records, and remove some, without its text lists.
+    /// Add or remove entries of a filter directly, without its text lists (the filter must have records).
     ///
     /// Writes nothing when nothing changes. The next build from text lists replaces these changes: for
     /// permanent changes use add and remove, or edit the lists.
     #[command(after_long_help = UPDATE_EXAMPLES)]
     Update(Update),
-    /// Block a sender now: add entries to a text list, and to its filter.
+    /// Block a sender: add entries to a text list (and to its filter, with --filter).
     ///
     /// Edits the list, so that the next build keeps the entries; does not change other lines. With
     /// --filter, changes the filter too, and the daemon loads it at once. Without --filter, the next
     /// build puts the entries into effect; if blocklist-compile@NAME.path is active, this is also at once.
     ///
-    /// To clear a sender whatever the lists say, add it to the whitelist, which is also a text list.
+    /// To accept a sender whatever the lists say, add it to the whitelist, which is also a text list.
     #[command(after_long_help = ADD_EXAMPLES)]
     Add(EditArgs),
-    /// Clear a sender now: remove entries from a text list, and from its filter.
+    /// Unblock a sender: remove entries from a text list (and from its filter, with --filter).
     ///
-    /// Exit code 1: an entry is not in the list. The next build brings back what another list names:
-    /// add it to the whitelist instead.
+    /// Exit code 1: an entry is not in the list. If another list also has the entry, the next build lists it
+    /// again: add the sender to the whitelist instead.
     #[command(after_long_help = REMOVE_EXAMPLES)]
     Remove(EditArgs),
     /// Merge filters with the same seed (see --seed-from) into one.
@@ -149,10 +149,10 @@ pub enum Command {
         #[arg(required = true, num_args = 2.., value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Find known good senders that the filter hits.
+    /// Find known good senders that the filter lists or matches.
     ///
-    /// Prints those that are listed as comments, with the reason, and those that hit the Bloom pages
-    /// but are not listed as entries, ready to append to a whitelist. Exit code 0: none found; 1: some found.
+    /// Listed senders are printed as comments with the reason; senders that only match the Bloom pages are
+    /// printed as entries, ready for a whitelist. Exit code 0: none found; 1: some found.
     #[command(after_long_help = FALSE_POSITIVES_EXAMPLES)]
     FalsePositives {
         /// Print JSON.
@@ -185,17 +185,18 @@ pub struct Build {
     /// An existing one is replaced only after the new one is complete and checked.
     #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
-    /// Name of the list in logs and replies [default: the file's name].
+    /// Name of the list in logs and replies [default: the output file's name without .blf].
     #[arg(long)]
     pub name: Option<String>,
     /// False-positive rate of the Bloom filter.
     ///
-    /// This share of innocent senders hits the filter by chance; the exact records then clear them.
+    /// The share of unlisted addresses that match the Bloom filter by chance. Exact records then show that
+    /// they are not listed.
     #[arg(long, value_name = "P", default_value_t = compile::DEFAULT_FPR, value_parser = rate)]
     pub fpr: f64,
-    /// Leave out the exact records, which confirm hits.
+    /// Leave out the exact records, which confirm matches.
     ///
-    /// The filter has less than half the size, but the share --fpr of innocent senders is rejected.
+    /// The file is less than half as large, but the share --fpr of unlisted senders is treated as listed.
     #[arg(long)]
     pub no_records: bool,
     /// Use the hash seed of this filter, to merge and compare the two.
@@ -210,12 +211,12 @@ pub struct Build {
     /// rejected.
     #[arg(long)]
     pub allow_empty: bool,
-    /// Write nothing if an input or the filter has shrunk by more, such as 20%.
+    /// Write nothing if an input, or the whole filter, has lost more than this share of its entries, such as 20%.
     ///
     /// Lists of fewer than 100 entries may shrink to nothing.
     #[arg(long, value_name = "PERCENT", value_parser = shrink)]
     pub max_shrink: Option<Percent>,
-    /// Write nothing if an input has grown by more.
+    /// Write nothing if an input has gained more than this share, such as 100%.
     ///
     /// Applies to inputs that had 100 entries or more.
     #[arg(long, value_name = "PERCENT")]
@@ -239,14 +240,15 @@ pub struct Build {
     pub no_providers: bool,
     /// Also read this list, whatever its name; may be repeated.
     ///
-    /// Other lists with the name of an allowlist or a backup are skipped.
+    /// Other lists named like allowlists or backups are skipped.
     #[arg(long, value_name = "INPUT")]
     pub input: Vec<PathBuf>,
     /// Lists, folders of lists, or - for standard input.
     ///
-    /// gzip, zstd, bzip2 and xz are decompressed, and each file in a ZIP or tar archive is a list. Files with
-    /// the name of an allowlist or a backup are skipped, even when given by name (as by lists/*).
-    #[arg(required_unless_present = "input", value_name = "INPUT")]
+    /// gzip, zstd, bzip2 and xz are decompressed, and each file in a ZIP or tar archive is read as a list of its
+    /// own. Files named like allowlists or backups are skipped, even when named on the command line; --input
+    /// reads them.
+    #[arg(value_name = "INPUT")]
     pub inputs: Vec<PathBuf>,
     /// How to read the lists.
     #[command(flatten)]
@@ -372,10 +374,10 @@ pub struct Merge {
     /// The filter file to write.
     #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
-    /// Name of the list in logs and replies [default: the file's name].
+    /// Name of the list in logs and replies [default: the output file's name without .blf].
     #[arg(long)]
     pub name: Option<String>,
-    /// False-positive rate, as for `build` [default: the lowest rate of the inputs].
+    /// False-positive rate, as for build [default: the lowest rate of the inputs].
     #[arg(long, value_name = "P", value_parser = rate)]
     pub fpr: Option<f64>,
     /// Replace an output that is not a filter file, or is damaged.

@@ -135,7 +135,7 @@ fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     }
     Ok(if !adds && edited.misses_some() {
         say(format_args!(
-            "blocklist-compile: the next build brings back what another list names: add it to the whitelist"
+            "blocklist-compile: some entries are not in this list; if another list has them, add the senders to the whitelist"
         ));
         ExitCode::FAILURE
     } else {
@@ -314,12 +314,12 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::
         return Ok(());
     }
     let records = if header.spec.records {
-        "every page, record and checksum"
+        "all pages, records and checksums"
     } else {
-        "every page and checksum"
+        "all pages and checksums"
     };
     out.line(format_args!(
-        "{}: good: {}, {records} checked",
+        "{}: OK: {}; {records} are correct",
         file.display(),
         counted(header.entries, "entry", "entries")
     ))?;

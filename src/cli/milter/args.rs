@@ -113,14 +113,14 @@ impl Milter {
 pub enum Command {
     /// Check configuration, filters and whitelists; show every error.
     ///
-    /// Does what a start would do, but does not serve. Exit code 0: good; 2: errors.
+    /// Does what a start would do, but does not serve. Exit code 0: no errors; 2: errors.
     #[command(after_long_help = CHECK_EXAMPLES)]
     Check {
         /// Print one JSON object instead of text.
         #[arg(long)]
         json: bool,
     },
-    /// Print the configuration with the defaults of all other settings.
+    /// Print the effective configuration, with defaults.
     #[command(after_long_help = PRINT_CONFIG_EXAMPLES)]
     PrintConfig,
     /// Have the running daemon load configuration, filters and whitelists again, and wait for the outcome.
@@ -129,7 +129,7 @@ pub enum Command {
     /// and the previous configuration and filters are kept, or the daemon does not answer.
     #[command(after_long_help = RELOAD_EXAMPLES)]
     Reload(Reload),
-    /// Show how the running daemon is: lists, verdicts, problems.
+    /// Show the state of the running daemon: lists, verdicts, problems.
     ///
     /// Reads its status socket. As a monitoring check: exit code 0 if all is well, 1 for a warning (mail is checked,
     /// but a reload was refused, a list is too old, or the circuit breaker is on), 2 if mail is not checked as
@@ -144,40 +144,42 @@ pub enum Command {
     ///
     /// Tests a new list with last week's mail before you use it. Shows every message that would not simply
     /// be accepted, with its listed sender, list and source. Uses all processors. Does not apply the
-    /// circuit breaker (max_reject_share), because the mail did not arrive within five minutes.
+    /// circuit breaker (max_reject_share), because stored mail has no arrival rate.
     #[command(after_long_help = REPLAY_EXAMPLES)]
     Replay(Replay),
-    /// Sum up the daemon's log, as text for a mail or as JSON.
+    /// Report what the daemon did, from its log, as text for a mail or as JSON.
     ///
-    /// Reads the log in both formats, from files, syslog or journalctl (-o cat, short or json):
-    /// what was refused by list and source, for the first time and most often, tagged or exempt; lists
-    /// and sources of the configuration without a hit for 30 days; errors and warnings.
+    /// Summarizes what was refused (by list and source, first time, most often), tagged or exempt; which lists
+    /// and sources have had no hit for 30 days; errors and warnings. Reads both log formats, from files, syslog
+    /// or journalctl (-o cat, short or json).
     #[command(after_long_help = REPORT_EXAMPLES)]
     Report(Report),
     /// Explain the decision with a case id, from the daemon's log.
     ///
     /// Also says how to accept the sender.
-    /// The exit code is 1 if no log has the case; the time of the decision is in the case id, and is shown then.
+    /// Exit code 1: the case is in none of the logs; the time of the decision, which is part of the id, is
+    /// printed instead.
     #[command(after_long_help = CASE_EXAMPLES)]
     Case(Case),
-    /// Keep a file of the people whom your users write to, so that no list refuses their mail.
+    /// Maintain a file of addresses that your users write to, so that no list refuses them.
     ///
-    /// Reads logs of Postfix and Sendmail (from files, syslog or journalctl) or mailboxes of sent mail. In logs
-    /// mail counts that a client with a login has sent and another server has accepted. Bounces, automatic
+    /// Reads logs of Postfix and Sendmail (from files, syslog or journalctl) or mailboxes of sent mail. From logs,
+    /// it counts mail that an authenticated client sent and another server accepted. Bounces, automatic
     /// replies, mail that lists or aliases pass on, and messages to more than 100 recipients do not
-    /// count. Only addresses are kept, never domains, each with the day on which it was last written to.
+    /// count. Keeps addresses only, never domains, each with the date of the last message to it.
     Correspondents(Correspondents),
     /// Add the senders of messages that users report as junk to a blocklist of your own.
     ///
     /// Lists the one address in From, never a domain, with the reporter, the Message-ID and a day of expiry.
-    /// Left out are senders on the whitelist, correspondents, your own domains, mailboxes that every domain
-    /// needs, and, if authserv_ids is set, addresses that DKIM does not confirm, which may be forged. A message
-    /// may be reported any number of times. The entries take effect with the next compile of the list.
+    /// Does not list whitelisted senders, correspondents, your own domains, role mailboxes (postmaster, abuse) or,
+    /// if authserv_ids is set, addresses that DKIM does not confirm, which may be forged. A message
+    /// may be reported any number of times. The entries take effect with the next build of the list.
     Junk(Junk),
-    /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then play one message.
+    /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message
+    /// through the milter.
     ///
-    /// Shows each finding, and for what is wrong the line that mends it; changes nothing. Run it as root, who may
-    /// read and connect everywhere. The exit code is 1 if anything is wrong.
+    /// Shows each finding and, for each fault, the command or setting that fixes it. Changes nothing. Run it as
+    /// root, so that all files and sockets are accessible. Exit code 1: something is wrong.
     SetupCheck(SetupCheck),
     /// Show the milter at work, with nothing installed.
     ///
@@ -192,7 +194,7 @@ pub struct Explain {
     /// Envelope sender, the argument of MAIL FROM.
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
     pub mail_from: Option<String>,
-    /// Envelope sender as the mail server understood it, its macro {mail_addr}.
+    /// Envelope sender as rewritten by the mail server (milter macro {mail_addr}).
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -203,8 +205,7 @@ pub struct Explain {
     /// Envelope recipient; may be repeated [default: a recipient who is not exempt].
     #[arg(long, value_name = "ADDRESS", allow_hyphen_values = true)]
     pub rcpt: Vec<String>,
-    /// Recipient as the mail server understood it, its macro {rcpt_addr}; the first belongs to the
-    /// first --rcpt.
+    /// Recipient as rewritten by the mail server (milter macro {rcpt_addr}); in the order of --rcpt.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -215,7 +216,7 @@ pub struct Explain {
     /// Address of the SMTP client.
     #[arg(long, value_name = "IP")]
     pub client: Option<IpAddr>,
-    /// The client has logged in (SMTP AUTH).
+    /// The client is authenticated (SMTP AUTH).
     #[arg(long)]
     pub authenticated: bool,
     /// Explain this sender instead of a message.
@@ -224,8 +225,7 @@ pub struct Explain {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// The stored message; `-` for standard input.
-    #[arg(required_unless_present = "address")]
+    /// A message file; - for standard input. Not needed with --address.
     pub message: Option<PathBuf>,
 }
 
@@ -235,7 +235,7 @@ pub struct SetupCheck {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Folder of Postfix's main.cf [default: the usual one].
+    /// Folder of Postfix's main.cf [default: that of postconf, usually /etc/postfix].
     #[arg(long, value_name = "DIR")]
     pub postfix: Option<PathBuf>,
     /// Sendmail's configuration [default: /etc/mail/sendmail.cf, if there is one].

@@ -15,16 +15,16 @@ use crate::screen::today;
 /// Arguments of `junk`.
 #[derive(Debug, Args)]
 pub struct Junk {
-    /// The text list of reported senders; it is made if it does not exist.
+    /// The text list of reported senders; created if missing.
     #[arg(long, value_name = "FILE")]
     pub list: PathBuf,
-    /// Take back the entries that reports of these senders have made; entries made by hand stay.
+    /// Remove entries that reports added for these senders; entries added by hand stay.
     #[arg(long)]
     pub undo: bool,
-    /// Who reports, for the comment of the entries.
+    /// Name of the reporting user, for the comment.
     #[arg(long, value_name = "NAME", default_value = "a user", value_parser = name)]
     pub by: String,
-    /// Days after which the entries end.
+    /// Days until the entries expire.
     #[arg(long, value_name = "DAYS", default_value = "90d", value_parser = days)]
     pub expires: u16,
     /// One of your own domains, whose senders are not listed; may be repeated. The domain of the recipient

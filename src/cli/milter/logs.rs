@@ -1,7 +1,7 @@
 //! `blocklist-milter report` and `case`: what the daemon's log says, for people.
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,7 +18,7 @@ use crate::screen::{case_time, today};
 #[derive(Debug, Args)]
 pub struct Report {
     /// First day of the report (UTC), such as 2026-11-21, or 7d for the last seven days. Older lines
-    /// are used only to tell what was refused before.
+    /// are used only to know what was refused before.
     #[arg(long, value_name = "DAY", value_parser = since)]
     pub since: Option<Day>,
     /// Remember in this file what was refused and which lists had hits, for the next report.
@@ -48,7 +48,7 @@ pub struct Case {
     pub logs: Vec<PathBuf>,
 }
 
-/// Prints a digest of logs.
+/// Prints a report of logs.
 ///
 /// # Errors
 /// A log, the configuration or the state cannot be read, or the state not be written.
@@ -65,6 +65,7 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
         Some(file) => History::read(file)?,
         None => History::default(),
     };
+    say_what_is_read(&args.logs);
     let digest = digest::digest(&args.logs, &options, &mut history)?;
     if args.json {
         out.json(&digest)?;
@@ -82,6 +83,15 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
     Ok(())
 }
 
+/// Who gave no log at a terminal would not know what the program waits for.
+fn say_what_is_read(logs: &[PathBuf]) {
+    if logs.iter().any(|log| log.as_os_str() == "-") && std::io::stdin().is_terminal() {
+        say(format_args!(
+            "blocklist-milter: reading the log from standard input"
+        ));
+    }
+}
+
 /// Prints the decision with a case id; exit code 1: no log has it.
 ///
 /// # Errors
@@ -90,10 +100,12 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
     let Some(made) = case_time(&args.id) else {
         return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
     };
+    say_what_is_read(&args.logs);
     let Some(mut case) = digest::find_case(&args.id, &args.logs, now())? else {
         let when = digest::shown_time(made).unwrap_or_default();
         say(format_args!(
-            "blocklist-milter: case {} is not in this log; it was decided at {when}",
+            "blocklist-milter: case {} is not in the given log; it dates from {when}: try an older log, such as \
+             journalctl -u blocklist-milter --since \"{when}\"",
             args.id
         ));
         return Ok(ExitCode::FAILURE);

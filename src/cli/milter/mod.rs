@@ -38,7 +38,7 @@ fn run(arguments: Milter, out: &mut Output) -> Done {
     run_command(&config, arguments.into_command()?, out).map_err(|error| {
         let is_about_it = error.to_string().contains(&*config.to_string_lossy());
         if is_about_it && matches!(config.try_exists(), Ok(false)) {
-            format!("{error}; create it from contrib/blocklist-milter.toml, or name another file with --config").into()
+            format!("{error}; run contrib/install or the package's set-up, copy the example configuration, or name another file with --config").into()
         } else {
             error
         }
@@ -113,7 +113,11 @@ fn explain(
     let mut mail = match (&args.address, &args.message) {
         (Some(address), _) => Mail::from_address(address),
         (None, Some(path)) => Mail::open(path)?,
-        (None, None) => Mail::default(),
+        (None, None) => {
+            return Err(
+                "give a stored message (- for standard input), or --address ADDRESS".into(),
+            );
+        }
     };
     if let Some(sender) = &args.mail_from {
         mail.mail_from = Some(sender.clone().into_bytes());
@@ -126,6 +130,17 @@ fn explain(
     mail.authenticated = args.authenticated;
     let mut explanation = Explainer::open(config)?.explain(&mail);
     explanation.find_lines();
+    let is_sender = |named: &explain::Named| named.canonical.is_some();
+    if let Some(address) = &args.address
+        && !explanation.identities.iter().any(is_sender)
+    {
+        let faults = explanation
+            .identities
+            .iter()
+            .find_map(|named| named.fault.as_deref());
+        let why = faults.unwrap_or("it has no domain");
+        return Err(format!("--address {address}: not an address: {why}").into());
+    }
     if args.json {
         out.json(&explanation)?;
     } else {

@@ -16,7 +16,7 @@ pub struct Correspondents {
     /// The file to keep; the setting correspondents of the configuration names it.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Drop addresses that nobody has written to for so long.
+    /// Drop addresses that nobody has written to for this long.
     #[arg(long, value_name = "DAYS", default_value = "120d", value_parser = days)]
     pub keep: u16,
     /// A mailbox of sent mail: a maildir, another folder of messages, or an mbox; may be repeated.
@@ -26,18 +26,18 @@ pub struct Correspondents {
     /// sender is left out anyway.
     #[arg(long, value_name = "DOMAIN")]
     pub own_domain: Vec<String>,
-    /// Also count mail of these clients, which send without a login; may be repeated.
+    /// Also count mail of these clients, which send without authentication; may be repeated.
     #[arg(long, value_name = "NETWORK")]
     pub client: Vec<Network>,
-    /// Also count mail that this user of the machine submits there; may be repeated. Not for users of web
-    /// forms and programs: they write to anyone who asks for it.
+    /// Also count mail that this local user submits; may be repeated. Do not use it for accounts of web
+    /// forms or programs, which write to anyone.
     #[arg(long, value_name = "UID")]
     pub uid: Vec<u32>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
     /// Logs of Postfix or Sendmail, also compressed ones; - for standard input.
-    #[arg(value_name = "LOG", required_unless_present = "sent")]
+    #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 }
 
@@ -52,6 +52,9 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
         clients: args.client.clone(),
         uids: args.uid.clone(),
     };
+    if args.logs.is_empty() && args.sent.is_empty() {
+        return Err("no input: give a log, - for standard input, or --sent MAILBOX".into());
+    }
     let mut book = Book::read(&args.output)?;
     let mut written = Written::default();
     for log in &args.logs {

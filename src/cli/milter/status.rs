@@ -30,8 +30,15 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
         Some(endpoint) => endpoint.clone(),
         None => configured(config)?,
     };
-    let (code, body) = fetch(&endpoint, "/status.json")
-        .map_err(|error| format!("{endpoint}: no answer from the daemon: {error}"))?;
+    let (code, body) = fetch(&endpoint, "/status.json").map_err(|error| {
+        let advice = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                "members of the socket's group may read it, see group in [status]"
+            }
+            _ => "is it running? (systemctl status blocklist-milter)",
+        };
+        format!("{endpoint}: no answer from the daemon: {error}; {advice}")
+    })?;
     let report: Option<Report> = (code == 200)
         .then(|| serde_json::from_slice(&body).ok())
         .flatten();
