@@ -24,7 +24,7 @@
 //! | [`snapshot`] | configuration and filters in effect, replaced in one step |
 //! | [`screen`], [`status`] | one message from MAIL to verdict; what the daemon says of itself |
 //! | [`explain`], [`serve`], [`digest`] | the same for a stored message; for the daemon; its log, read again |
-//! | [`demo`], [`correspondents`], [`junk`] | the daemon at work, with messages as a mail server sends them; whom our users write to; what they report |
+//! | [`demo`], [`correspondents`], [`junk`] | the daemon at work, with messages as a mail server sends them; the addresses that our users write to; the messages that they report |
 //! | [`setup_check`] | whether this machine's mail server and the milter are set up to work together |
 //! | [`cli`] | the command lines |
 //!
@@ -36,7 +36,7 @@
 //! | an action | its row in `policy/action.rs`, in the order of strength; if it has a new [`policy::Effect`], the compiler names the places that must know it (`screen/`) | `tests/policy.rs`, `tests/support/scenarios.rs` |
 //! | a provider's rule | a row in `address/providers.rs`, with its source; raise [`address::RULES_VERSION`] | `tests/addresses.txt` |
 //! | a setting | `config/settings.rs`, `config/sections.rs`, `config/print.rs`; `contrib/blocklist-milter.toml` and its manual, which tests compare | `tests/config.rs` |
-//! | a command, an option | `args.rs` of the program in `cli/`, a function beside it; the manual by `UPDATE_MANUALS=1 cargo test --test manuals` | `tests/commands/` |
+//! | a command, an option | `args.rs` of the program in `cli/`, a function next to it; the manual by `UPDATE_MANUALS=1 cargo test --test manuals` | `tests/commands/` |
 #![forbid(unsafe_code)]
 
 pub mod access;

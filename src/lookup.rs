@@ -58,9 +58,9 @@ impl From<filter::Error> for Error {
 pub enum Outcome<'a> {
     /// Not listed.
     Miss,
-    /// The Bloom page says yes, the records say no: not listed.
+    /// The Bloom page matches, the records say no: not listed.
     FalsePositive,
-    /// The Bloom page says yes and there are no records to ask.
+    /// The Bloom page matches and there are no records to confirm it.
     Unproved,
     /// Was listed, no longer is.
     Expired(Record),

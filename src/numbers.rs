@@ -1,4 +1,4 @@
-//! Numbers as a person reads them.
+//! Numbers for human readers.
 
 use indicatif::HumanCount;
 
@@ -7,7 +7,7 @@ pub(crate) fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// Bytes with a unit a person reads.
+/// Bytes with a unit, for human readers.
 #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(crate) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;

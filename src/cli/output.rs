@@ -30,7 +30,7 @@ impl Output {
         Paint::of_stdout()
     }
 
-    /// Prints what a command found, for a person or as one line of JSON.
+    /// Prints what a command found, as text or as one line of JSON.
     pub fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> io::Result<()> {
         if json {
             self.json(found)

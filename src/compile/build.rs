@@ -21,7 +21,7 @@ use crate::filter::{Replacement, Spec, Writer, sizing};
 /// were rejected than the plan allows.
 ///
 /// # Errors
-/// Whatever keeps the filter from being written; the old one stands then.
+/// Whatever keeps the filter from being written; the old one stays then.
 pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check()?;

@@ -1,10 +1,10 @@
 //! Adding entries to a text list and removing them, line by line.
 //!
-//! A person wants one sender blocked or cleared now, and wants it to stay so after the next build.
+//! An administrator wants one sender blocked or unblocked now, and to stay so after the next build.
 //! So the text list is edited, which every build reads; the filter follows by the build that notices
 //! the edit, or at once by [`update`](super::update()).
 //!
-//! All other lines keep their bytes. The list is replaced as a filter is: written beside the old one,
+//! All other lines keep their bytes. The list is replaced as a filter is: written next to the old one,
 //! synced, renamed. An entry is found however it is written, by its canonical form.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::address::{Entry, Rules, escaped};
 use crate::filter::Replacement;
 use crate::list::{self, Format, Reader, Row};
 
-/// A larger list is no list of a person; `update` changes its filter.
+/// A larger list is not kept by hand; `update` changes its filter.
 const MAX_LIST_BYTES: u64 = 64 << 20;
 /// Mode of a new list. Unlike a filter it holds no seed, and the service must be able to read it.
 const MODE: u32 = 0o644;
@@ -224,7 +224,7 @@ pub fn remove_lines(
         .map(|edited| Edited { kept, ..edited })
 }
 
-/// An entry as a person typed it, and as it is compared.
+/// An entry as it was typed, and as it is compared.
 type Wanted = Vec<(String, Entry)>;
 
 fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Wanted, Error> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::filter;
 use crate::lookup;
 
-/// Why nothing was written. Whatever it is, the old file still stands.
+/// Why nothing was written. Whatever it is, the old file stays.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

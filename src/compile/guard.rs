@@ -113,7 +113,7 @@ impl Guard {
         }
     }
 
-    /// A guard of `domains` alone, for a person who means to list the world.
+    /// A guard of `domains` alone, for `--allow-world`.
     #[must_use]
     pub fn of_protected_alone<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self {

@@ -8,7 +8,7 @@
 //! | of JSON that breaks off, a web page, half an archive | an error, where it is read |
 //! | of [`SMALL`] entries or more that has none now | an error, unless `--allow-empty` |
 //! | that shrinks by more than `--max-shrink`, or grows by more than `--max-growth` | refused |
-//! | of fewer entries | a person's own, who may add to it and empty it |
+//! | of fewer entries | kept by hand; it may grow freely and become empty |
 //!
 //! The whole filter is held to `--max-shrink` too, for lists that are no longer read. Only the
 //! whole decides on those: to delete a list's file is how a person gives it up.
@@ -21,11 +21,11 @@ use super::plan::Plan;
 use super::report::Report;
 use crate::numbers::{counted, grouped};
 
-/// Below so many entries, a list is one that a person keeps by hand.
+/// Below so many entries, a list counts as kept by hand.
 pub(crate) const SMALL: u64 = 100;
 
 impl Report {
-    /// Puts what each list had before beside what it has now.
+    /// Compares what each list had before with what it has now.
     pub(crate) fn compare_with(&mut self, before: &Before) {
         self.entries_before = before.exists.then_some(before.entries);
         let mut gone: BTreeMap<_, _> = before

@@ -1,4 +1,4 @@
-//! What the filter that stands at the output says of its successor.
+//! What the existing filter at the output says of its successor.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use super::Error;
 use super::plan::Seed;
 use crate::filter::{self, Filter, Load, Source};
 
-/// What the filter that stands at the output says of its successor.
+/// What the existing filter at the output says of its successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lineage {
     pub(crate) seed: u64,

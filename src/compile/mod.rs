@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The same lists, seed and date give the same bytes, whatever the threads, the order of
-//! the inputs and the memory: sources are numbered by name, doubles are joined by
+//! the inputs and the memory: sources are numbered by name, duplicates are joined by
 //! rules that know no order, and pages are filled from sorted keys. Nothing is
 //! ever half-written: the output is claimed before the work begins and replaced when
 //! the new file has been read back and checked.
@@ -19,8 +19,8 @@
 //! | `write` | sorted records to a filter file |
 //! | `partition` | keys staged by their top bits, sorted stage by stage |
 //! | `read` | text lists to staged keys |
-//! | `lineage`, `plan` | what the filter that stands says of its successor; what to build |
-//! | `wording`, `report`, `text` | what came of it, as JSON and for a person |
+//! | `lineage`, `plan` | what the existing filter says of its successor; what to build |
+//! | `wording`, `report`, `text` | the result, as JSON and as text |
 //! | `limits` | what is not a complete list replaces none |
 //! | `alike` | filters whose keys mean the same |
 //! | `build`, `update`, `merge` | a filter from lists, from records and changes, from filters |

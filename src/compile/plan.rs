@@ -18,7 +18,7 @@ use crate::parallel::processors;
 pub const DEFAULT_FPR: f64 = 1e-6;
 /// With less the staging would write more than it sorts.
 pub const MIN_MEMORY_BYTES: u64 = 32 << 20;
-/// What a compile takes beside staged keys: the program and buffers of the writer, and of
+/// Memory that a compilation takes in addition to staged keys: the program and buffers of the writer, and of
 /// each worker a block of text, pages and records under way.
 const OTHER_BYTES: u64 = 16 << 20;
 const WORKER_BYTES: u64 = 4 << 20;
@@ -69,7 +69,7 @@ pub struct Plan {
     pub overwrite: bool,
     /// Rejected lines up to which the filter is written; any number otherwise.
     pub max_rejects: Option<u64>,
-    /// Where every rejected, skipped and mended line is written.
+    /// Where every rejected, skipped and repaired line is written.
     pub rejects: Option<PathBuf>,
     /// Write nothing when an input has no entry, unless `allow_empty`.
     pub strict: bool,

@@ -1,6 +1,6 @@
-//! How far a compile is, for whoever watches, and the flag that ends it early.
+//! The progress of a compilation, for a reader on another thread, and the flag that ends it early.
 //!
-//! The workers only count; what a person sees is drawn elsewhere, from these
+//! The workers only count; what the user sees is drawn elsewhere, from these
 //! numbers, in a thread of its own. All counts are relaxed atomics: they are shown,
 //! never decided by.
 
@@ -16,7 +16,7 @@ pub enum Phase {
     Waiting,
     /// Text (or the records of old filters) is read; measured in bytes.
     Reading,
-    /// Keys are sorted and doubles dropped; measured in entries.
+    /// Keys are sorted and duplicates dropped; measured in entries.
     Sorting,
     /// The records of filters are counted; measured in entries.
     Counting,
@@ -37,7 +37,7 @@ const PHASES: [Phase; 6] = [
 ];
 
 impl Phase {
-    /// As a person is told.
+    /// As it is shown.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -74,7 +74,7 @@ pub struct State {
     pub done: u64,
     /// Bytes or entries of the whole phase; 0 when nobody can know (a pipe).
     pub total: u64,
-    /// Entries read so far, doubles included.
+    /// Entries read so far, duplicates included.
     pub entries: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What came of a compile. As JSON it is this; a person reads the [summary](super::summary).
+//! The result of a compilation. As JSON it is this; `text` shows it as text.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::filter::{Header, Source, sizing};
 use crate::lookup::rate_per_sender;
 use crate::numbers::counted;
 
-/// What came of a compile.
+/// The result of a compilation.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The filter file.
@@ -38,7 +38,7 @@ pub struct Report {
     pub passed_over: Vec<String>,
     /// Rows that list nobody, and are not meant to, by reason.
     pub skipped: Vec<Skipped>,
-    /// Faulty rows whose meaning was clear all the same, by fault.
+    /// Faulty rows that were repaired because their meaning was clear, by fault.
     pub mended: Vec<Mended>,
     /// Entries left out because their last day is past.
     pub expired: u64,
@@ -100,7 +100,7 @@ pub struct Skipped {
     pub reason: String,
     /// How many.
     pub count: u64,
-    /// Whether a person should know: not so for blank lines and comments.
+    /// Whether the text shows it: not so for blank lines and comments.
     pub notable: bool,
     /// The first of them, as file:line: text.
     pub first: Vec<String>,
@@ -178,7 +178,7 @@ pub(crate) struct ReadReport {
 }
 
 impl ReadReport {
-    /// Puts the counts of all workers beside what the inputs said of themselves.
+    /// Joins the counts of all workers with what the inputs said of themselves.
     pub(crate) fn new(inputs: &[Input], mut opened: Vec<Opened>, mut counts: Counts) -> Self {
         opened.sort_by_key(|opened| opened.input);
         let mut all = Self::default();
@@ -290,7 +290,7 @@ impl Report {
         }
     }
 
-    /// Takes in what lists of removals had to reject, skip and mend.
+    /// Takes in what lists of removals had to reject, skip and repair.
     pub(crate) fn add_rejects(&mut self, removals: ReadReport) {
         self.rejected += removals.rejected;
         self.rejects.extend(removals.rejects);

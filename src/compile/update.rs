@@ -68,11 +68,11 @@ fn open(path: &Path) -> Result<Lookup, Error> {
     )))
 }
 
-/// Adds and removes entries, drops those that have expired, and sizes the filter anew.
+/// Adds and removes entries, drops those that have expired, and recomputes the size of the filter.
 ///
 /// # Errors
 /// When the filter has no records, and whatever keeps the new one from being written; the
-/// old one stands then.
+/// old one stays then.
 pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     let plan = &changes.plan;

@@ -57,7 +57,7 @@ pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
     }
 }
 
-/// Bits an entry, where they tell something: not in a filter of so few entries that
+/// Bits an entry, where they mean something: not in a filter of so few entries that
 /// its one page is almost empty.
 pub(crate) fn bits_shown(bits_per_entry: f64) -> String {
     if (f64::MIN_POSITIVE..MANY_BITS).contains(&bits_per_entry) {

@@ -185,7 +185,7 @@ impl Config {
             .chain(self.whitelist.correspondents.iter().map(PathBuf::as_path))
     }
 
-    /// Settings that differ from those of `running` and take a restart to come into force.
+    /// Settings that differ from those of `running` and take effect only after a restart.
     pub fn needs_restart(&self, running: &Self) -> Vec<&'static str> {
         let mut names = Vec::new();
         let mut differs = |name, differs: bool| {

@@ -88,7 +88,7 @@ impl Book {
         Ok(Self { addresses })
     }
 
-    /// Takes over who was written to, and drops whom nobody wrote to for `keep` days.
+    /// Adds the addresses that were written to, and drops those that nobody wrote to for `keep` days.
     pub fn take(&mut self, written: &Written, today: Day, keep: u16) -> Change {
         let mut change = Change {
             messages: written.messages,
@@ -125,7 +125,7 @@ impl Book {
     /// Replaces the file, if that changes it.
     ///
     /// # Errors
-    /// It cannot be written; the old one stands.
+    /// It cannot be written; the old one stays.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let mut text = HEAD.to_owned();
         for (address, day) in &self.addresses {

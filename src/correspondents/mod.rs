@@ -1,4 +1,4 @@
-//! People whom local users write to: a whitelist of their addresses, kept from what was sent.
+//! People that local users write to: a whitelist of their addresses, kept from what was sent.
 //!
 //! Who gets mail from a user is hardly a spammer to that user. Only mail counts that a user has sent:
 //! of a client that has logged in (or that the admin names), delivered to another server. What

@@ -119,7 +119,7 @@ impl Queue<'_> {
 
     fn begin(&mut self, id: &str, is_users: bool, at: Option<i64>) {
         if self.messages.len() >= MESSAGES_MAX {
-            // A log without ends of messages, or a flood of them: begin anew rather than grow.
+            // A log without ends of messages, or a flood of them: begin again rather than grow.
             self.messages.clear();
         }
         let message = Message {
@@ -131,7 +131,7 @@ impl Queue<'_> {
     }
 
     fn from(&mut self, id: &str, from: &str, at: Option<i64>) {
-        // Sendmail tells all in this line; Postfix has told of the client before.
+        // Sendmail has all in this line; Postfix has named the client before.
         let sendmail = from
             .rsplit_once(", nrcpts=")
             .map(|(_, rest)| rest)

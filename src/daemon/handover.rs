@@ -89,7 +89,7 @@ pub(super) fn keep<'d>(
     wait_until_read()
 }
 
-/// Sends histories and sockets to whoever reads them one day.
+/// Sends histories and sockets to the process that will read them.
 fn fill(socket: &UnixStream, left: &[Detached]) -> io::Result<()> {
     // Nobody reads yet: what does not fit must not be waited for.
     socket.set_nonblocking(true)?;

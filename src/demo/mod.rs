@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Everything lies in a folder of its own that goes away at the end. The lists, the whitelist and
-//! the messages use reserved names; what is expected of each message is written beside it, and any
+//! the messages use reserved names; what is expected of each message is written next to it, and any
 //! other verdict makes the demo fail.
 
 mod lists;
@@ -69,7 +69,7 @@ impl Drop for Folder {
     }
 }
 
-/// Runs the demo and prints what comes of it; whether all was as it should be.
+/// Runs the demo and prints the results; whether all were as expected.
 ///
 /// # Errors
 /// It could not be set up.

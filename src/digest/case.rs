@@ -49,11 +49,11 @@ pub struct Case {
     pub proved: bool,
     /// Why a filter could not be read.
     pub failure: String,
-    /// The entry of the whitelist that cleared the sender.
+    /// The entry of the whitelist that exempted the sender.
     pub whitelist: String,
     /// Further hits.
     pub also: String,
-    /// The entry for a whitelist that clears this sender, where the log has the whole address.
+    /// The entry for a whitelist that exempts this sender, where the log has the whole address.
     pub clears: Option<String>,
     /// The whitelist to add it to.
     pub whitelist_file: Option<PathBuf>,

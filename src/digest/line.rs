@@ -9,7 +9,7 @@
 //! {"__REALTIME_TIMESTAMP":"...","MESSAGE":" INFO message ..."}             journalctl -o json
 //! ```
 //!
-//! A line is read from its start: what a sender wrote stands in a value, and can never be taken for a
+//! A line is read from its start: what a sender wrote is in a value, and can never be taken for a
 //! line of its own.
 
 use std::borrow::Cow;
@@ -269,7 +269,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 }
 
-/// Values of an event, as the text form shows them; what is longer is of no use to a person.
+/// Values of an event, as the text form shows them; what is longer is of no use to a reader.
 fn add_other(out: &mut String, key: &str, value: &str) {
     const MAX: usize = 512;
     if out.len() < MAX && !value.is_empty() {

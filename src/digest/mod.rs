@@ -1,11 +1,11 @@
-//! What the daemon's log says, read again: a digest of a day or a week, and one decision explained.
+//! What the daemon's log says, read again: a report of a day or a week, and one decision explained.
 //!
 //! | file | about |
 //! |---|---|
 //! | `line` | one line of the log, in every form |
 //! | `count` | what is counted of many lines |
-//! | `history` | what is remembered from one digest to the next |
-//! | `text` | the digest as a mail |
+//! | `history` | what is remembered from one report to the next |
+//! | `text` | the report as a mail |
 //! | `case` | the decision that a reply names |
 //!
 //! The daemon has no part in this: the commands read what it wrote, from files or standard input.

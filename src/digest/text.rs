@@ -1,4 +1,4 @@
-//! A digest as the text of a mail: plain, at most 78 columns (RFC 5322 section 2.1.1).
+//! A report as the text of a mail: plain, at most 78 columns (RFC 5322 section 2.1.1).
 
 use std::fmt::{self, Display, Formatter};
 
@@ -13,7 +13,7 @@ const NUMBER: usize = 11;
 const ROWS: usize = 25;
 
 impl Digest {
-    /// What stands above the text when it is a mail to this address, for `sendmail -t`.
+    /// The headers before the text when it is a mail to this address, for `sendmail -t`.
     #[must_use]
     pub fn mail_headers(&self, to: &str) -> String {
         format!(

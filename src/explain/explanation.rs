@@ -1,4 +1,4 @@
-//! What came of a message, and everything that led to it: what is printed, as text or as JSON.
+//! The result for a message, and everything that led to it: what is printed, as text or as JSON.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub struct Explanation {
     pub reason: String,
     /// The list that decided.
     pub list: Option<String>,
-    /// What the list would have done, had nothing softened it.
+    /// The list's own action, where the reason led to a milder one.
     pub unsoftened: Option<String>,
     /// Recipient by recipient, if any were given.
     pub recipients: Vec<Recipient>,
@@ -71,7 +71,7 @@ pub struct Named {
     pub unaligned: bool,
     /// Whether it stood where no address belongs, or only some mail programs show it.
     pub weak: bool,
-    /// Whether only some mail programs show it, and others the address beside it.
+    /// Whether only some mail programs show it, and others the address next to it.
     pub doubtful: bool,
     /// Every look-up.
     pub lookups: Vec<Lookup>,

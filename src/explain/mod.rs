@@ -66,7 +66,7 @@ pub struct Mail {
     pub recipient_addrs: Vec<Vec<u8>>,
     /// The SMTP client.
     pub client: Option<IpAddr>,
-    /// Whether the client has logged in: the mail server tells so by the macro `{auth_authen}`.
+    /// Whether the client is authenticated: the mail server says so by the macro `{auth_authen}`.
     pub authenticated: bool,
     /// The header block.
     pub headers: Headers,
@@ -148,7 +148,7 @@ impl Explainer {
         Self { live, screen }
     }
 
-    /// Plays the message, and says what came of it.
+    /// Plays the message, and returns the result.
     pub fn explain(&mut self, mail: &Mail) -> Explanation {
         let snapshot = self.live.snapshot();
         // The evidence: nobody is exempt, no recipient is refused before the headers come.

@@ -26,7 +26,7 @@ pub struct Replay {
     pub lists: Vec<(String, u64)>,
     /// Messages by listed sender, those with the most.
     pub senders: Vec<(String, u64)>,
-    /// Messages by the source that names the sender, where a record tells it.
+    /// Messages by the source that names the sender, where a record has it.
     pub sources: Vec<(String, u64)>,
     /// The messages not simply accepted, in the order of the mailbox, at most [`MAX_DECIDED`].
     pub decided: Vec<Decided>,
@@ -61,7 +61,7 @@ pub struct Decided {
 
 /// Messages not accepted that are kept one by one; all are counted.
 pub const MAX_DECIDED: usize = 100_000;
-/// Those of them that a person is shown.
+/// Those of them that the text shows.
 const DECIDED_SHOWN: usize = 100;
 
 /// Messages that are read before all processors judge them, and bytes of them.
@@ -278,7 +278,7 @@ fn sorted(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
 }
 
 impl Replay {
-    /// For a person.
+    /// As text.
     pub fn report(&self, paint: Paint) -> impl Display + '_ {
         Report {
             replay: self,

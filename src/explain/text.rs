@@ -1,4 +1,4 @@
-//! An explanation for a person at a terminal.
+//! An explanation as text for a terminal.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::IsTerminal;
@@ -50,7 +50,7 @@ impl Paint {
 pub struct Report<'a> {
     /// The message.
     pub mail: &'a Mail,
-    /// What came of it.
+    /// The result.
     pub explanation: &'a Explanation,
     /// Colours.
     pub paint: Paint,
@@ -91,7 +91,7 @@ impl Display for Report<'_> {
                 brief(&recipient.recipient),
                 recipient.verdict
             )?;
-            // The reply to all stands above already.
+            // The reply to all is shown above already.
             if recipient.reply != of.reply {
                 for line in recipient.reply.iter().flat_map(|reply| reply.lines()) {
                     writeln!(f, "         {}", paint.dim(line))?;
@@ -111,7 +111,7 @@ impl Display for Report<'_> {
         if mail.mail_from.is_none() {
             let hint = match mail.headers.envelope_sender() {
                 Some(written) if written.len() <= SHOWN_BYTES => {
-                    // To be copied into a shell, and written by nobody knows whom.
+                    // To be copied into a shell, and written by an unknown sender.
                     let quoted = escaped(written).to_string().replace('\'', r"'\''");
                     format!("; its Return-Path says --mail-from '{quoted}'")
                 }

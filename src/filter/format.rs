@@ -23,7 +23,7 @@
 //! ```
 //!
 //! Pages and records are summed page by page, in the sums and the directory; their
-//! own sum in the section table is 0. Without records (flag 0 clear) directory
+//! own checksum in the section table is 0. Without records (flag 0 clear) directory
 //! and records are empty.
 
 use twox_hash::XxHash3_64;
@@ -90,7 +90,7 @@ pub struct Source {
     pub licence: String,
     /// Lines read.
     pub lines: u64,
-    /// Entries found, doubles included.
+    /// Entries found, duplicates included.
     pub entries: u64,
     /// Lines refused.
     pub rejected: u64,

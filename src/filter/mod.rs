@@ -1,9 +1,9 @@
 //! A compiled list: Bloom pages in front, exact records behind.
 //!
-//! A filter knows 64-bit keys and what was recorded of each; what a key stands for
+//! A filter knows 64-bit keys and what was recorded of each; what a key means
 //! is its users' affair. A look-up asks one page of 4096 bytes. Almost every key
 //! that is not listed ends there, after two bits on average. Where the page says
-//! "perhaps", the records of that page are read from disk and settle it:
+//! "perhaps", the records of that page are read from disk and decide:
 //!
 //! ```text
 //!   key --page--> clear bit ----------------------------> Miss
@@ -21,7 +21,7 @@
 //! | `class`, `packed` | what records share; numbers of few bits side by side |
 //! | [`format`](mod@format) | the file layout |
 //! | `file`       | reading, and checking what was read |
-//! | [`replacement`] | a file written beside the one it replaces, locked, renamed when complete |
+//! | [`replacement`] | a temporary file that replaces the old one when complete; its lock |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `stats`      | fill, estimated entries, rates, page loads |
 //!
@@ -213,7 +213,7 @@ impl Filter {
         }
     }
 
-    /// What memory alone says of a key, without a read; `None`: only the file can tell.
+    /// What memory alone says of a key, without a read; `None`: only the file has it.
     #[inline]
     #[must_use]
     pub fn look_up_in_memory(&self, key: u64) -> Option<Answer> {

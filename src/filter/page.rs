@@ -22,7 +22,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// Bits of a page.
 pub const PAGE_BITS: u32 = 32_768;
 
-/// A page as it stands in the file: bit b is bit `b % 8` of byte `b / 8`.
+/// A page as it is in the file: bit b is bit `b % 8` of byte `b / 8`.
 pub type Page = [u8; PAGE_BYTES];
 
 /// The increment of SplitMix64 (Steele, Lea, Flood 2014).
@@ -126,7 +126,7 @@ impl Filling {
         self.0[(draw & DRAW) as usize] = SET;
     }
 
-    /// The page as it stands in the file.
+    /// The page as it is in the file.
     pub(super) fn write(&self, page: &mut Page) {
         for (two, sixteen) in page.as_chunks_mut().0.iter_mut().zip(self.0.as_chunks().0) {
             let [low, high, ..] = u8x16::new(*sixteen).to_bitmask().to_le_bytes();

@@ -48,7 +48,7 @@ pub(super) struct Scratch {
 
 /// Appends the block of a page's records to `out`: nothing when there are none.
 ///
-/// The records are sorted by key, without doubles, and all of one page.
+/// The records are sorted by key, without duplicates, and all of one page.
 ///
 /// # Panics
 ///

@@ -1,8 +1,8 @@
-//! A file written beside the one it replaces: nobody ever sees half of it.
+//! A temporary file that replaces the old one when complete: nobody ever sees half of it.
 //!
 //! Output `spam.blf` is written as `.spam.blf.writing` in the same folder, synced,
 //! then renamed over the old file, and the folder is synced. Until the rename the
-//! old file stands. The written file is locked (`flock`), so that two writers of
+//! old file stays. The written file is locked (`flock`), so that two writers of
 //! one output exclude each other. Dropping it unfinished removes it. A killed
 //! process leaves it behind without a lock: the next writer removes it.
 //!
@@ -139,7 +139,7 @@ impl Replacement {
     /// # Errors
     ///
     /// [`Error::Io`]; unless it is the folder's last sync that failed, the old file
-    /// still stands.
+    /// stays.
     pub fn commit(mut self) -> Result<(), Error> {
         self.sync()?;
         fs::rename(&self.written, &self.target)
@@ -168,7 +168,7 @@ impl Drop for Replacement {
     }
 }
 
-/// Makes and locks the hidden file. It is always made anew: what stands under its name
+/// Makes and locks the hidden file. It is always created: what is under its name
 /// may be a link, or a file that others have open or may read. What a killed writer left, a
 /// regular file without a lock, is removed.
 fn lock(path: &Path, written: &Path) -> Result<File, Error> {

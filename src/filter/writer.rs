@@ -20,14 +20,14 @@ use super::records::{self, Scratch};
 use super::replacement::Replacement;
 use super::sizing::{self, Shape};
 
-/// One page as it will stand in the file, with its records. Reusable: it keeps its
+/// One page as it will be in the file, with its records. Reusable: it keeps its
 /// memory, so that encoding many pages allocates once.
 #[derive(Debug)]
 pub struct EncodedPage {
     bits: Box<Page>,
     sum: u64,
     set_bits: u32,
-    /// Number of the page, where a key tells it.
+    /// Number of the page, where a key has it.
     number: Option<u64>,
     /// Keys in the page, where they were counted.
     count: Option<u32>,
@@ -239,7 +239,7 @@ impl Writer {
     ///
     /// [`Error::Io`] when the disk is full or fails, [`Error::Unwritable`] when pages or
     /// entries are missing, [`Error::Invalid`] when what was read back is not what was
-    /// written. The old file stands then.
+    /// written. The old file stays then.
     pub fn finish(mut self) -> Result<Header, Error> {
         if self.appended != self.header.shape.pages {
             return Err(self.unwritable("fewer pages than the shape has"));

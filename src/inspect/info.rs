@@ -1,4 +1,4 @@
-//! What a person wants to know of a filter file at a glance.
+//! What an administrator wants to know of a filter file at a glance.
 
 use std::fmt;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::numbers::{counted, grouped, size};
 
 /// Columns of the histogram's longest bar.
 const BAR: usize = 40;
-/// Sources shown to a person; JSON has them all.
+/// Sources shown in the text; JSON has them all.
 const SHOWN: usize = 12;
 
 /// A filter file, described.
@@ -34,7 +34,7 @@ pub struct Info {
     pub entries: u64,
     /// Whether the entries are an estimate: a union of filters without records.
     pub estimated: bool,
-    /// Distinct entries by kind; empty without records, which alone can tell.
+    /// Distinct entries by kind; empty without records, which alone have them.
     pub kinds: Vec<KindCount>,
     /// Names of the kinds that are there.
     pub kinds_present: Vec<&'static str>,
@@ -87,7 +87,7 @@ pub struct SourceInfo {
     pub licence: String,
     /// Lines.
     pub lines: u64,
-    /// Entries found in it, doubles included.
+    /// Entries found in it, duplicates included.
     pub entries: u64,
     /// Entries whose record names it; none without records.
     pub own: Option<u64>,
@@ -159,7 +159,7 @@ fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Inf
     }
 }
 
-/// Sixteen bits of a hash of the seed: equal for equal seeds, and of no use to whoever
+/// Sixteen bits of a hash of the seed: equal for equal seeds, and of no use to anyone who
 /// would like to know the seed.
 fn seed_id(seed: u64) -> String {
     format!("{:04x}", key(b"seed id", seed) >> 48)
@@ -268,7 +268,7 @@ impl fmt::Display for Info {
     }
 }
 
-/// An estimate as a person reads it.
+/// An estimate as a whole number.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,7 +1,7 @@
 //! Senders known to be good, held against a filter: who of them would be refused?
 //!
 //! They come from what is at hand: a mail log, an address book, a plain list. Whatever
-//! looks like an address in it is asked; what stands around it does not matter.
+//! looks like an address in it is looked up; the text around it does not matter.
 //!
 //! Two answers are of use. A known sender who is *listed* is a mistake of a list, or of
 //! ours. One who only *hits the pages* is refused by a filter without records, and costs
@@ -25,7 +25,7 @@ use crate::numbers::counted;
 /// Bytes of a line that are looked at, at a time. A log line is shorter.
 const LINE_BYTES: u64 = 64 << 10;
 
-/// What came of holding known senders against a filter.
+/// The result of looking up known good senders in a filter.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct KnownGood {
     /// Distinct addresses that were found and asked.
@@ -94,7 +94,7 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
     Ok(found)
 }
 
-/// Lines of a whitelist file, and comments for people.
+/// Lines of a whitelist file, and comments.
 impl fmt::Display for KnownGood {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

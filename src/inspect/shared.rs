@@ -1,7 +1,7 @@
 //! How many entries filters share.
 //!
 //! With records the answer is exact, and comes from one walk over all files. The keys of
-//! all are taken range by range and sorted together, so that equal ones stand side by side:
+//! all are taken range by range and sorted together, so that equal ones are next to each other:
 //!
 //! ```text
 //!   key      3  3  4  7  7  7        3 is in A and B, 4 in B and nowhere else,

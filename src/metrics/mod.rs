@@ -6,7 +6,7 @@
 //! | [`Each`] | one thing for each of a closed set of keys: verdicts, identities, kinds of fault |
 //! | [`Histogram`] | durations, by size |
 //!
-//! Nothing depends on the order in which two counters change, so all accesses are relaxed: whoever reads
+//! Nothing depends on the order in which two counters change, so all accesses are relaxed: a thread that reads
 //! several of them may see one message in the first and not yet in the second.
 
 mod histogram;

@@ -14,7 +14,7 @@ pub enum ProtocolError {
         /// The length it announced.
         length: u32,
     },
-    /// A code that stands for no command.
+    /// A code that means no command.
     #[error("unknown command code {:?}", char::from(*.0))]
     Unknown(u8),
     /// A command before the negotiation.

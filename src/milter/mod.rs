@@ -22,12 +22,12 @@
 //!  U  SMTP command the server does not know, declined     c, if it comes after all
 //!  A  abort: forget the message                           never
 //!  K  another client follows on this connection           never
-//!  Q  quit                                                never; we hang up
+//!  Q  quit                                                never; we close
 //!
 //!  (*) unless we agreed with the server that no answer comes
 //! ```
 //!
-//! Order: `O C H (M R+ T L* N B* E)* Q`. Any of `C H M` starts its phase anew, with
+//! Order: `O C H (M R+ T L* N B* E)* Q`. Any of `C H M` starts its phase again, with
 //! or without `A` before it; `A` may come at any time. `N` may be missing: the end of
 //! the message ends the headers too. A verdict other than "continue" ends a message
 //! early; the next one begins with `M`.

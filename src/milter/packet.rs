@@ -3,12 +3,12 @@
 //! A packet that lies whole in the input is handed out in place. Only one that is
 //! incomplete is copied, and only as much of it as its kind may keep: memory is taken
 //! for bytes that came, never for a length that was announced. Bytes beyond what is
-//! wanted, and the payload of packets nobody wants, are counted off: to hang up on a mail
+//! wanted, and the payload of packets nobody wants, are skipped and counted: to close the connection of a mail
 //! server for a long packet would let its message pass unseen.
 //!
 //! ```text
 //!            | 4 bytes: N, big-endian | code | payload, N - 1 bytes          |
-//!  kept                                       | up to `keep` | counted off   |
+//!  kept                                       | up to `keep` | skipped       |
 //! ```
 
 use super::error::ProtocolError;
@@ -42,7 +42,7 @@ pub(super) struct Packets {
     held: Vec<u8>,
     /// The packet in `held` was handed out; its memory is free at the next call.
     handed_out: bool,
-    /// Bytes of the last packet still to be counted off.
+    /// Bytes of the last packet still to be skipped.
     excess: usize,
 }
 

@@ -18,7 +18,7 @@ use super::state::{State, Status};
 /// mail server waits for each answer, so that only a broken one comes here.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
-/// What came of some input.
+/// The result of some input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes taken off the front of the input. Less than all of them only after

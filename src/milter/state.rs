@@ -17,7 +17,7 @@
 //!
 //! Once decided, a mail server sends nothing more of the message. Should one ask all the
 //! same, it gets the same verdict again and need not wait for ever; what it sends
-//! without asking is counted off.
+//! without asking is skipped.
 
 use std::task::{Context, Poll, ready};
 
@@ -33,7 +33,7 @@ use super::protocol::{Command, SMFIR_SKIP};
 use super::reply::Reply;
 
 /// Bytes of a negotiation that are read: the three numbers. A later version may add to
-/// them. Of this packet and of all others the rest is counted off.
+/// them. Of this packet and of all others the rest is skipped.
 const OFFER_BYTES_MAX: usize = 12;
 /// Of CONNECT: a host name has 255, a unix path 108.
 const CONNECT_BYTES_MAX: usize = 4 << 10;
@@ -107,7 +107,7 @@ impl<H: Handler> State<H> {
     }
 
     /// Takes over what was agreed in an earlier session, and gives the packets of its history, which
-    /// are to follow. Not negotiated anew: the mail server keeps to what it was answered.
+    /// are to follow. Not negotiated again: the mail server keeps to what it was answered.
     pub(super) fn resume<'h>(&mut self, history: &'h [u8]) -> Option<&'h [u8]> {
         let (agreed, packets) = Agreed::of_numbers(history)?;
         self.wanted = self.handler.wanted();

@@ -1,4 +1,4 @@
-//! What a list may do with a message. All that is known of an action stands in its row; whatever else
+//! What a list may do with a message. All that is known of an action is in its row; whatever else
 //! depends on it follows from its [`Effect`].
 
 use std::fmt;

@@ -1,6 +1,6 @@
-//! One sender against every list and the whitelist: which lists name it, and who clears it.
+//! One sender against every list and the whitelist: which lists name it, and which whitelist entry exempts it.
 //!
-//! Look-ups allocate only where something is found, so that an innocent message costs none.
+//! Look-ups allocate only where something is found, so that a message without a listed sender costs none.
 //! The work for one message is bounded by a [`Budget`]. A sender beyond it is not looked up, and
 //! nobody knows then whether the message is listed.
 
@@ -101,7 +101,7 @@ pub enum Seen<'a> {
         /// What the filter said.
         outcome: Outcome<'a>,
     },
-    /// The hit just seen does not count, because this entry of the whitelist clears the address.
+    /// The hit just seen does not count, because this entry of the whitelist exempts the address.
     Cleared(&'a [u8]),
     /// The whitelist names the address, but no trusted DKIM result is aligned with it.
     Unaligned(&'a [u8]),
@@ -142,7 +142,7 @@ pub struct Hit {
     pub kind: Kind,
     /// Proof.
     pub evidence: Evidence,
-    /// The entry of the whitelist that clears it.
+    /// The entry of the whitelist that exempts it.
     pub cleared: Option<Box<[u8]>>,
 }
 

@@ -10,8 +10,8 @@ use crate::filter::{Filter, Source};
 use crate::lookup::Lookup;
 use crate::sender::Identity;
 
-/// What an address counts for that stands only where no address belongs: in a quoted name, a
-/// comment or an encoded word, and no proper address beside it. One that only some mail programs
+/// What an address counts for that is only where no address belongs: in a quoted name, a
+/// comment or an encoded word, without a proper address next to it. One that only some mail programs
 /// show ([`crate::sender::Strength::Doubtful`]) tags at most, whatever this says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weak {

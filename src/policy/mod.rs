@@ -5,9 +5,9 @@
 //! ```text
 //! sender -> canonical form -> entries -> each list that checks this identity     examine()
 //!    hit -> expired?  no longer a hit
-//!        -> is the address on the whitelist?  this hit is cleared, no other
+//!        -> is the address on the whitelist?  this hit does not count, others do
 //!    hits -> which of them affect this recipient?                                decide()
-//!         -> softened: mailing list, weak address, circuit breaker, dry run
+//!         -> milder action: mailing list, weak address, circuit breaker, dry run
 //!         -> the strongest action wins
 //!    recipients who want different things -> apart, or what none of them would mind   reach.rs
 //! ```

@@ -3,7 +3,7 @@
 //! A hit on the envelope sender is answered recipient by recipient. A hit in a header has one
 //! answer for all recipients of the transaction, and SMTP cannot drop one of them without loss. So a
 //! sender who adds one recipient that stays reachable whatever is listed (`postmaster@`) would have
-//! everybody's refusal softened to a tag. [`MixedRecipients::Defer`] closes that way: such recipients
+//! everybody's refusal turned into a tag. [`MixedRecipients::Defer`] closes that way: such recipients
 //! come in transactions of their own. RFC 5321 section 4.5.3.1.10 gives the reply, 452, and what a
 //! client does with it: the recipients taken so far get the message, the others stay queued.
 

@@ -22,7 +22,7 @@ pub enum Reason {
     Listed,
     /// Nobody is listed.
     Unlisted,
-    /// Every hit is cleared by the whitelist.
+    /// Every hit is on a whitelisted address.
     Whitelisted,
     /// No recipient is affected.
     ExemptRecipient,
@@ -81,7 +81,7 @@ pub struct Verdict {
     pub hit: Option<usize>,
     /// Why.
     pub reason: Reason,
-    /// What the list would have done, had nothing softened it.
+    /// The list's own action, where the reason led to a milder one.
     pub unsoftened: Option<Action>,
 }
 

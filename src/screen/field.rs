@@ -63,7 +63,7 @@ fields! {
     Proved = "proved",
     /// Why a filter could not be read.
     Failure = "failure",
-    /// The entry of the whitelist that cleared the sender.
+    /// The entry of the whitelist that exempted the sender.
     Whitelist = "whitelist",
     /// Further hits.
     Also = "also",

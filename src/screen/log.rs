@@ -12,9 +12,9 @@ use crate::address::{escaped, shortened};
 use crate::policy::{Action, Evidence, Exemption, Verdict};
 use crate::snapshot::Snapshot;
 
-/// Hits beside the deciding one that a line names.
+/// Hits that a line names in addition to the deciding one.
 const ALSO_MAX: usize = 10;
-/// What stands behind such a hit that the whitelist cleared, or of which nobody knows.
+/// Written after such a hit that the whitelist exempts, or that could not be looked up.
 const ALSO_WHITELISTED: &str = ":whitelisted";
 pub(crate) const ALSO_UNDECIDED: &str = ":undecided";
 /// Bytes shown of each address, SMTP's own limit (RFC 5321 section 4.5.3.1.3), and of those hits. With
@@ -23,8 +23,8 @@ const SHOWN_BYTES: usize = 256;
 const ALSO_BYTES: usize = 80;
 
 impl<O: Observer> Screen<O> {
-    /// The line of a decision. What cannot hold a blank stands bare, so that it can be searched
-    /// for; addresses stand in quotes. Without a hit nothing is allocated.
+    /// The line of a decision. What cannot contain a blank is written bare, so that it can be searched
+    /// for; addresses are quoted. Without a hit nothing is allocated.
     pub(super) fn log(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
         let message = &self.message;
         let hit = verdict.hit.and_then(|index| message.hits.get(index));
@@ -126,7 +126,7 @@ impl<O: Observer> Screen<O> {
     }
 }
 
-/// What the mail server calls a thing. It stands bare unless it could be taken for another field.
+/// What the mail server calls a thing. It is written bare unless it could be taken for another field.
 struct Word<'a>(&'a [u8]);
 
 impl Display for Word<'_> {
@@ -139,7 +139,7 @@ impl Display for Word<'_> {
     }
 }
 
-/// The hits beside the deciding one, for the log: `list:identity:address, ...`, with `:whitelisted` or
+/// The other hits than the deciding one, for the log: `list:identity:address, ...`, with `:whitelisted` or
 /// `:undecided` behind where it is so. A sender may write commas and colons into an address; they are
 /// escaped, so that he adds no hit and no such word.
 fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Option<String> {

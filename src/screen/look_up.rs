@@ -4,7 +4,7 @@
 //! envelope's at RCPT, at the end of the headers those of From and then all others. What memory
 //! cannot answer is noted and read by the threads for that ([`Readers`](crate::daemon::Readers)),
 //! up to [`READS_AT_ONCE`] at a time; then the same senders are looked up again with the answers.
-//! An innocent sender needs no read (but for filters on disk), so almost every message gets its
+//! An unlisted sender needs no read (but for filters on disk), so almost every message gets its
 //! answer at once.
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! One message from MAIL to verdict: what the mail server tells, gathered, and what it is answered.
+//! One message from MAIL to verdict: collects what the mail server says, and answers it.
 //!
 //! ```text
 //! MAIL     take the snapshot, remember the envelope sender          (no answer needed)
@@ -48,7 +48,7 @@ pub use message::today;
 use message::{Decided, Message, Origin, Step};
 pub use observer::{Decision, Observer};
 
-/// The header that tells later programs of a hit.
+/// The header that informs later programs of a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
 /// Reply to a recipient who must come in a transaction of its own (RFC 5321 section 4.5.3.1.10).
 const APART_REPLY: &str = "send to this recipient in a separate transaction";
@@ -112,7 +112,7 @@ impl<O: Observer> Screen<O> {
     }
 
     /// The snapshot that the message under way began with. One that was taken back, since two others
-    /// came after it, is replaced by the one in effect, and the look-ups begin anew.
+    /// came after it, is replaced by the one in effect, and the look-ups begin again.
     fn snapshot(&mut self) -> Option<Arc<Snapshot>> {
         let lease = self.message.lease.as_ref()?;
         if let Some(snapshot) = lease.snapshot() {
@@ -280,7 +280,7 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Remembers the queue id as soon as the mail server tells it.
+    /// Remembers the queue id as soon as the mail server names it.
     fn note_queue_id(&mut self, macros: &Macros) {
         if let Some(id) = macros.get("i")
             && self.message.queue_id.is_empty()

@@ -24,7 +24,7 @@ pub struct Decision<'a> {
     pub snapshot: &'a Snapshot,
     /// The recipient, if the verdict is on one recipient only.
     pub recipient: Option<&'a [u8]>,
-    /// All senders that lists name, cleared ones too.
+    /// All senders that lists name, whitelisted ones too.
     pub hits: &'a [Hit],
     /// What is done, and why.
     pub verdict: Verdict,

@@ -1,7 +1,7 @@
 //! Whether the milter and the mail server of this machine are set up to work together: `setup-check`.
 //!
 //! Each part looks at one thing and adds findings; nothing is changed. A finding that is wrong comes with the line
-//! that mends it. Where something cannot be asked (no systemd, no Postfix) a finding says so.
+//! that fixes it. Where something cannot be asked (no systemd, no Postfix) a finding says so.
 //!
 //! | file | about |
 //! |---|---|
@@ -52,7 +52,7 @@ pub struct Finding {
     pub state: State,
     /// What was found.
     pub text: String,
-    /// The command, or the setting, that mends it; empty if there is nothing to mend.
+    /// The command, or the setting, that fixes it; empty if there is nothing to fix.
     pub remedy: String,
 }
 

@@ -64,16 +64,16 @@ pub struct Refusal {
 /// Counts of a list.
 #[derive(Debug)]
 pub struct ListCounters {
-    /// Senders that it names, by where they stood, also those that the whitelist cleared. A message's
+    /// Senders that it names, by sender field, also whitelisted ones. A message's
     /// second sender of the same kind counts too.
     pub hits: Each<Identity>,
     /// Messages that it decided, by what was done with them.
     pub verdicts: Each<Option<Action>>,
-    /// Hits that the whitelist cleared.
+    /// Hits on whitelisted addresses.
     pub whitelisted: Counter,
     /// Senders that nobody knows to be listed or not, since the filter could not be read.
     pub undecided: Counter,
-    /// Look-ups that hit a page and that the records proved innocent.
+    /// Matches of the Bloom filter that the records did not confirm.
     pub false_positives: Counter,
     /// Look-ups that failed.
     pub failures: Counter,

@@ -1,4 +1,4 @@
-//! What speaks against a sound new file in the place of the one in effect.
+//! Reasons not to load a valid new file in place of the one in effect.
 //!
 //! | gate | refuses | because |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! A restart asks none of them: there is nothing to compare with, and it is the way to say "yes, take it".
 //!
 //! **Older.** A list keeps its seed from build to build, and its generation rises. Within one seed the
-//! generation decides, unless the new file was built later: it was begun anew with the old seed. A list
-//! that is built anew after its file was lost has another seed and generation 1; then the time decides.
+//! generation decides, unless the new file was built later: it was built from scratch with the old seed. A list
+//! that is built from scratch after its file was lost has another seed and generation 1; then the time decides.
 //! A time in the future is a clock that was wrong, and says nothing.
 
 use crate::config::{Percent, SafetySettings};

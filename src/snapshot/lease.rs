@@ -1,7 +1,7 @@
 //! Who holds which snapshot, and who frees it.
 //!
 //! A message holds a [`Lease`] from MAIL to its verdict, and takes the snapshot itself only for the time
-//! of a step. So whoever replaces a snapshot can take it back, however long a client keeps its message
+//! of a step. So a caller that replaces a snapshot can take it back, however long a client keeps its message
 //! open: at most [`OLD_MAX`] old ones are kept for messages under way, and gigabytes are freed by the
 //! thread that replaces them, never by one that serves mail.
 

@@ -165,7 +165,7 @@ impl Live {
         }
     }
 
-    /// Takes the pages of new filters into memory where there is room for them beside the old.
+    /// Takes the pages of new filters into memory where there is room for both them and the old ones.
     fn load_pages(&self, new: &Snapshot) -> Result<(), Error> {
         let lacking = new.lacking_pages();
         let bytes = lacking.iter().map(|filter| filter.page_bytes()).sum();
@@ -180,7 +180,7 @@ impl Live {
         Ok(())
     }
 
-    /// Puts a snapshot into effect. Where its pages do not fit into memory beside the old ones, look-ups
+    /// Puts a snapshot into effect. Where its pages do not fit into memory together with the old ones, look-ups
     /// read them from the disk until the old ones are freed.
     fn replace(&self, mut new: Snapshot, old: Arc<Snapshot>, began: Instant) {
         report_changes(&new, &old, began);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     /// Where memory is too small for the old pages and the new, the new ones are on disk until the old
-    /// are freed, whoever holds a message open.
+    /// are freed, even if a client holds a message open.
     #[test]
     fn pages_are_exchanged_in_little_memory() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Everything a verdict depends on, exchanged as one: configuration, filters, whitelist.
 //!
 //! ```text
-//!   files change -> Live::reload -> read and check, beside the one in effect
+//!   files change -> Live::reload -> read and check, next to the one in effect
 //!                     all well:  one atomic store; messages under way keep what they began with
 //!                     any doubt: keep the old, log an error, try again later
 //! ```
@@ -9,7 +9,7 @@
 //! | file | about |
 //! |---|---|
 //! | `open` | filter files, each opened and read as seldom as can be |
-//! | `gate` | what speaks against a sound file in the place of the one in effect |
+//! | `gate` | reasons not to load a valid file in place of the one in effect |
 //! | `lease` | who holds which snapshot, and who frees it |
 //! | `counters` | what was counted since the start, by list and in all |
 //! | `trouble`, `freshness` | what is wrong at the moment; lists that are older than they should be |
@@ -17,7 +17,7 @@
 //! | `check`, `status` | the report of `--check`, and what the running daemon leaves for it |
 //!
 //! New files are also refused when their pages answer more than twice as often as declared (a file
-//! that says yes to everybody is well formed too), when they hit an address of `must_miss`, and when they
+//! that matches every key is well formed too), when they match an address of `must_miss`, and when they
 //! were made by other address rules than this program's.
 //!
 //! A *start* has nothing to keep, and a daemon that does not start lets all mail wait or pass. So it

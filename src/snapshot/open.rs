@@ -2,7 +2,7 @@
 //!
 //! A file that is the same as the one in effect (device, inode, size, time of change) is shared with it. A
 //! new one is opened with its pages on disk, compared with the one in effect (`gate`), and read as a
-//! whole: every sum, every record. What came of that is remembered with the file as long as the reload it was
+//! whole: every checksum, every record. The result is remembered with the file as long as the reload it was
 //! read for is refused, so that trying again costs nothing until the file changes.
 //!
 //! At a start nothing sound is to be protected and mail waits, so there the pages are taken into memory at
@@ -22,7 +22,7 @@ use crate::filter::{self, Fault, Filter, Load};
 use crate::memory;
 
 /// Random keys that a filter on disk is asked at a start, where its pages are not read: each may be a
-/// read. What is looked for is a file that says yes to a visible part of all mail.
+/// read. What is looked for is a file that matches a visible part of all mail.
 const PROBES: u64 = 2_000;
 
 /// Which file stood under a path when it was opened.

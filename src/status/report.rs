@@ -104,11 +104,11 @@ pub struct List {
     pub sources: Counts,
     /// Hits of the last 24 hours.
     pub hits_24h: u64,
-    /// Hits that the whitelist cleared.
+    /// Hits on whitelisted addresses.
     pub whitelisted: u64,
     /// Senders that could not be looked up.
     pub undecided: u64,
-    /// Look-ups that the records cleared after a Bloom page had said yes.
+    /// Matches of the Bloom filter that the records did not confirm.
     pub false_positives: u64,
     /// Look-ups that failed.
     pub read_errors: u64,

@@ -184,7 +184,7 @@ impl Work {
     }
 }
 
-/// Runs what works long, under the eyes of a person. `reads` are the files it reads.
+/// Runs a long task, and shows its progress. `reads` are the files it reads.
 fn work(
     plan: &Plan,
     work: &Work,
@@ -222,7 +222,7 @@ fn work(
 }
 
 /// Where the report goes: opened before the work, so that what keeps it from being written
-/// shows then. Until it is written an older report stands.
+/// shows then. Until it is written an older report stays.
 struct ReportFile {
     path: PathBuf,
     file: File,
@@ -362,7 +362,7 @@ fn may_write(
     Ok(())
 }
 
-/// Writes a file beside the filters, and never over one: `overlap --svg *.blf` would.
+/// Writes a file in addition to the filters, and never over one: `overlap --svg *.blf` would.
 fn write_text(file: &Path, doing: &'static str, text: &str) -> Result<(), Error> {
     let written = if is_filter(file) {
         Err(io::Error::other(IS_FILTER))

@@ -94,7 +94,7 @@ impl Milter {
     /// The command, named or asked for by its old flag; none: serve mail.
     ///
     /// # Errors
-    /// Both a command and a flag that stands for one.
+    /// Both a command and a flag that means one.
     pub fn into_command(self) -> Result<Option<Command>, String> {
         let (flag, meant) = match (self.check, self.print_config) {
             (true, _) => ("--check", Command::Check { json: false }),

@@ -1,4 +1,4 @@
-//! `blocklist-milter report` and `case`: what the daemon's log says, for people.
+//! `blocklist-milter report` and `case`: what the daemon's log says, as text or JSON.
 
 use std::error::Error;
 use std::io::{IsTerminal as _, Write};

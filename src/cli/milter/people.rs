@@ -1,4 +1,4 @@
-//! `blocklist-milter correspondents`: whom local users write to.
+//! `blocklist-milter correspondents`: the addresses that local users write to.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ pub struct Correspondents {
     pub logs: Vec<PathBuf>,
 }
 
-/// Adds whom users wrote to.
+/// Adds the addresses that users wrote to.
 pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     let rules = Rules {
         own_domains: args

@@ -1,6 +1,6 @@
 //! Staged keys -> each key once, counted, in order.
 //!
-//! The stages are sorted on all threads; what is left after joining doubles is counted
+//! The stages are sorted on all threads; what is left after joining duplicates is counted
 //! by kind and source, so that the size of the filter is known before its first page
 //! is written.
 
@@ -14,10 +14,10 @@ use crate::compile::{Error, Progress};
 use crate::filter::Record;
 use crate::parallel::on_threads;
 
-/// Sorts every stage and joins its doubles, on `threads` threads.
+/// Sorts every stage and joins its duplicates, on `threads` threads.
 ///
 /// # Errors
-/// When the spill file fails, and when a person interrupts.
+/// When the spill file fails, and on an interrupt.
 pub(crate) fn sort_all<I: StagedKey>(
     keys: &Sealed<'_, I>,
     threads: usize,

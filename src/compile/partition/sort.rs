@@ -1,9 +1,9 @@
-//! Sorting one stage and joining its doubles.
+//! Sorting one stage and joining its duplicates.
 //!
 //! Keys are hashes, so the upper bits of a staged key are spread evenly, and a stage is
 //! small enough for the second cache. Two counting passes over the upper 18 bits,
 //! lowest digit first, leave an array in which hardly any two neighbours are still
-//! out of order; one insertion pass mends these. Neither pass branches on the data
+//! out of order; one insertion pass repairs these. Neither pass branches on the data
 //! but for those few, where a comparison sort mispredicts at every second step.
 
 use super::staged_key::StagedKey;

@@ -1,4 +1,4 @@
-//! The spill file: what does not fit into memory, beside the output and without a name.
+//! The spill file: what does not fit into memory, in the folder of the output and without a name.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -73,7 +73,7 @@ impl Spill {
     }
 }
 
-/// Makes the file anew, under a name that nobody can foresee: `create_new` follows no link and
+/// Creates the file, under a name that nobody can foresee: `create_new` follows no link and
 /// opens no file that is there. It loses its name as soon as it is open, so that the system
 /// frees it however this process ends. A kill between the two calls leaves an empty file.
 fn create(path: &Path) -> Result<File, Error> {

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! so that a stage is read back with one read for each time memory was full. A stage
-//! is sorted once and put back where it came from, shorter by its doubles; writing
+//! is sorted once and put back where it came from, shorter by its duplicates; writing
 //! the filter then reads it in order. No disk is needed beyond what was spilled, and
 //! nothing is sorted twice.
 //!
@@ -39,7 +39,7 @@ use crate::compile::Error;
 
 /// Spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
-/// One stage of so many is in the sample that tells whether there are many duplicates.
+/// One stage of so many is in the sample that shows whether there are many duplicates.
 const SAMPLE_STEP: usize = 64;
 
 /// All stages while they are being filled.

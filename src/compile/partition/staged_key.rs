@@ -28,7 +28,7 @@ pub(crate) const NARROW_SOURCES: u32 = 1 << (STAGE_BITS - KIND_BITS);
 const KIND_BITS: u32 = 2;
 const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
-/// What is known of an entry beside its key.
+/// What is known of an entry in addition to its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tag {
     /// `Kind` as a number, 0 to 3.
@@ -54,7 +54,7 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     const BYTES: usize;
     /// Whether a staged key keeps dates of its own.
     const KEEPS_DATES: bool;
-    /// Packs; the stage of `key` must be remembered beside it.
+    /// Packs; the stage of `key` must be remembered next to it.
     fn new(key: u64, tag: Tag) -> Self;
     /// Sorts by this and the keys of a stage are sorted. Uniform in its upper bits.
     fn order(self) -> u64;

@@ -1,5 +1,5 @@
-//! What came of the lines: counts for each input, and the first rejected, skipped and
-//! mended lines of each reason, with their numbers.
+//! The result of reading lines: counts for each input, and the first rejected, skipped and
+//! repaired lines of each reason, with their numbers.
 //!
 //! Several workers read blocks of one input; each counts lines from the start of its
 //! block, and remembers which block. Only when all are done can a line's number in
@@ -14,7 +14,7 @@ use crate::list::{Mend, Skip};
 
 /// Lines kept as examples, for each input and reason.
 const EXAMPLES: usize = 3;
-/// Reasons told apart; those beyond are counted as one.
+/// Reasons counted separately; those beyond are counted as one.
 const REASONS: usize = 64;
 /// Bytes of a line that are shown.
 const SHOWN_BYTES: usize = 80;
@@ -35,7 +35,7 @@ pub(crate) struct Counts {
 /// Counts of one input.
 #[derive(Debug, Default)]
 pub(crate) struct InputCounts {
-    /// Entries, doubles included.
+    /// Entries, duplicates included.
     pub(crate) entries: u64,
     /// Entries whose last day is past.
     pub(crate) expired: u64,
@@ -48,7 +48,7 @@ pub(crate) struct InputCounts {
     blocks: BTreeMap<u32, u64>,
 }
 
-/// Rows rejected, skipped or mended for one reason.
+/// Rows rejected, skipped or repaired for one reason.
 #[derive(Debug, Default)]
 struct Noted {
     count: u64,
@@ -100,7 +100,7 @@ impl Counts {
         }
     }
 
-    /// Counts a row that had to be mended. `line` counts within the block.
+    /// Counts a row that had to be repaired. `line` counts within the block.
     pub(crate) fn mend(&mut self, line: u64, text: &[u8], mend: Mend) {
         let noted = self.counts.mends.entry(mend).or_default();
         noted.add(self.block, line, text);
@@ -166,7 +166,7 @@ impl InputCounts {
         skips.map(|(skip, noted)| (*skip, noted.count, self.examples(noted)))
     }
 
-    /// The same for mending.
+    /// The same for repairs.
     pub(crate) fn mends(&self) -> impl Iterator<Item = (Mend, u64, Vec<Example>)> {
         let mends = self.mends.iter();
         mends.map(|(mend, noted)| (*mend, noted.count, self.examples(noted)))

@@ -30,7 +30,7 @@ use crate::list::{self, Day, Format, Reader};
 /// of the page cache and the parser, and more than the longest line that a reader accepts.
 const BLOCK_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES > 2 * list::MAX_LINE);
-/// Read to tell the format.
+/// Read to detect the format.
 const HEAD_BYTES: usize = 64 << 10;
 /// How long a pipe that brings nothing may delay an interrupt.
 const POLL: Timespec = Timespec {
@@ -164,7 +164,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Says of each block how many lines stand before it. All workers wait for the count, so
+    /// Says of each block how many lines are before it. All workers wait for the count, so
     /// it is made only when somebody asks for line numbers at once.
     pub(crate) fn counting_lines(self, counts_lines: bool) -> Self {
         Self {
@@ -182,7 +182,7 @@ impl<'a> Feed<'a> {
     /// The next piece of work; none when all is read.
     ///
     /// # Errors
-    /// When an input cannot be opened or read, and when a person interrupts.
+    /// When an input cannot be opened or read, and on an interrupt.
     pub(crate) fn next(&self, buffer: &mut [u8]) -> Result<Option<Work>, Error> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -331,7 +331,7 @@ impl<'a> Feed<'a> {
         input.map_or_else(|| Path::new(""), |input| &input.path)
     }
 
-    /// An input that fails because a person interrupted did not fail.
+    /// An input that fails because of an interrupt did not fail.
     pub(crate) fn failed(&self, input: u32, error: io::Error) -> Error {
         if self.progress.stopped() {
             Error::Interrupted

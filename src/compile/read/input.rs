@@ -195,7 +195,7 @@ pub(crate) struct Found {
 }
 
 /// The same for paths that the shell may have found, and for those that are meant whatever they
-/// are called, with what was passed over.
+/// are called, with what was skipped.
 ///
 /// # Errors
 /// As [`inputs`].
@@ -307,7 +307,7 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 /// Beginnings of the names of files that are no lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
-/// In the names of lists of whom to let pass, in lower case, written as one word or as two.
+/// In the names of allowlists, in lower case, written as one word or as two.
 const ALLOWLISTS: [&[u8]; 7] = [
     b"allowlist",
     b"goodlist",
@@ -422,7 +422,7 @@ fn is_backup(file: &Path) -> bool {
     is_numbered || is_autosave || ends_with(&COPIES) || ends_with(&SWAPS)
 }
 
-/// Whether a file's name says that it lists whom to let pass.
+/// Whether a file's name says that it is an allowlist.
 pub(crate) fn is_allowlist(file: &Path) -> bool {
     let name = name_in_lower_case(file);
     let mut words = name.split(|byte| !byte.is_ascii_alphanumeric());

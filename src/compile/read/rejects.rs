@@ -1,4 +1,4 @@
-//! The file of rejects: every line that was rejected, skipped or mended, with its place.
+//! The file of rejects: every line that was rejected, skipped or repaired, with its place.
 //!
 //! ```text
 //!   lists/spammers.txt:17: a web address; list its domain: http://bad.example/

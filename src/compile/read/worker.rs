@@ -69,7 +69,7 @@ impl ReadOptions {
 const NO_PLACE_FOR_END: &str =
     "it expires, and a filter without records cannot store dates; build it without --no-records";
 
-/// What came of reading.
+/// The result of reading.
 pub(crate) struct Read<'m, I> {
     pub(crate) keys: Sealed<'m, I>,
     pub(crate) counts: Counts,
@@ -398,7 +398,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 }
 
-/// Ends reading when a person interrupts, and when what is read cannot be staged.
+/// Ends reading on an interrupt, and when what is read cannot be staged.
 struct Stopping<'a, R> {
     content: R,
     /// The last byte read.

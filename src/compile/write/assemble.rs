@@ -1,7 +1,7 @@
 //! Sorted records -> pages and records in file order, on all threads.
 //!
 //! A worker takes the records of the next few pages from the source, which comes
-//! sorted and is read by one at a time; encodes the pages beside the others; and waits
+//! sorted and is read by one at a time; encodes the pages in parallel with the others; and waits
 //! for its turn to append them. What is under way is bounded by the number of
 //! workers, and the file is written from front to back.
 //!
@@ -44,7 +44,7 @@ struct Appending {
 /// Writes all records of `source` to `writer`, checks the file and puts it in place.
 ///
 /// # Errors
-/// When the source or the disk fails, and when a person interrupts.
+/// When the source or the disk fails, and on an interrupt.
 pub(crate) fn assemble<S: Sorted>(
     writer: Writer,
     source: S,

@@ -84,7 +84,7 @@ const STEPS: u64 = 4096;
 /// Counts a stream by source and kind, to its end.
 ///
 /// # Errors
-/// When a file fails, and when a person interrupts.
+/// When a file fails, and on an interrupt.
 pub(crate) fn count_entries(
     stream: &mut impl Sorted,
     progress: &Progress,

@@ -25,7 +25,7 @@ pub(crate) trait Sorted: Send {
     fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error>;
 }
 
-/// The records of a filter file, its sources numbered anew.
+/// The records of a filter file, its sources renumbered.
 pub(crate) struct FileRecords<'a> {
     records: Records<'a>,
     /// Old number of a source -> new one.
