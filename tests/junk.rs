@@ -183,7 +183,7 @@ fn what_is_written_by_hand_stays_above_and_below_a_report() {
             assert_eq!(fs::read_to_string(&list).unwrap(), by_hand, "{outcome}");
             assert_eq!(outcome["removed"], json!(["spam@bad.test"]), "{outcome}");
             let why = outcome["left_out"][0][1].as_str().unwrap();
-            assert!(why.contains("is not from a report and stays"), "{why}");
+            assert!(why.contains("was not made by a report and stays"), "{why}");
         }
     }
 }
@@ -227,6 +227,19 @@ fn a_hostile_message_is_a_report_like_any_other() {
     let found: Value = serde_json::from_slice(&found.stdout).unwrap();
     assert_eq!(found["listed"], true, "{found}");
     assert_ne!(found["matches"][0]["expires"], Value::Null, "{found}");
+}
+
+/// Without a Message-ID the line has no blank at its end.
+#[test]
+fn a_message_without_an_id_is_a_report() {
+    let (folder, mailbox) = reported(CONFIG, &["From: spam@bad.test"]);
+    let file = folder.path().join("Junk/cur/0");
+    fs::write(file, "From: spam@bad.test\nSubject: x\n\nspam\n").unwrap();
+    junk(folder.path(), &[&mailbox]);
+    let list = fs::read_to_string(folder.path().join("reported.txt")).unwrap();
+    assert!(list.ends_with(" reported by a user\n"), "{list:?}");
+    let outcome = junk(folder.path(), &["--undo", &mailbox]);
+    assert_eq!(outcome["removed"], json!(["spam@bad.test"]), "{outcome}");
 }
 
 /// From the junk folder to a refusal, and `explain` says whose report it was.

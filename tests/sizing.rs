@@ -63,7 +63,7 @@ fn header(filter: &Path) -> Header {
 
 fn by_entries() -> String {
     let mut table = String::from(
-        "| entries | memory | bits an entry | file with records | file without | the same key, of a billion senders |\n|--:|--:|--:|--:|--:|--:|\n",
+        "| entries | memory | bits an entry | file with records | file without | the same key, of a billion look-ups |\n|--:|--:|--:|--:|--:|--:|\n",
     );
     for power in 5..=10 {
         let entries = 10_u64.pow(power);
@@ -86,7 +86,7 @@ fn by_entries() -> String {
 fn by_rate() -> String {
     const ENTRIES: u64 = 100_000_000;
     let mut table = String::from(
-        "| `--fpr` | bits an entry | memory for 10^8 entries | of a million innocent senders hit the pages | refused with records | refused without |\n|--:|--:|--:|--:|--:|--:|\n",
+        "| `--fpr` | bits an entry | memory for 10^8 entries | of a million unlisted senders match the Bloom filter | refused with records | refused without |\n|--:|--:|--:|--:|--:|--:|\n",
     );
     for fpr in [1e-2, 1e-3, 1e-4, 1e-6, 1e-8] {
         let shape = shape(ENTRIES, fpr);

@@ -286,7 +286,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
                 progress.taken
             }
             Err(error) => {
-                tracing::info!(%error, "closing a connection: the peer does not speak the milter protocol");
+                tracing::info!(%error, "closing a connection: the peer does not speak the milter protocol; check what else connects to this socket");
                 self.ending = true;
                 self.broken = Some(error.kind());
                 input.len()

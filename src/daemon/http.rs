@@ -1,4 +1,4 @@
-//! Pages over HTTP for whoever watches the daemon, and the client that reads them.
+//! Status pages over HTTP for clients that monitor the daemon, and the client that reads them.
 //!
 //! A thread of its own with a lower priority serves them, so that no mail waits for it. Whoever connects
 //! is bounded: [`CONNECTIONS_MAX`] at a time, one request each, [`HEADER_BYTES_MAX`] and [`HEADER_TIME`]

@@ -98,7 +98,7 @@ pub(super) fn open_unix(
     remove_stale(path)?;
     let listener = bind(path).map_err(|errno| failed(errno.into()))?;
     let made = give_access(path, access).inspect_err(|error| {
-        // Nobody can use it; but what has come to stand there instead is not ours.
+        // Nobody can use it; but what is there instead is not ours.
         if !matches!(error, Error::NotASocket { .. }) {
             let _ = fs::remove_file(path);
         }
@@ -112,7 +112,7 @@ pub(super) fn give_access(path: &Path, access: &SocketAccess) -> Result<MadeSock
         endpoint: Endpoint::Unix(path.to_owned()),
         cause,
     };
-    // From here on by descriptor: another file may come to stand there.
+    // From here on by descriptor: another file may be put there.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
         rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
@@ -302,7 +302,7 @@ mod tests {
         is_refused(give_access(&path, &access).map(drop));
     }
 
-    /// In the place of our socket stands a link to another one by now.
+    /// In the place of our socket there is now a link to another one.
     #[test]
     fn what_a_link_leads_to_is_not_removed() {
         let folder = tempfile::tempdir().expect("a folder");

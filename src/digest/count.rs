@@ -17,20 +17,20 @@ use crate::screen::{ALSO_UNDECIDED, Field};
 
 /// A list or source without a hit for so many days may not be worth keeping.
 pub(super) const IDLE_DAYS: u16 = 30;
-/// Entries and groups that are told apart; a log that names more is not the daemon's.
+/// Entries and groups that are counted separately; a log that names more is not the daemon's.
 const DISTINCT_MAX: usize = 1_000_000;
-/// Entries in the digest, of those refused most.
+/// Entries in the report, of those refused most.
 const MOST_MAX: usize = 10;
-/// Entries in the digest, of those refused for the first time.
+/// Entries in the report, of those refused for the first time.
 const FIRST_MAX: usize = 10_000;
-/// Errors and warnings in the digest, the last ones.
+/// Errors and warnings in the report, the last ones.
 const PROBLEMS_MAX: usize = 10;
 const PROBLEM_BYTES: usize = 500;
 
 /// How a log is read.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The digest begins here; what is older counts as history only.
+    /// The report begins here; what is older counts as history only.
     pub since: Option<Day>,
     /// Now, in seconds since 1970.
     pub now: i64,
@@ -54,7 +54,7 @@ impl Options {
     }
 }
 
-/// A digest of a log.
+/// A report of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Digest {
     /// First and last day of the lines that say when they were written (UTC).
@@ -69,7 +69,7 @@ pub struct Digest {
     pub actions: Vec<(String, u64)>,
     /// Refused, held or deleted mail by list, source and action.
     pub refused: Vec<(String, String, String, u64)>,
-    /// Whether earlier digests are known, so that "for the first time" means something.
+    /// Whether earlier reports are known, so that "for the first time" means something.
     pub has_history: bool,
     /// Entries by which mail was refused for the first time.
     pub first_refused: Vec<Refused>,
@@ -174,7 +174,7 @@ struct Sums<'a> {
     tagged: Counts<2>,
     /// Of the history, too: every hit, and every refusal by an entry.
     hits: Counts<2>,
-    /// Lists that had a hit beside the deciding one.
+    /// Lists that had a hit in addition to the deciding one.
     also: Counts<1>,
     refused_on: Counts<1>,
     entries: HashMap<String, Refused>,

@@ -1,4 +1,4 @@
-//! What one digest leaves for the next: when each entry was first refused, and when each source of a
+//! What one report leaves for the next: when each entry was first refused, and when each source of a
 //! list last had a hit.
 //!
 //! Entries are kept, not addresses: a spammer can write as many addresses below a listed domain as he
@@ -27,7 +27,7 @@ const FILE_BYTES_MAX: u64 = 512 << 20;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct History {
-    /// The first day of the first digest.
+    /// The first day of the first report.
     pub since: Option<u16>,
     /// Refused entries: the first and the last day.
     pub entries: BTreeMap<String, (u16, u16)>,
@@ -40,14 +40,14 @@ pub struct History {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The first digest that knew it.
+    /// The first report that knew it.
     pub known: u16,
     /// Its last hit.
     pub hit: Option<u16>,
 }
 
 impl History {
-    /// Reads the file that an earlier digest wrote; a missing one is an empty history.
+    /// Reads the file that an earlier report wrote; a missing one is an empty history.
     ///
     /// # Errors
     /// It cannot be read, or is something else.
@@ -67,7 +67,7 @@ impl History {
     /// Replaces the file.
     ///
     /// # Errors
-    /// It cannot be written; the old one stands.
+    /// It cannot be written; the old one stays.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let replacement = Replacement::claim(path).map_err(Error::of(path))?;
         let text = serde_json::to_string(self).map_err(Error::of(path))?;

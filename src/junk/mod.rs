@@ -30,7 +30,7 @@ use crate::snapshot;
 const REPORTED: &str = " reported by ";
 /// Bytes kept of a Message-ID.
 const MESSAGE_ID_MAX: usize = 120;
-/// Reports of one run; more are none of a person.
+/// Reports of one run; nobody reports more by hand.
 const REPORTS_MAX: usize = 100_000;
 
 /// Why a report cannot be taken.
@@ -110,8 +110,11 @@ pub fn report(
             });
             match sender {
                 Ok(sender) if reports.len() < REPORTS_MAX => {
-                    let note =
-                        || format!("{}{} {}", &REPORTED[1..], options.by, message_id(headers));
+                    let note = || {
+                        let id = message_id(headers);
+                        let note = format!("{}{} {id}", &REPORTED[1..], options.by);
+                        note.trim_end().to_owned()
+                    };
                     reports.entry(sender).or_insert_with(note);
                 }
                 Ok(_) => change.leave_out(name, "too many reports at once"),
@@ -136,7 +139,7 @@ pub fn report(
 }
 
 /// Takes back the entries that reports of these senders have made. Lines that somebody has written or
-/// changed by hand stay, wherever they stand in the list.
+/// changed by hand stay, wherever they are in the list.
 ///
 /// # Errors
 /// A mailbox cannot be read, or the list not be written.
@@ -169,7 +172,9 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
     for (entry, line) in &edited.kept {
         kept.insert(entry.as_str());
         let name = reports.get(entry).map_or("", String::as_str);
-        let why = format!("{entry}: line {line} of the list is not from a report and stays");
+        let why = format!(
+            "{entry}: line {line} of the list was not made by a report and stays; remove it by hand"
+        );
         change.leave_out(name, &why);
     }
     for (entry, done) in edited.entries {
@@ -241,18 +246,19 @@ fn sender(headers: &Headers) -> Result<String, String> {
         let form = Canonical::parse(sender.address, Entries::rules())
             .ok()
             .filter(|_| sender.strength == Strength::Strong)
-            .ok_or("From is not an address alone")?;
+            .ok_or("the From header is not a single address")?;
         if !named.iter().any(|known| known == form.as_bytes()) {
             named.push(form.as_bytes().to_vec());
         }
     }
     let [sender] = named.as_slice() else {
         return Err(match named.len() {
-            0 => "From names nobody".to_owned(),
-            more => format!("From names {more} senders"),
+            0 => "the From header has no address".to_owned(),
+            more => format!("the From header has {more} addresses"),
         });
     };
-    let text = String::from_utf8(sender.clone()).map_err(|_| "From is not text")?;
+    let text =
+        String::from_utf8(sender.clone()).map_err(|_| "the From header is not valid text")?;
     // What a list would read in another way.
     let is_plain = |c: char| c.is_alphanumeric() || "@.!$%&'*+-/=?^_`{|}~".contains(c);
     match text.chars().all(is_plain) {
