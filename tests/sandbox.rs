@@ -16,8 +16,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use blocklist_milter::daemon::{Confined, Needs, keep_memory_private, limit_calls, limit_files};
+use blocklist_milter::daemon::{
+    Confined, Needs, fetch, keep_memory_private, limit_calls, limit_files,
+};
 use blocklist_milter::demo::peer::{Peer, TestMail};
+use blocklist_milter::endpoint::Endpoint;
 use rustix::process::{Resource, Signal, getppid, getrlimit, kill_process};
 use support::rig::verdict;
 use support::site::{Daemon, Site, Socket, Transport};
@@ -178,6 +181,9 @@ fn every_thread_of_the_daemon_is_limited() {
         return;
     }
     let mut site = site();
+    site.configure(&format!(
+        "status_file = \"@DIR@/status\"\n[status]\nlisten = \"unix:@DIR@/pages\"\n{SPAM}"
+    ));
     let daemon = site.serve();
     daemon.logged(&["listening"]);
     until("every thread is limited", || {
@@ -199,8 +205,12 @@ fn every_thread_of_the_daemon_is_limited() {
         site.path().join("status").exists().then_some(())
     });
     assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
+    let pages = site.path().join("pages");
+    let page = fetch(&Endpoint::Unix(pages.clone()), "/healthz");
+    assert_eq!(page.expect("pages are served").0, 200);
     assert!(!daemon.log().contains("WARN"), "{}", daemon.log());
     assert!(daemon.terminate().success());
+    assert!(!pages.exists(), "it is removed at the end");
     let Socket::Unix(socket) = &site.socket else {
         unreachable!("asked for a unix socket")
     };
