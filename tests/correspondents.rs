@@ -177,8 +177,12 @@ fn mail_of_a_trusted_client_of_sendmail_counts() {
 #[test]
 fn lines_of_both_servers() {
     let postfix = |first: &str, from: &str, to: &str| {
+        let service = match first.starts_with("uid=") {
+            true => "pickup",
+            false => "submission/smtpd",
+        };
         format!(
-            "Nov 21 14:03:22 mx postfix/submission/smtpd[7]: 4Xy: {first}\n\
+            "Nov 21 14:03:22 mx postfix/{service}[7]: 4Xy: {first}\n\
              Nov 21 14:03:22 mx postfix/qmgr[8]: 4Xy: from=<{from}>, size=500, nrcpt=1 (queue active)\n\
              Nov 21 14:03:23 mx postfix/{to}\nNov 21 14:03:23 mx postfix/qmgr[8]: 4Xy: removed\n"
         )
@@ -288,6 +292,59 @@ fn lines_of_both_servers() {
                     .replace("1@pc", "1, proto=ESMTPSA, daemon=MTA"),
                 sent_by,
             ),
+            &[],
+            false,
+        ),
+        // What the ident server of a client says.
+        (
+            sendmail(
+                &of_alice
+                    .replace("ESMTPSA", "ESMTP")
+                    .replace("relay=pc.test", "relay=IDENT:a, auth=PLAIN@pc.test"),
+                sent_by,
+            ),
+            &[],
+            false,
+        ),
+        (
+            sendmail(
+                &of_alice.replace("ESMTPSA", "ESMTP").replace(
+                    "relay=pc.test",
+                    "relay=IDENT:a, proto=ESMTPSA, relay=b@pc.test",
+                ),
+                sent_by,
+            ),
+            &[],
+            false,
+        ),
+        // A sender whose message expires, in a line of Postfix that has the form of Sendmail's.
+        (
+            format!(
+                "Nov 21 14:03:22 mx postfix/qmgr[7]: 4Xy: from=<\"x, nrcpts=1, msgid=<1>, proto=ESMTPSA, relay=x\"@bad.test>, status=expired, returned to sender\n\
+                 Nov 21 14:03:22 mx postfix/{sent}\n"
+            ),
+            &[],
+            false,
+        ),
+        // Other programs that log what senders write.
+        (
+            postfix("x", "spammer@bad.test", sent).replace(
+                "postfix/submission/smtpd[7]: 4Xy: x",
+                &format!("opendmarc[7]: 4Xy: {login}"),
+            ),
+            &[],
+            false,
+        ),
+        (
+            postfix("x", "spammer@bad.test", sent).replace(
+                "postfix/submission/smtpd[7]: 4Xy: x",
+                "policy[7]: 4Xy: uid=1000 from=<alice>",
+            ),
+            &["--uid", "1000"],
+            false,
+        ),
+        (
+            sendmail(of_alice, sent_by).replace("sm-mta", "postfix/policy"),
             &[],
             false,
         ),

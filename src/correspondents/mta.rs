@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A queue id joins the lines of a message. What a stranger may have written into a line (sender,
-//! Message-ID) stands before what is read of it, or is read by its first character only.
+//! Message-ID) stands before what is read of it, or is read by its first character only. Only the service that
+//! writes a line is believed: filters and policy servers log queue ids and senders, too, in ways of their own.
 //!
 //! Mail that an alias, `.forward` or a list passes on has neither login nor user id in Postfix. A message that
 //! a user "writes" within a minute to somebody whose own message has just come in is taken for an
@@ -89,19 +90,26 @@ impl Queue<'_> {
         if id.is_empty() || id.len() > 32 || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return;
         }
+        let program = entry.program.as_deref();
         if let Some(client) = text.strip_prefix("client=") {
+            if !is_of_postfix(program, &["smtpd", "qmqpd"]) {
+                return;
+            }
             let has_login = client.contains(", sasl_username=");
             let is_users = has_login || self.is_trusted(client);
             self.begin(id, is_users, entry.at);
         } else if let Some(submitted) = text.strip_prefix("uid=") {
+            if !is_of_postfix(program, &["pickup"]) {
+                return;
+            }
             let uid = submitted.split(' ').next().and_then(|uid| uid.parse().ok());
             let is_users = uid.is_some_and(|uid| self.rules.uids.contains(&uid));
             self.begin(id, is_users, entry.at);
         } else if let Some(from) = text.strip_prefix("from=") {
-            self.from(id, from, entry.at);
+            self.from(id, from, program, entry.at);
         } else if let Some(to) = text.strip_prefix("to=") {
-            self.to(id, to, entry.program.as_deref(), entry.at);
-        } else if text == "removed" {
+            self.to(id, to, program, entry.at);
+        } else if text == "removed" && is_of_postfix(program, &["qmgr"]) {
             self.messages.remove(id);
         }
     }
@@ -130,12 +138,15 @@ impl Queue<'_> {
         self.messages.insert(id.to_owned(), message);
     }
 
-    fn from(&mut self, id: &str, from: &str, at: Option<i64>) {
+    fn from(&mut self, id: &str, from: &str, program: Option<&str>, at: Option<i64>) {
         // Sendmail has all in this line; Postfix has named the client before.
         let sendmail = from
             .rsplit_once(", nrcpts=")
             .map(|(_, rest)| rest)
-            .filter(|_| !from.contains(", nrcpt="));
+            .filter(|_| is_of_sendmail(program) && !from.contains(", nrcpt="));
+        if sendmail.is_none() && !is_of_postfix(program, &["qmgr"]) {
+            return;
+        }
         let nrcpt = from.rsplit_once(", nrcpt=").map(|(_, rest)| rest);
         let recipients = sendmail.or(nrcpt).and_then(leading_number);
         if sendmail.is_some() {
@@ -228,7 +239,9 @@ fn is_sent(rest: &str, program: Option<&str>) -> bool {
         let (_, value) = rest.split_once(name)?;
         value.split(", ").next()
     };
-    if let Some(mailer) = value("mailer=") {
+    if is_of_sendmail(program)
+        && let Some(mailer) = value("mailer=")
+    {
         let stat = value(", stat=").unwrap_or_default();
         return !LOCAL_MAILERS.contains(&mailer) && (stat == "Sent" || stat.starts_with("Sent ("));
     }
@@ -245,12 +258,37 @@ fn is_sent(rest: &str, program: Option<&str>) -> bool {
     is_remote && (status == "sent" || status.starts_with("sent ("))
 }
 
+/// Whether a line is of one of these services of Postfix, as far as it says: `postfix/submission/smtpd`.
+fn is_of_postfix(program: Option<&str>, services: &[&str]) -> bool {
+    program.is_none_or(|program| {
+        let service = program.rsplit_once('/').map(|(_, service)| service);
+        service.is_some_and(|service| services.contains(&service))
+    })
+}
+
+/// Whether a line may be Sendmail's, as far as it says: `sendmail`, `sm-mta`.
+fn is_of_sendmail(program: Option<&str>) -> bool {
+    program.is_none_or(|program| !program.contains('/'))
+}
+
 /// Whether the `from=` line of Sendmail is of a client with a login: `auth=PLAIN` since 8.16, or the
-/// protocol of RFC 3848. Only what follows the Message-ID is looked at, which the sender chooses.
+/// protocol of RFC 3848. Before these fields stands the Message-ID, and behind them what the client's ident
+/// server says (RFC 1413): if one of them holds such fields, nobody is believed.
 fn has_login_in_sendmail(from: &str) -> bool {
-    let Some((_, rest)) = from.rsplit_once(", proto=") else {
+    let Some((before, rest)) = from.split_once(", proto=") else {
         return false;
     };
+    let Some((rest, relay)) = rest.split_once(", relay=") else {
+        return false;
+    };
+    let is_field = |text: &str| {
+        [", proto=", ", auth=", ", relay="]
+            .iter()
+            .any(|it| text.contains(it))
+    };
+    if is_field(before) || is_field(relay) || rest.contains(", proto=") {
+        return false;
+    }
     let mut fields = rest.split(", ");
     let protocol = fields.next().unwrap_or_default();
     let auth = fields.find_map(|field| field.strip_prefix("auth="));
