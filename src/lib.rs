@@ -15,7 +15,7 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | [`access`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; the same work on several threads; how much memory may still be taken; numbers for people; counters; quotes and comments of addresses |
+//! | [`access`], [`clock`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; the time; the same work on several threads; how much memory may still be taken; numbers for people; counters; quotes and comments of addresses |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
 //! | [`lookup`], [`journal`] | whether a filter lists a sender: the one place that answers; logs of syslog and the journal |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
@@ -42,6 +42,7 @@
 pub mod access;
 pub mod address;
 pub mod cli;
+pub mod clock;
 pub mod compile;
 pub mod config;
 pub mod correspondents;

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
-use blocklist_milter::compile;
+use blocklist_milter::clock;
 use blocklist_milter::daemon::{Service as _, fetch};
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
@@ -419,7 +419,7 @@ fn a_list_that_is_older_than_it_should_be_is_shown() {
     let build = |days_ago: u64| {
         let list = rig.path("mild.list");
         fs::write(&list, "@mild.example\n@other.example\n").expect("a file");
-        support::rig::compile_at(&list, compile::now() - days_ago * 86_400);
+        support::rig::compile_at(&list, clock::now_s() - days_ago * 86_400);
     };
     let is_stale = |limit: &str| {
         let line = format!("list_stale{{list=\"mild\",limit=\"{limit}\"}} 1\n");

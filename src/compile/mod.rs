@@ -51,7 +51,7 @@ pub use edit::{
 };
 pub use error::Error;
 pub use merge::merge;
-pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, now};
+pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 pub use read::{Input, inputs};

@@ -8,6 +8,7 @@ use super::guard::Guard;
 use super::partition::{STAGES, StagedKey as _, Wide};
 use super::read::{RejectsFile, name_of, text};
 use crate::address::{Entry, Kind, Rules};
+use crate::clock::{day_number, now_s};
 use crate::filter::sizing::RATES;
 use crate::list::{Day, Format};
 use crate::memory;
@@ -265,13 +266,6 @@ fn memory_share(room_bytes: Option<u64>) -> u64 {
     room_bytes.map_or(MIN_MEMORY_BYTES, |room| (room / 4).max(MIN_MEMORY_BYTES))
 }
 
-/// Seconds since 1970, now. Whether an entry is still listed is asked of this clock alone.
-pub fn now() -> u64 {
-    std::time::UNIX_EPOCH
-        .elapsed()
-        .map_or(0, |since| since.as_secs())
-}
-
 /// When something is built: now, or what `SOURCE_DATE_EPOCH` says, for reproducible builds
 /// (<https://reproducible-builds.org/specs/source-date-epoch/>). Entries that have expired
 /// since that day are in the filter, with the day on which they end: the same lists, seed and
@@ -280,12 +274,12 @@ fn build_time() -> u64 {
     let fixed = std::env::var("SOURCE_DATE_EPOCH")
         .ok()
         .and_then(|text| text.parse().ok());
-    fixed.unwrap_or_else(now)
+    fixed.unwrap_or_else(now_s)
 }
 
 /// The day of a time in seconds since 1970; the last that can be written, from 2149 on.
 pub fn day_of(seconds: u64) -> Day {
-    Day(u16::try_from(seconds / 86_400).unwrap_or(u16::MAX))
+    Day(day_number(seconds))
 }
 
 /// The name of a list must be printable and short.

@@ -2,11 +2,12 @@
 //!
 //! `read.rs` walks the text and notes every fault with line and column; `sections.rs` says which
 //! settings there are and what each is when left out, `values.rs` what a value may be, `settings.rs`
-//! what is known in the end, `percent.rs` a percentage; `print.rs` shows the effective ones. `contrib/blocklist-milter.toml` explains them to an admin; a test holds the two together.
+//! what is known in the end, `names.rs` the names of all settings, `percent.rs` a percentage; `print.rs` shows the effective ones. `contrib/blocklist-milter.toml` explains them to an admin; a test holds the two together.
 //!
 //! Relative paths are taken from the folder of the configuration file, so that it can be moved
 //! together with what it names.
 
+mod names;
 mod percent;
 mod print;
 mod read;
@@ -19,6 +20,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+pub use names::SETTINGS;
 pub use percent::Percent;
 pub use read::Problem;
 use read::Reader;
@@ -36,64 +38,6 @@ pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
 
 /// Largest configuration file that is read: a typo in a path must not fill the memory.
 const FILE_MAX_BYTES: u64 = 4 << 20;
-
-/// Every setting, by section: `""` is the top of the file.
-pub const SETTINGS: [(&str, &[&str]); 8] = [
-    (
-        "",
-        &[
-            "listen",
-            "socket_mode",
-            "socket_group",
-            "workers",
-            "on_error",
-            "mixed_recipients",
-            "contact",
-            "status_file",
-        ],
-    ),
-    (
-        "list",
-        &[
-            "name",
-            "filter",
-            "load",
-            "check",
-            "action",
-            "reply",
-            "recipients",
-            "except_recipients",
-            "mailing_list",
-            "weak",
-            "dry_run",
-            "max_age",
-            "max_unchanged",
-            "enabled",
-        ],
-    ),
-    (
-        "whitelist",
-        &[
-            "files",
-            "entries",
-            "require_dkim",
-            "authserv_ids",
-            "correspondents",
-            "correspondents_require_dkim",
-        ],
-    ),
-    (
-        "exempt",
-        &["authenticated", "local", "networks", "recipients"],
-    ),
-    (
-        "safety",
-        &["max_reject_share", "max_shrink", "max_growth", "must_miss"],
-    ),
-    ("limits", &["connections", "drain_s", "read_ms"]),
-    ("status", &["listen", "group", "show_addresses"]),
-    ("log", &["level", "format", "accepted"]),
-];
 
 /// Why there is no configuration.
 #[derive(Debug, Error)]

@@ -15,7 +15,7 @@ use std::string::FromUtf8Error;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::SETTINGS;
+use super::names::SETTINGS;
 use super::values::{Fault, nearest, text, wrong_type};
 
 /// One fault of a configuration file.

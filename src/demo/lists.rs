@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::Error;
+use super::error::Error;
 use crate::compile::{self, Plan, Progress};
 use crate::config::Config;
 use crate::explain::Paint;

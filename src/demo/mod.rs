@@ -8,6 +8,7 @@
 //! the messages use reserved names; what is expected of each message is written next to it, and any
 //! other verdict makes the demo fail.
 
+mod error;
 mod lists;
 pub mod peer;
 mod scenes;
@@ -20,35 +21,17 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+pub use error::Error;
 use lists::{Compiled, compile_lists, write_config};
 use peer::{Peer, TestMail};
 use scenes::scenes;
 use table::Row;
 use window::{Inside, Watched};
 
-use crate::compile;
-use crate::daemon::{self, Daemon};
+use crate::daemon::Daemon;
 use crate::explain::Paint;
 use crate::serve;
-use crate::snapshot::{self, Live, Snapshot};
-
-/// Why there is nothing to show.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// The folder or the socket.
-    #[error("the demo: {0}")]
-    Io(#[from] io::Error),
-    /// The lists.
-    #[error(transparent)]
-    Compile(#[from] compile::Error),
-    /// The configuration that the demo writes.
-    #[error(transparent)]
-    Snapshot(#[from] snapshot::Error),
-    /// The daemon.
-    #[error(transparent)]
-    Daemon(#[from] daemon::Error),
-}
+use crate::snapshot::{Live, Snapshot};
 
 /// A folder that goes away with its content.
 struct Folder(PathBuf);

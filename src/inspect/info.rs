@@ -6,9 +6,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::address::{Kind, Kinds, Rules, escaped, key};
+use crate::clock::now_s;
 use crate::compile::{
     EntryCounts, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown,
-    now, rate_in_people,
+    rate_in_people,
 };
 use crate::filter::{Header, Load, Stats};
 use crate::lookup::{Lookup, rate_per_sender};
@@ -129,7 +130,7 @@ fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Inf
         name: spec.name.clone(),
         generation: spec.generation,
         built: day_of(spec.built).to_string(),
-        age_days: now().saturating_sub(spec.built) / 86_400,
+        age_days: now_s().saturating_sub(spec.built) / 86_400,
         entries: header.entries,
         estimated: header.estimated,
         kinds: counts.map(kind_counts).unwrap_or_default(),

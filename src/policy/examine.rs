@@ -6,7 +6,9 @@
 
 use std::ops::ControlFlow;
 
-use super::{Entries, List, Policy, Weak};
+use super::definition::Policy;
+use super::exempt::Entries;
+use super::list::{List, Weak};
 use crate::address::{Canonical, Kind, Kinds, ParseError, Rules};
 use crate::lookup::{Outcome, Reads};
 use crate::sender::{Identity, Sender, Strength};

@@ -7,36 +7,16 @@
 //! come in transactions of their own. RFC 5321 section 4.5.3.1.10 gives the reply, 452, and what a
 //! client does with it: the recipients taken so far get the message, the others stay queued.
 
+use super::action::Action;
+use super::definition::Policy;
+use super::examine::{Hit, Scratch};
 use super::exempt::Recipient;
-use super::{Action, Hit, Policy, Scratch};
+use super::mixed_recipients::MixedRecipients;
 use crate::address::Canonical;
 use crate::sender::Identity;
 
 /// Most sets of lists that are distinguished among the recipients of a message.
 const SETS_MAX: usize = 64;
-
-/// What becomes of recipients who are not affected by the same lists as those before them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MixedRecipients {
-    /// They are asked to come in a transaction of their own.
-    #[default]
-    Defer,
-    /// They are taken, and a header hit is at most tagged.
-    Tag,
-}
-
-impl MixedRecipients {
-    /// All, with the names the configuration uses.
-    pub const NAMES: [(&'static str, Self); 2] = [("defer", Self::Defer), ("tag", Self::Tag)];
-
-    /// Its name in the configuration.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Defer => "defer",
-            Self::Tag => "tag",
-        }
-    }
-}
 
 /// The sets of lists (their bits) that affect a message's accepted recipients, each set once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

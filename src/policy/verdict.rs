@@ -1,9 +1,9 @@
 //! Hits, recipients and what softens make one verdict.
 
 use super::action::{Action, Effect};
+use super::definition::{LISTS_MAX, Policy};
 use super::examine::Hit;
 use super::list::{List, Terms, Weak};
-use super::{LISTS_MAX, Policy};
 use crate::sender::{Identity, Strength};
 
 /// Facts about the message that soften a verdict.

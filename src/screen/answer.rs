@@ -1,11 +1,11 @@
 //! The reply to a refused client, and the case id by which the decision is found in the log.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use tracing::error;
 
 use super::hit_text::{day_of, shown_address, source_of};
-use super::{Observer, Screen};
+use super::observer::Observer;
+use super::state::Screen;
+use crate::clock::now_s;
 use crate::milter::{Reply, ReplyText};
 use crate::policy::{Fields, Reason, Verdict};
 use crate::snapshot::Snapshot;
@@ -65,10 +65,7 @@ const EPOCH_S: u64 = 1_767_225_600;
 
 /// A case id: the second and a running number in base 32, without letters that look alike.
 fn write_case(number: u64, out: &mut String) {
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    let id = (seconds.saturating_sub(EPOCH_S) << 15 | (number & 0x7fff)) & ((1 << 45) - 1);
+    let id = (now_s().saturating_sub(EPOCH_S) << 15 | (number & 0x7fff)) & ((1 << 45) - 1);
     out.extend(
         (0..CASE_DIGITS)
             .rev()
@@ -95,11 +92,7 @@ mod tests {
         let mut id = String::new();
         write_case(7, &mut id);
         let made = case_time(&id).unwrap();
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap()
-            .as_secs()
-            .cast_signed();
+        let now = now_s().cast_signed();
         assert!((0..60).contains(&(now - made)), "{made} {now}");
         for wrong in ["", "0tpxdv00", "0tpxdv00u", "0tpxdv0000"] {
             assert_eq!(case_time(wrong), None, "{wrong}");

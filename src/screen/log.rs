@@ -7,7 +7,9 @@ use tracing::{debug, info};
 
 use super::field::{DECISION, Field};
 use super::hit_text::source_of;
-use super::{Message, Observer, Screen};
+use super::message::Message;
+use super::observer::Observer;
+use super::state::Screen;
 use crate::address::{escaped, shortened};
 use crate::policy::{Action, Evidence, Exemption, Verdict};
 use crate::snapshot::Snapshot;

@@ -23,13 +23,15 @@ use std::time::{Duration, Instant};
 
 use tracing::debug;
 
-use super::{Message, Observer, Screen};
+use super::message::Message;
+use super::observer::Observer;
+use super::progress::{Batch, Cursor, Part, Pending, Progress};
+use super::state::Screen;
 use crate::address::escaped;
-use crate::daemon::{Deadline, Waiting};
-use crate::filter::Answer;
-use crate::lookup::{Error, Outcome, Read, Reads};
+use crate::daemon::Deadline;
+use crate::lookup::{Outcome, Read, Reads};
 use crate::policy::{Budget, Circumstances, Policy, Reach, Seen, Softening, is_aligned};
-use crate::sender::{Identity, Sender, Senders};
+use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
 /// Reads of a message at a time. A message has one, rarely two, unless its filters are on disk.
@@ -37,115 +39,6 @@ const READS_AT_ONCE: usize = 64;
 /// Once the verdict is certain, so many more senders are looked up, for the log. No real message
 /// has more.
 const SENDERS_FOR_THE_LOG: u32 = 16;
-
-/// Senders in the order in which they are looked up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
-    /// MAIL FROM.
-    #[default]
-    Envelope,
-    /// The header From.
-    From,
-    /// All other headers.
-    Others,
-    /// None is left.
-    End,
-}
-
-impl Part {
-    fn of(sender: &Sender<'_>) -> Self {
-        match sender.identity {
-            Identity::MailFrom => Self::Envelope,
-            Identity::From => Self::From,
-            Identity::Sender
-            | Identity::ReplyTo
-            | Identity::ReturnPath
-            | Identity::ResentFrom
-            | Identity::ResentSender
-            | Identity::ResentReplyTo => Self::Others,
-        }
-    }
-
-    fn next(self) -> Self {
-        match self {
-            Self::Envelope => Self::From,
-            Self::From => Self::Others,
-            Self::Others | Self::End => Self::End,
-        }
-    }
-}
-
-/// The sender that is looked up next: an index into the senders, for those of one part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Cursor {
-    part: Part,
-    index: usize,
-}
-
-impl Cursor {
-    /// The next sender of the parts up to `last`.
-    fn next<'s>(&mut self, senders: &'s Senders, last: Part) -> Option<Sender<'s>> {
-        while self.part <= last {
-            while let Some(sender) = senders.get(self.index) {
-                self.index += 1;
-                if Part::of(&sender) == self.part {
-                    return Some(sender);
-                }
-            }
-            *self = Self {
-                part: self.part.next(),
-                index: 0,
-            };
-        }
-        None
-    }
-}
-
-/// How far the senders of a message have been looked up.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    cursor: Cursor,
-    budget: Budget,
-    /// Senders looked up since the verdict is certain.
-    after: Option<u32>,
-    /// The budget was used up before all senders were looked up.
-    pub(super) unfinished: bool,
-    pending: Option<Pending>,
-    /// Of all reads of this step, since its first one.
-    deadline: Option<Deadline>,
-}
-
-/// What is waited for.
-#[derive(Debug)]
-enum Pending {
-    /// The other connections of the thread have their turn.
-    Turn { taken: bool },
-    /// Reads.
-    Reads {
-        /// The first sender they are for, and the hits before it.
-        from: Cursor,
-        hits: usize,
-        batches: Vec<Batch>,
-    },
-}
-
-/// Reads of one filter; one that hangs does not keep the answers of the others back.
-#[derive(Debug)]
-struct Batch {
-    reads: Arc<[Read]>,
-    waiting: Waiting<Result<Answer, Error>>,
-    answers: Option<Vec<Result<Answer, Error>>>,
-}
-
-impl Batch {
-    /// Ready as soon as it is read, or given up.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.answers.is_none() {
-            self.answers = Some(ready!(self.waiting.poll(cx)));
-        }
-        Poll::Ready(())
-    }
-}
 
 /// Whether all senders that were asked for are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use super::look_up::Progress;
+use super::progress::Progress;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros};
 use crate::policy::{Exemption, Hit, Reach};
@@ -151,15 +151,6 @@ impl Message {
             ..Self::default()
         };
     }
-}
-
-/// Days since 1970.
-pub fn today() -> u16 {
-    const DAY_S: u64 = 86_400;
-    let seconds = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]

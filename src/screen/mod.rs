@@ -27,26 +27,29 @@ mod log;
 mod look_up;
 mod message;
 mod observer;
+mod progress;
 mod record;
+mod state;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::daemon::Readers;
+use crate::clock::today;
 use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
 use crate::policy::{
-    Action, Effect, Exemption, Mark, Reason, Recipient, Scratch, Softening, Verdict, dkim_domains,
+    Action, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict, dkim_domains,
 };
-use crate::sender::{Identity, Senders};
-use crate::snapshot::{Live, Snapshot};
+use crate::sender::Identity;
+use crate::snapshot::Snapshot;
 pub use answer::case_time;
 pub use field::{DECISION, Field};
 use hit_text::tag;
 pub(crate) use log::ALSO_UNDECIDED;
-use look_up::{Looked, Part, Progress};
-pub use message::today;
-use message::{Decided, Message, Origin, Step};
+use look_up::Looked;
+use message::{Decided, Step};
 pub use observer::{Decision, Observer};
+use progress::Part;
+pub use state::Screen;
 
 /// The header that informs later programs of a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
@@ -60,79 +63,7 @@ const FORGED_TAGS_MAX: u32 = 100;
 /// DKIM results kept of a message.
 const DKIM_MAX: usize = 100;
 
-/// Decides about the messages of one connection.
-pub struct Screen<O = ()> {
-    live: Arc<Live>,
-    /// None: all is shown, see [`Screen::shows_all`].
-    readers: Option<Arc<Readers>>,
-    observer: O,
-    origin: Origin,
-    scratch: Scratch,
-    message: Message,
-}
-
-impl Screen {
-    /// For a new connection. What must be read is read by the readers.
-    pub fn new(live: Arc<Live>, readers: Arc<Readers>) -> Self {
-        Self {
-            readers: Some(readers),
-            ..Self::with_observer(live, ())
-        }
-    }
-}
-
 impl<O: Observer> Screen<O> {
-    /// For a new connection, watched. Every sender is looked up, and what must be read is read
-    /// at once.
-    pub fn with_observer(live: Arc<Live>, observer: O) -> Self {
-        Self {
-            live,
-            readers: None,
-            observer,
-            origin: Origin::default(),
-            scratch: Scratch::default(),
-            message: Message::default(),
-        }
-    }
-
-    /// The observer.
-    pub fn observer(&mut self) -> &mut O {
-        &mut self.observer
-    }
-
-    /// The senders of the message under way, as far as it has come.
-    pub fn senders(&self) -> &Senders {
-        &self.message.senders
-    }
-
-    /// Whether all look-ups are wanted, also those that change nothing any more: then they are
-    /// made at once, on this thread.
-    fn shows_all(&self) -> bool {
-        self.readers.is_none()
-    }
-
-    /// The snapshot that the message under way began with. One that was taken back, since two others
-    /// came after it, is replaced by the one in effect, and the look-ups begin again.
-    fn snapshot(&mut self) -> Option<Arc<Snapshot>> {
-        let lease = self.message.lease.as_ref()?;
-        if let Some(snapshot) = lease.snapshot() {
-            return Some(snapshot);
-        }
-        let (lease, snapshot) = self.live.lease();
-        let message = &mut self.message;
-        message.lease = Some(lease);
-        message.overtaken |= !message.reach.sets().is_empty();
-        message.reach.clear();
-        message.hits.clear();
-        message.hits_counted = 0;
-        message.progress = Progress::default();
-        let is_checked = |&identity: &Identity| snapshot.policy.checks(identity);
-        message.is_incomplete |= message.skipped.iter().any(is_checked);
-        message.is_envelope_truncated |=
-            message.skipped.contains(&Identity::MailFrom) && is_checked(&Identity::MailFrom);
-        Some(snapshot)
-    }
-
     /// Why no sender of this message is looked up, if so.
     fn exemption(&self, snapshot: &Snapshot, macros: &Macros) -> Option<Exemption> {
         let exempt = &snapshot.config.exempt;

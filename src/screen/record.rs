@@ -1,12 +1,12 @@
 //! What every decision leaves behind: counts, the circuit breaker, word to the observer, the log line.
 
-use std::time::UNIX_EPOCH;
-
 use tracing::{error, warn};
 
 use super::hit_text::shown_address;
-use super::{Decision, Observer, Screen};
+use super::observer::{Decision, Observer};
+use super::state::Screen;
 use crate::address::escaped;
+use crate::clock::now_s;
 use crate::milter::Reply;
 use crate::policy::{Action, Change, Hit, Reason, Verdict};
 use crate::snapshot::{Refusal, Snapshot};
@@ -53,7 +53,7 @@ impl<O: Observer> Screen<O> {
     fn refusal_of(&self, snapshot: &Snapshot, hit: &Hit, action: Action) -> Refusal {
         let list = snapshot.policy.lists().get(hit.list);
         Refusal {
-            time_s: UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
+            time_s: now_s(),
             address: escaped(shown_address(hit)).to_string(),
             identity: hit.identity,
             list: list.map_or_else(String::new, |list| list.name().to_owned()),

@@ -5,7 +5,7 @@ use std::io;
 use std::net::ToSocketAddrs;
 use std::os::unix::fs::FileTypeExt;
 
-use super::Findings;
+use super::findings::Findings;
 use crate::demo::peer::{Answer, Peer, TestMail};
 use crate::endpoint::Endpoint;
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::Findings;
+use super::findings::Findings;
 use super::units::{self, Units};
 use crate::access::{Account, Wish};
 use crate::config::Config;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::main_cf::{MilterOf, milters};
-use super::{output_of, program};
+use super::program::{output_of, program};
 
 /// The program that knows Postfix's settings.
 pub(super) struct Postconf {

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::findings::Findings;
 use super::main_cf::{MilterOf, milters, time};
+use super::milter::Milter;
 use super::postconf::{Postconf, Service, services};
-use super::{Findings, Milter};
 use crate::access::{Account, Wish};
 use crate::endpoint::Endpoint;
 

@@ -9,8 +9,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use super::findings::Findings;
 use super::main_cf::time;
-use super::{Findings, Milter};
+use super::milter::Milter;
 use crate::endpoint::Endpoint;
 
 const ABOUT: &str = "sendmail";

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use super::{Findings, output_of, program};
+use super::findings::Findings;
+use super::program::{output_of, program};
 use crate::endpoint::Endpoint;
 
 const ABOUT: &str = "units";

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 
 use super::lease::Shelf;
-use super::trouble::{Reloads, Trouble, now_s};
+use super::trouble::{Reloads, Trouble};
 use super::{Complaint, Counters, Error, Lease, Loaded, Snapshot, Tried};
 use crate::access;
+use crate::clock::now_s;
 use crate::config::{self, Config};
 use crate::memory;
 use crate::numbers::counted;

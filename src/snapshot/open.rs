@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 use super::Error;
 use super::gate::{self, Facts};
-use super::trouble::now_s;
 use crate::access;
+use crate::clock::now_s;
 use crate::config::{ListSettings, SafetySettings};
 use crate::filter::{self, Fault, Filter, Load};
 use crate::memory;

@@ -1,12 +1,13 @@
 //! What is wrong at the moment, for the log, the service manager, `--check` and the status pages.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use tracing::{error, warn};
 
 use super::Snapshot;
+use crate::clock::now_s;
 use crate::filter::Filter;
 
 /// One thing that is wrong.
@@ -153,13 +154,6 @@ fn time(s: u64) -> String {
     time.map_or(String::new(), |time| {
         time.strftime("%F %H:%M UTC").to_string()
     })
-}
-
-/// Seconds since 1970.
-pub(super) fn now_s() -> u64 {
-    SystemTime::UNIX_EPOCH
-        .elapsed()
-        .map_or(0, |since| since.as_secs())
 }
 
 /// Once an hour, from an hour after the first call on.

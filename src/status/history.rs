@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::report::Counts;
+use super::counts::Counts;
 
 /// Minutes of a day.
 const MINUTES: u64 = 24 * 60;

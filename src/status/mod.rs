@@ -9,46 +9,24 @@
 //!
 //! `/healthz` answers as long as the program runs, `/readyz` only while mail is checked as configured.
 
+mod counts;
 mod history;
 mod page;
 mod prometheus;
 mod report;
+mod source;
 mod text;
 mod words;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
-
-use crate::daemon::{Page, Traffic};
-use crate::metrics::Counter;
-use crate::snapshot::Live;
-use history::History;
+use crate::daemon::Page;
+pub use counts::Counts;
 pub use history::Minute;
-use report::verdict_name;
 pub use report::{
-    Connections, Counts, Durations, Filter, Health, List, Messages, Problem, Refused, Reloads,
-    Report,
+    Connections, Durations, Filter, Health, List, Messages, Problem, Refused, Reloads, Report,
 };
-
-/// Where the report comes from.
-pub struct Status {
-    live: Arc<Live>,
-    traffic: Arc<Traffic>,
-    log_lines_lost: Arc<Counter>,
-    history: Mutex<History>,
-}
+pub use source::Status;
 
 impl Status {
-    /// Reports on these.
-    pub fn new(live: Arc<Live>, traffic: Arc<Traffic>, log_lines_lost: Arc<Counter>) -> Self {
-        Self {
-            live,
-            traffic,
-            log_lines_lost,
-            history: Mutex::default(),
-        }
-    }
-
     /// The page at a path of the status socket.
     pub fn page(&self, path: &str) -> Page {
         match path {
@@ -90,29 +68,4 @@ impl Status {
             Page::text(503, lines)
         }
     }
-
-    /// Notes what has been counted since the last time.
-    pub fn tick(&self) {
-        drop(self.sample());
-    }
-
-    /// The last day up to now.
-    fn sample(&self) -> MutexGuard<'_, History> {
-        let counters = &self.live.counters;
-        let verdicts = counters.verdicts.iter();
-        let verdicts = verdicts.map(|(verdict, count)| (verdict_name(verdict).to_owned(), count));
-        let snapshot = self.live.snapshot();
-        let lists = snapshot.policy.lists().iter().zip(&snapshot.counts);
-        let lists = lists.map(|(list, counts)| (list.name().to_owned(), counts.list.hits.sum()));
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
-        history.sample(now_s(), verdicts.collect(), &lists.collect());
-        history
-    }
-}
-
-/// Seconds since 1970.
-fn now_s() -> u64 {
-    SystemTime::UNIX_EPOCH
-        .elapsed()
-        .map_or(0, |since| since.as_secs())
 }

@@ -5,7 +5,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::report::{Counts, Report};
+use super::counts::Counts;
+use super::report::Report;
 use super::words::{
     VerdictGroup, action, approximate, at_most, clock, counted, duration, freshness, grouped,
     largest, reloads, time,

@@ -7,7 +7,8 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::report::{Counts, Health, List, Report};
+use super::counts::Counts;
+use super::report::{Health, List, Report};
 
 /// What all names begin with.
 const PREFIX: &str = "blocklist_milter_";

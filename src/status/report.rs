@@ -2,20 +2,17 @@
 //!
 //! The names of the fields are those of `/status.json`, which other programs read.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
-use super::Status;
+use super::counts::{Counts, counts, verdict_name};
 use super::history::Minute;
+use super::source::Status;
+use crate::clock::now_s;
 use crate::daemon::Cut;
-use crate::metrics::{Buckets, Each};
-use crate::policy::{Action, Exemption, Reason};
+use crate::metrics::Buckets;
+use crate::policy::{Exemption, Reason};
 use crate::sender::Identity;
 use crate::snapshot::{ListCounts, Snapshot};
-
-/// Counts by name.
-pub type Counts = BTreeMap<String, u64>;
 
 /// Whether somebody should look, and how soon.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -220,7 +217,7 @@ impl Status {
         let live = &self.live;
         let snapshot = live.snapshot();
         let counters = &live.counters;
-        let time_s = super::now_s();
+        let time_s = now_s();
         let mut history = self.sample();
         let circuit_breaker = live.is_circuit_breaker_on(&snapshot.config);
         let problems = self.problems(circuit_breaker);
@@ -340,17 +337,6 @@ fn lists(snapshot: &Snapshot, now_s: u64, hits_24h: impl Fn(&str) -> u64) -> Vec
         }
     });
     lists.collect()
-}
-
-/// The name of what is done with a message.
-pub(super) fn verdict_name(verdict: Option<Action>) -> &'static str {
-    verdict.map_or("accept", Action::name)
-}
-
-fn counts<K: Copy + PartialEq>(each: &Each<K>, name: impl Fn(K) -> &'static str) -> Counts {
-    each.iter()
-        .map(|(key, count)| (name(key).to_owned(), count))
-        .collect()
 }
 
 impl From<Buckets> for Durations {

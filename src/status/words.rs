@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::counts::Counts;
 use super::history::Minute;
 use super::report::{Filter, List, Report};
 pub(super) use crate::numbers::{counted, grouped};
@@ -119,7 +120,7 @@ pub(super) fn reloads(report: &Report) -> Vec<String> {
 }
 
 /// The counts that are not zero, the largest first.
-pub(super) fn largest(counts: &super::Counts) -> Vec<(&str, u64)> {
+pub(super) fn largest(counts: &Counts) -> Vec<(&str, u64)> {
     let mut rows: Vec<_> = counts
         .iter()
         .filter(|(_, count)| **count > 0)

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use blocklist_milter::clock;
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::{Daemon, fetch};
@@ -138,7 +139,7 @@ fn write(folder: &Path, name: &str, text: &str) {
 
 /// Compiles `x.list` to `x.blf`.
 pub(crate) fn compile(list: &Path) {
-    compile_at(list, compile::now());
+    compile_at(list, clock::now_s());
 }
 
 /// The same as if it were done at this time, in seconds since 1970.

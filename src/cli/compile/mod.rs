@@ -17,10 +17,12 @@ use std::process::ExitCode;
 use super::Done;
 use super::output::{Output, say};
 use super::progress::Watcher;
+use crate::clock::today;
 use crate::compile::{self, Changes, Error, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
 use crate::filter::format::MAGIC;
 use crate::inspect;
+use crate::list::Day;
 use crate::numbers::counted;
 
 pub use args::Cli;
@@ -293,7 +295,7 @@ fn overlap(
 }
 
 fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Output) -> Done {
-    let found = inspect::false_positives(file, known_good, compile::day_of(compile::now()))?;
+    let found = inspect::false_positives(file, known_good, Day(today()))?;
     out.show(&found, json)?;
     Ok(if found.is_clean() {
         ExitCode::SUCCESS

@@ -15,10 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::args::QueryArgs;
-use super::{Done, Output};
-use crate::compile::{self, Error};
+use crate::cli::Done;
+use crate::cli::output::Output;
+use crate::clock::today;
+use crate::compile::Error;
 use crate::filter::Load;
 use crate::inspect::{Finding, Query};
+use crate::list::Day;
 use crate::parallel::processors;
 
 /// Longest line of addresses, in bytes.
@@ -36,7 +39,7 @@ type Question = (Vec<u8>, SyncSender<Answers>);
 pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     let many = args.addresses.iter().any(|address| address == "-");
     let load = if many { Load::Memory } else { Load::Disk };
-    let mut query = Query::open(&args.file, load, compile::day_of(compile::now()))?;
+    let mut query = Query::open(&args.file, load, Day(today()))?;
     let mut listed = false;
     for address in &args.addresses {
         if address == "-" {

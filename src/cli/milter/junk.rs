@@ -7,10 +7,10 @@ use clap::Args;
 
 use super::people::days;
 use crate::cli::{Done, Output};
+use crate::clock::today;
 use crate::config::Config;
 use crate::junk::{self, Options};
 use crate::list::Day;
-use crate::screen::today;
 
 /// Arguments of `junk`.
 #[derive(Debug, Args)]

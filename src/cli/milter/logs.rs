@@ -4,15 +4,15 @@ use std::error::Error;
 use std::io::{IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 
 use crate::cli::{Done, Output, say};
+use crate::clock::{now_s, today};
 use crate::config::{Config, DEFAULT_PATH};
 use crate::digest::{self, History};
 use crate::list::Day;
-use crate::screen::{case_time, today};
+use crate::screen::case_time;
 
 /// Arguments of `report`.
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ pub struct Case {
 pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(), Box<dyn Error>> {
     let mut options = digest::Options {
         since: args.since,
-        now: now(),
+        now: now_s().cast_signed(),
         lists: Vec::new(),
     };
     if let Some(config) = read_config(config)? {
@@ -101,7 +101,7 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
     };
     say_what_is_read(&args.logs);
-    let Some(mut case) = digest::find_case(&args.id, &args.logs, now())? else {
+    let Some(mut case) = digest::find_case(&args.id, &args.logs, now_s().cast_signed())? else {
         let when = digest::shown_time(made).unwrap_or_default();
         say(format_args!(
             "blocklist-milter: case {} is not in the given log; it dates from {when}: try an older log, such as \
@@ -127,12 +127,6 @@ fn read_config(path: &Path) -> Result<Option<Config>, Box<dyn Error>> {
         return Ok(None);
     }
     Ok(Some(Config::load(path)?))
-}
-
-/// Seconds since 1970.
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_secs()).unwrap_or(0))
 }
 
 /// `2026-11-21`, or `7d`: seven days ago.

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::logs::now;
 use crate::cli::{Done, Output};
+use crate::clock::{now_s, today};
 use crate::correspondents::{Book, Rules, Written, read_log, read_mailbox};
 use crate::policy::Network;
-use crate::screen::today;
 
 /// Arguments of `correspondents`.
 #[derive(Debug, Args)]
@@ -58,7 +57,7 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     let mut book = Book::read(&args.output)?;
     let mut written = Written::default();
     for log in &args.logs {
-        read_log(log, &rules, now(), &mut written)?;
+        read_log(log, &rules, now_s().cast_signed(), &mut written)?;
     }
     for mailbox in &args.sent {
         read_mailbox(mailbox, &rules, &mut written)?;

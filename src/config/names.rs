@@ -1,0 +1,59 @@
+//! The names of all settings.
+
+/// Every setting, by section: `""` is the top of the file.
+pub const SETTINGS: [(&str, &[&str]); 8] = [
+    (
+        "",
+        &[
+            "listen",
+            "socket_mode",
+            "socket_group",
+            "workers",
+            "on_error",
+            "mixed_recipients",
+            "contact",
+            "status_file",
+        ],
+    ),
+    (
+        "list",
+        &[
+            "name",
+            "filter",
+            "load",
+            "check",
+            "action",
+            "reply",
+            "recipients",
+            "except_recipients",
+            "mailing_list",
+            "weak",
+            "dry_run",
+            "max_age",
+            "max_unchanged",
+            "enabled",
+        ],
+    ),
+    (
+        "whitelist",
+        &[
+            "files",
+            "entries",
+            "require_dkim",
+            "authserv_ids",
+            "correspondents",
+            "correspondents_require_dkim",
+        ],
+    ),
+    (
+        "exempt",
+        &["authenticated", "local", "networks", "recipients"],
+    ),
+    (
+        "safety",
+        &["max_reject_share", "max_shrink", "max_growth", "must_miss"],
+    ),
+    ("limits", &["connections", "drain_s", "read_ms"]),
+    ("status", &["listen", "group", "show_addresses"]),
+    ("log", &["level", "format", "accepted"]),
+];

@@ -1,0 +1,119 @@
+//! How far the senders of a message have been looked up, and what is waited for.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use crate::daemon::{Deadline, Waiting};
+use crate::filter::Answer;
+use crate::lookup::{Error, Read};
+use crate::policy::Budget;
+use crate::sender::{Identity, Sender, Senders};
+
+/// Senders in the order in which they are looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// MAIL FROM.
+    #[default]
+    Envelope,
+    /// The header From.
+    From,
+    /// All other headers.
+    Others,
+    /// None is left.
+    End,
+}
+
+impl Part {
+    fn of(sender: &Sender<'_>) -> Self {
+        match sender.identity {
+            Identity::MailFrom => Self::Envelope,
+            Identity::From => Self::From,
+            Identity::Sender
+            | Identity::ReplyTo
+            | Identity::ReturnPath
+            | Identity::ResentFrom
+            | Identity::ResentSender
+            | Identity::ResentReplyTo => Self::Others,
+        }
+    }
+
+    fn next(self) -> Self {
+        match self {
+            Self::Envelope => Self::From,
+            Self::From => Self::Others,
+            Self::Others | Self::End => Self::End,
+        }
+    }
+}
+
+/// The sender that is looked up next: an index into the senders, for those of one part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cursor {
+    part: Part,
+    index: usize,
+}
+
+impl Cursor {
+    /// The next sender of the parts up to `last`.
+    pub(super) fn next<'s>(&mut self, senders: &'s Senders, last: Part) -> Option<Sender<'s>> {
+        while self.part <= last {
+            while let Some(sender) = senders.get(self.index) {
+                self.index += 1;
+                if Part::of(&sender) == self.part {
+                    return Some(sender);
+                }
+            }
+            *self = Self {
+                part: self.part.next(),
+                index: 0,
+            };
+        }
+        None
+    }
+}
+
+/// How far the senders of a message have been looked up.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    pub(super) cursor: Cursor,
+    pub(super) budget: Budget,
+    /// Senders looked up since the verdict is certain.
+    pub(super) after: Option<u32>,
+    /// The budget was used up before all senders were looked up.
+    pub(super) unfinished: bool,
+    pub(super) pending: Option<Pending>,
+    /// Of all reads of this step, since its first one.
+    pub(super) deadline: Option<Deadline>,
+}
+
+/// What is waited for.
+#[derive(Debug)]
+pub(super) enum Pending {
+    /// The other connections of the thread have their turn.
+    Turn { taken: bool },
+    /// Reads.
+    Reads {
+        /// The first sender they are for, and the hits before it.
+        from: Cursor,
+        hits: usize,
+        batches: Vec<Batch>,
+    },
+}
+
+/// Reads of one filter; one that hangs does not keep the answers of the others back.
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub(super) reads: Arc<[Read]>,
+    pub(super) waiting: Waiting<Result<Answer, Error>>,
+    pub(super) answers: Option<Vec<Result<Answer, Error>>>,
+}
+
+impl Batch {
+    /// Ready as soon as it is read, or given up.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.answers.is_none() {
+            self.answers = Some(ready!(self.waiting.poll(cx)));
+        }
+        Poll::Ready(())
+    }
+}

@@ -1,0 +1,112 @@
+//! What was found, and how it is shown.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::numbers::counted;
+
+/// How something was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// As it should be.
+    Good,
+    /// Works, and could be better; or could not be looked at.
+    Notice,
+    /// Mail is not checked, or is refused or delayed without need.
+    Wrong,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about: `config`, `units`, `socket`, `postfix`, `sendmail`, `message`.
+    pub about: &'static str,
+    /// How it was found.
+    pub state: State,
+    /// What was found.
+    pub text: String,
+    /// The command, or the setting, that fixes it; empty if there is nothing to fix.
+    pub remedy: String,
+}
+
+/// All findings.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Findings {
+    /// In the order of a message's way: configuration, units, sockets, mail server, a message.
+    pub findings: Vec<Finding>,
+}
+
+impl Findings {
+    /// Whether anything is wrong.
+    pub fn is_wrong(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.state == State::Wrong)
+    }
+
+    pub(super) fn good(&mut self, about: &'static str, text: impl Into<String>) {
+        self.add(about, State::Good, text, "");
+    }
+
+    pub(super) fn notice(
+        &mut self,
+        about: &'static str,
+        text: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.add(about, State::Notice, text, remedy);
+    }
+
+    pub(super) fn wrong(
+        &mut self,
+        about: &'static str,
+        text: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.add(about, State::Wrong, text, remedy);
+    }
+
+    fn add(
+        &mut self,
+        about: &'static str,
+        state: State,
+        text: impl Into<String>,
+        remedy: impl Into<String>,
+    ) {
+        self.findings.push(Finding {
+            about,
+            state,
+            text: text.into(),
+            remedy: remedy.into(),
+        });
+    }
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for finding in &self.findings {
+            let state = match finding.state {
+                State::Good => "ok",
+                State::Notice => "notice",
+                State::Wrong => "WRONG",
+            };
+            writeln!(f, "{state:<7} {:<9} {}", finding.about, finding.text)?;
+            for line in finding.remedy.lines() {
+                writeln!(f, "{:<17} {line}", "")?;
+            }
+        }
+        let count = |state| {
+            let of_state = |finding: &&Finding| finding.state == state;
+            self.findings.iter().filter(of_state).count()
+        };
+        write!(
+            f,
+            "{} ok, {}, {} wrong",
+            count(State::Good),
+            counted(count(State::Notice) as u64, "notice", "notices"),
+            count(State::Wrong)
+        )
+    }
+}
