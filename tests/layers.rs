@@ -7,13 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates and the only places that may name them.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 11] = [
     ("tokio", &["daemon/"]),
     ("hyper", &["daemon/http.rs"]),
     ("landlock", &["daemon/confine.rs"]),
     ("libc", &["daemon/calls.rs"]),
     ("seccompiler", &["daemon/calls.rs"]),
-    ("notify", &["daemon/watch.rs"]),
     ("tracing_subscriber", &["daemon/logging.rs"]),
     ("mail_parser", &["sender/header.rs", "sender/charset.rs"]),
     ("arc_swap", &["snapshot/"]),
@@ -403,4 +402,26 @@ fn crates_stay_in_their_layer() {
         }
         assert!(count > 0, "no file names `{name}`");
     }
+}
+
+#[test]
+fn each_dependency_has_a_reason() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let mut dependencies = 0;
+    for part in manifest.split("\n[") {
+        let (heading, lines) = part.split_once(']').unwrap();
+        if !heading.ends_with("dependencies") {
+            continue;
+        }
+        for line in lines.lines().filter(|line| line.contains(" = ")) {
+            dependencies += 1;
+            let reason = line.split_once("# ").map(|(_, reason)| reason);
+            assert!(
+                reason.is_some_and(|reason| !reason.trim().is_empty()),
+                "no reason: {line}"
+            );
+        }
+    }
+    assert!(dependencies > 30, "only {dependencies} were seen");
 }

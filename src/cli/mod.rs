@@ -14,9 +14,11 @@ mod progress;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use signal_hook::consts::SIGXFSZ;
 
 pub use output::Output;
 use output::say;
@@ -41,6 +43,9 @@ fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return wrong_usage::<P>(&error),
     };
+    // A limit of file sizes (`ulimit -f`) is an error like a full disk, and not the end by a signal, which would leave
+    // half a file behind. Where it cannot be had, all else works.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let mut output = Output::new();
     let done = run(arguments, &mut output).and_then(|code| {
         std::io::Write::flush(&mut output)?;

@@ -45,8 +45,11 @@ impl Watcher {
         let drawing = (!quiet).then(|| {
             let (stop, stopped) = mpsc::channel();
             let watched = Arc::clone(&progress);
-            (stop, thread::spawn(move || draw(&watched, &stopped)))
+            let started = thread::Builder::new().spawn(move || draw(&watched, &stopped));
+            Some((stop, started.ok()?))
         });
+        // Without a thread for it nothing is drawn.
+        let drawing = drawing.flatten();
         Ok(Self { progress, drawing })
     }
 

@@ -140,6 +140,8 @@ pub struct FilterReport {
     pub records: bool,
     /// Whether everybody may read the file, and the seed in it.
     pub world_readable: bool,
+    /// Whether everybody may write the file.
+    pub world_writable: bool,
 }
 
 impl FilterReport {
@@ -159,6 +161,7 @@ impl FilterReport {
             fpr_per_sender: rate_per_sender(fpr_expected, header.spec.kinds),
             records: header.spec.records,
             world_readable: mode & 0o004 != 0,
+            world_writable: mode & 0o002 != 0,
         }
     }
 }

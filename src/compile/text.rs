@@ -154,6 +154,13 @@ impl fmt::Display for Report {
                 "rate      {}",
                 rate_in_people(filter.fpr_per_sender, filter.records)
             )?;
+            if filter.world_writable {
+                writeln!(
+                    f,
+                    "warning   all users can write {0}, and so decide which mail is refused; use chmod o= {0}",
+                    self.output.display()
+                )?;
+            }
             if filter.world_readable {
                 writeln!(
                     f,

@@ -32,6 +32,7 @@
 
 mod accept;
 mod calls;
+mod changes;
 mod confine;
 mod connection;
 mod connections;

@@ -29,11 +29,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use notify::event::{AccessKind, AccessMode, EventKind};
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use sd_notify::NotifyState;
 
 use super::Service;
+use super::changes::Changes;
 
 /// Between two looks at the files when nothing hints at a change.
 const POLL: Duration = Duration::from_secs(30);
@@ -240,24 +239,19 @@ impl Hints {
 
 /// The folders that the kernel reports on.
 struct Folders {
-    watcher: Option<RecommendedWatcher>,
+    changes: Option<Changes>,
     watched: BTreeSet<PathBuf>,
 }
 
 impl Folders {
     fn new(hints: Hints) -> Self {
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            if event.is_ok_and(|event| is_change(event.kind)) {
-                hints.send();
-            }
-        });
-        let watcher = watcher
+        let changes = Changes::new(move || hints.send())
             .inspect_err(|error| {
                 tracing::warn!(%error, "cannot watch folders, polling files instead");
             })
             .ok();
         Self {
-            watcher,
+            changes,
             watched: BTreeSet::new(),
         }
     }
@@ -272,7 +266,7 @@ impl Folders {
 
     /// Watches the folders in which the files are named, and those in which they are.
     fn watch(&mut self, paths: &[PathBuf]) {
-        let Some(watcher) = &mut self.watcher else {
+        let Some(changes) = &mut self.changes else {
             return;
         };
         let mut wanted = BTreeSet::new();
@@ -283,31 +277,17 @@ impl Folders {
             }
         }
         for gone in self.watched.difference(&wanted) {
-            // It may have been removed, and its watch with it.
-            let _ = watcher.unwatch(gone);
+            changes.unwatch(gone);
         }
         // Known ones too: a folder can be replaced by another of its name.
         for folder in &wanted {
-            if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive)
+            if let Err(error) = changes.watch(folder)
                 && !self.watched.contains(folder)
             {
                 tracing::warn!(folder = %folder.display(), %error, "cannot watch this folder, polling instead");
             }
         }
         self.watched = wanted;
-    }
-}
-
-/// Events that can mean another content. Reading a file is none, or our own look at the
-/// files would wake us again.
-fn is_change(kind: EventKind) -> bool {
-    match kind {
-        EventKind::Access(access) => access == AccessKind::Close(AccessMode::Write),
-        EventKind::Any
-        | EventKind::Create(_)
-        | EventKind::Modify(_)
-        | EventKind::Remove(_)
-        | EventKind::Other => true,
     }
 }
 

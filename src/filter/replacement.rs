@@ -184,7 +184,11 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
                 return match file.try_lock() {
                     Ok(()) if is_named(&file, written)? => Ok(file),
                     Ok(()) | Err(TryLockError::WouldBlock) => Err(busy()),
-                    Err(TryLockError::Error(error)) => Err(Error::io(written, "lock")(error)),
+                    Err(TryLockError::Error(error)) => {
+                        // It is ours: on a file system without locks nobody takes it over.
+                        let _ = fs::remove_file(written);
+                        Err(Error::io(written, "lock")(error))
+                    }
                 };
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

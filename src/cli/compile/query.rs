@@ -59,6 +59,16 @@ pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     })
 }
 
+/// Starts a thread that nobody waits for.
+fn start(run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let started = thread::Builder::new().spawn(run);
+    started.map(drop).map_err(|source| Error::Io {
+        path: "a thread".into(),
+        doing: "be started",
+        source,
+    })
+}
+
 /// Answers every line of standard input, in order.
 fn all_of_stdin(
     query: &Query,
@@ -72,10 +82,10 @@ fn all_of_stdin(
     let asked = Arc::new(Mutex::new(asked));
     for _ in 0..workers {
         let (asked, query) = (Arc::clone(&asked), query.clone());
-        thread::spawn(move || work(&asked, query, json));
+        start(move || work(&asked, query, json))?;
     }
     let (in_order, answers) = sync_channel(workers * BLOCKS_PER_WORKER);
-    thread::spawn(move || read(io::stdin().lock(), &questions, &in_order));
+    start(move || read(io::stdin().lock(), &questions, &in_order))?;
     let mut listed = false;
     for answer in answers {
         let answer = answer.recv().map_err(|_| Error::Io {
