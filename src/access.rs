@@ -224,7 +224,7 @@ pub fn explained(path: &Path, error: io::Error) -> io::Error {
         return error;
     }
     match Account::of_process().obstacle(path, Wish::Read) {
-        Ok(Some(obstacle)) => io::Error::new(error.kind(), format!("{error}: {obstacle}")),
+        Ok(Some(obstacle)) => io::Error::new(error.kind(), Explained { error, obstacle }),
         Ok(None) | Err(_) if IS_CONFINED.load(Relaxed) => io::Error::new(
             error.kind(),
             format!(
@@ -235,6 +235,27 @@ pub fn explained(path: &Path, error: io::Error) -> io::Error {
         Ok(None) | Err(_) => error,
     }
 }
+
+/// What [`explained`] has found out about this error.
+pub fn explanation(error: &io::Error) -> Option<&Obstacle> {
+    let explained = error.get_ref()?.downcast_ref::<Explained>()?;
+    Some(&explained.obstacle)
+}
+
+/// A denied permission and its reason.
+#[derive(Debug)]
+struct Explained {
+    error: io::Error,
+    obstacle: Obstacle,
+}
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.error, self.obstacle)
+    }
+}
+
+impl std::error::Error for Explained {}
 
 /// The number of a group, given by name or by number.
 pub fn group_number(group: &str) -> Option<u32> {

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use support::mta::Mta;
 use support::postfix::Postfix;
 use support::site::{Daemon, Site, Socket, Transport};
-use support::{run, usable};
+use support::{is_root, run, usable};
 
 const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
 const GOOD: &str = "{ default_action=accept, connect_timeout=5s, command_timeout=10s }";
@@ -174,6 +174,46 @@ fn a_good_set_up_has_nothing_wrong() {
         .arg(set.site.path().join("milter.toml"))
         .args(["setup-check", "--postfix", &set.folder]));
     assert!(text.contains(", 0 wrong\n"), "{text}");
+}
+
+/// Two filters in a folder that the service may not enter: one fault, and its remedy apart from it.
+#[test]
+fn what_the_service_may_not_read_is_said_once() {
+    if !usable("root", (!is_root()).then(|| "only root is told".to_owned())) {
+        return;
+    }
+    let (mut site, _daemon) = site();
+    let closed = site.path().join("closed");
+    fs::create_dir_all(&closed).expect("our own folder");
+    for name in ["one.blf", "two.blf"] {
+        fs::copy(site.path().join("spam.blf"), closed.join(name)).expect("our own files");
+    }
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("our own folder");
+    // The service is whom the folder of its status belongs to.
+    let status = site.path().join("status");
+    fs::create_dir_all(&status).expect("our own folder");
+    chown(&status, Some(65_534), Some(65_534)).expect("root may");
+    let list =
+        |name| format!("[[list]]\nname = \"{name}\"\nfilter = \"@DIR@/closed/{name}.blf\"\n");
+    site.configure(&format!(
+        "status_file = \"@DIR@/status/status\"\n{}{}",
+        list("one"),
+        list("two")
+    ));
+    let found = check(&site, &[], None);
+    let about: Vec<_> = found
+        .wrong()
+        .iter()
+        .filter(|(text, _)| text.contains("cannot enter the folder"))
+        .collect();
+    let [(text, remedy)] = about.as_slice() else {
+        panic!("expected one fault: {found:#?}");
+    };
+    assert!(!text.contains("run: "), "{text}");
+    assert!(
+        remedy.starts_with("chgrp ") && remedy.contains("/closed"),
+        "{remedy}"
+    );
 }
 
 #[test]

@@ -7,58 +7,39 @@ use std::time::SystemTime;
 
 use super::findings::Findings;
 use super::units::{self, Units};
-use crate::access::{Account, Wish};
-use crate::config::Config;
-use crate::snapshot;
+use crate::access::{Account, Obstacle, Wish};
+use crate::config::{Config, ListSettings};
+use crate::snapshot::{self, Error};
 
 const ABOUT: &str = "config";
+
+/// Where the units compile to.
+const FILTERS: &str = "/var/lib/blocklist-milter";
 
 /// Folders that `ProtectHome=yes` hides from the service, whatever their modes.
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
 pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
+    let mut denied = Vec::new();
     match snapshot::check(config_path) {
-        Ok(report) => {
-            for line in report.to_string().lines() {
-                match line.strip_prefix("warning: ") {
-                    Some(warning) => findings.notice(ABOUT, warning, ""),
-                    None => findings.good(ABOUT, line),
-                }
+        Ok(checked) => {
+            for line in checked.good() {
+                findings.good(ABOUT, line);
+            }
+            for warning in &checked.warnings {
+                findings.notice(ABOUT, warning, "");
             }
         }
         Err(error) => {
-            for line in error.to_string().lines() {
-                findings.wrong(ABOUT, line, "");
+            for error in error.each() {
+                match error.obstacle() {
+                    Some(obstacle) => look_at_obstacle(obstacle, &mut denied, findings),
+                    None => look_at_error(error, config, units, findings),
+                }
             }
         }
     }
-    let account = units.user.as_deref().and_then(Account::named);
-    let files: Vec<&Path> = std::iter::once(config_path).chain(config.files()).collect();
-    for file in files {
-        if HIDDEN.iter().any(|folder| file.starts_with(folder)) && units.known {
-            findings.wrong(
-                ABOUT,
-                format!(
-                    "{}: the service sees no home directories (ProtectHome=yes)",
-                    file.display()
-                ),
-                "move it to /etc/blocklist-milter or /var/lib/blocklist-milter",
-            );
-        } else if let Some(account) = &account
-            // What is not there was found above.
-            && let Ok(Some(obstacle)) = account.obstacle(file, Wish::Read)
-        {
-            // The check of the configuration may have found it, too.
-            let (text, remedy) = (obstacle.cause(), obstacle.remedy);
-            if !findings
-                .findings
-                .iter()
-                .any(|known| known.text.contains(&text))
-            {
-                findings.wrong(ABOUT, text, remedy);
-            }
-        }
-    }
+    look_at_access(config_path, config, units, &mut denied, findings);
     let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
     for list in config.enabled_lists() {
         // The units compile NAME into NAME.blf, whatever the list is called.
@@ -66,8 +47,7 @@ pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings:
             continue;
         };
         let texts = folder.join("lists").join(name);
-        let is_of_units = list.filter.parent() == Some(Path::new("/var/lib/blocklist-milter"));
-        if units.known && is_of_units {
+        if of_units(list, units).is_some() {
             units::look_at_list(name, &texts.display().to_string(), findings);
         }
         if let (Some((newest, text)), Some(filter)) = (newest(&texts), modified(&list.filter))
@@ -97,6 +77,65 @@ pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings:
             );
         }
     }
+}
+
+/// What keeps the configuration, a filter or a whitelist from being used.
+fn look_at_error(error: &Error, config: &Config, units: &Units, findings: &mut Findings) {
+    let missing = error.list_without_filter().and_then(|name| {
+        let mut lists = config.enabled_lists();
+        lists.find(|list| list.terms.name == name)
+    });
+    let remedy = match missing.and_then(|list| of_units(list, units)) {
+        Some(name) => format!("systemctl start blocklist-compile@{name}.service"),
+        None => String::new(),
+    };
+    // Those of the configuration file come together, a line each.
+    for line in error.to_string().lines() {
+        findings.wrong(ABOUT, line, &remedy);
+    }
+}
+
+/// One closed folder stands before many files.
+fn look_at_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut Findings) {
+    if !known.contains(obstacle) {
+        findings.wrong(ABOUT, obstacle.cause(), &obstacle.remedy);
+        known.push(obstacle.clone());
+    }
+}
+
+/// Whether the user of the service can read every file; what is known to stand in the way is not said again.
+fn look_at_access(
+    config_path: &Path,
+    config: &Config,
+    units: &Units,
+    known: &mut Vec<Obstacle>,
+    findings: &mut Findings,
+) {
+    let account = units.user.as_deref().and_then(Account::named);
+    for file in std::iter::once(config_path).chain(config.files()) {
+        if HIDDEN.iter().any(|folder| file.starts_with(folder)) && units.known {
+            findings.wrong(
+                ABOUT,
+                format!(
+                    "{}: the service sees no home directories (ProtectHome=yes)",
+                    file.display()
+                ),
+                "move it to /etc/blocklist-milter or /var/lib/blocklist-milter",
+            );
+        } else if let Some(account) = &account
+            // What is not there was found before.
+            && let Ok(Some(obstacle)) = account.obstacle(file, Wish::Read)
+        {
+            look_at_obstacle(&obstacle, known, findings);
+        }
+    }
+}
+
+/// The name of a list for its units, which compile NAME into NAME.blf, whatever the list is called.
+fn of_units<'l>(list: &'l ListSettings, units: &Units) -> Option<&'l str> {
+    let is_of_units = units.known && list.filter.parent() == Some(Path::new(FILTERS));
+    let name = list.filter.file_stem()?.to_str()?;
+    is_of_units.then_some(name)
 }
 
 fn modified(path: &Path) -> Option<SystemTime> {

@@ -120,33 +120,47 @@ pub struct CheckedList {
     pub generation: Option<u64>,
 }
 
-impl Display for Checked {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: OK", self.config.display())?;
-        for list in &self.lists {
-            write!(f, "list {}: ", list.name)?;
-            match (list.entries, list.generation) {
-                (Some(entries), Some(generation)) => writeln!(
-                    f,
-                    "{}{}, {}, generation {generation}, checks {}",
-                    list.action,
-                    if list.dry_run { " (dry run)" } else { "" },
-                    counted(entries, "entry", "entries"),
-                    list.check.join(", ")
-                )?,
-                _ => writeln!(f, "not enabled")?,
-            }
-        }
+impl Checked {
+    /// What is good, a line each.
+    pub fn good(&self) -> Vec<String> {
+        let mut lines = vec![format!("{}: OK", self.config.display())];
+        lines.extend(self.lists.iter().map(ToString::to_string));
         let entries = counted(self.whitelist_entries as u64, "entry", "entries");
-        writeln!(f, "whitelist: {entries}")?;
+        lines.push(format!("whitelist: {entries}"));
         if let Some(correspondents) = self.correspondents {
             let addresses = counted(correspondents as u64, "address", "addresses");
-            writeln!(f, "correspondents: {addresses}")?;
+            lines.push(format!("correspondents: {addresses}"));
+        }
+        lines
+    }
+}
+
+impl Display for Checked {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for line in self.good() {
+            writeln!(f, "{line}")?;
         }
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;
         }
         Ok(())
+    }
+}
+
+impl Display for CheckedList {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "list {}: ", self.name)?;
+        match (self.entries, self.generation) {
+            (Some(entries), Some(generation)) => write!(
+                f,
+                "{}{}, {}, generation {generation}, checks {}",
+                self.action,
+                if self.dry_run { " (dry run)" } else { "" },
+                counted(entries, "entry", "entries"),
+                self.check.join(", ")
+            ),
+            _ => f.write_str("not enabled"),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::Objection;
-use crate::access::Obstacle;
+use crate::access::{Obstacle, explanation};
 use crate::config;
 use crate::filter;
 use crate::policy;
@@ -133,6 +133,42 @@ impl Error {
             error: Box::new(self),
         }
     }
+
+    /// Each error by itself; never one of several.
+    pub fn each(&self) -> &[Self] {
+        match self {
+            Self::Several { errors } => errors,
+            other => std::slice::from_ref(other),
+        }
+    }
+
+    /// What denies a file to this process or to the service, if that is the error.
+    pub fn obstacle(&self) -> Option<&Obstacle> {
+        match self {
+            Self::Denied(obstacle) => Some(obstacle),
+            Self::Placed { error, .. } => error.obstacle(),
+            Self::Config(config::Error::Unreadable { source, .. })
+            | Self::Unreadable { source, .. }
+            | Self::Filter {
+                source: filter::Error::Io { source, .. },
+                ..
+            } => explanation(source),
+            _ => None,
+        }
+    }
+
+    /// The list that has no filter file, if that is the error.
+    pub fn list_without_filter(&self) -> Option<&str> {
+        match self {
+            Self::Placed { error, .. } => error.list_without_filter(),
+            Self::Filter {
+                list,
+                source: filter::Error::Io { source, .. },
+            } if source.kind() == io::ErrorKind::NotFound => Some(list),
+            _ => None,
+        }
+    }
+
     /// The list that it is about.
     pub(super) fn list(&self) -> Option<&str> {
         match self {

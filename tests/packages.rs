@@ -1,0 +1,154 @@
+//! What the packages hold: every file that `contrib/install` installs is in the .deb and in the .rpm, where the
+//! distribution looks for it. `tests/debian` tries the .deb itself.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::Scratch;
+use support::markdown::{read, root};
+use toml::Value;
+
+/// Where `contrib/package` has it installed before packing.
+const STAGE: &str = "target/package";
+
+/// Files below `/`, as `contrib/install` leaves them for a package.
+fn installed() -> BTreeSet<String> {
+    let scratch = Scratch::new();
+    let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+    fs::create_dir(scratch.join("built")).expect("our own folder");
+    let programs = programs.parent().expect("in a folder");
+    symlink(programs, scratch.join("built/release")).expect("our own folder");
+    support::run(
+        Command::new(root().join("contrib/install"))
+            .arg("--postfix")
+            .env("CARGO_TARGET_DIR", scratch.join("built"))
+            .env("DESTDIR", scratch.join("root"))
+            .env("PREFIX", "/usr"),
+    );
+    let below = scratch.join("root");
+    let mut found = BTreeSet::new();
+    let mut folders = vec![below.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("it was installed") {
+            let path: PathBuf = entry.expect("it can be read").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(&below).expect("below it");
+                found.insert(name.to_string_lossy().into_owned());
+            }
+        }
+    }
+    found
+}
+
+/// Source, destination and mode of each asset of a package.
+fn assets(package: &str) -> Vec<(String, String, String)> {
+    let manifest: Value = toml::from_str(&read(Path::new("Cargo.toml"))).expect("TOML");
+    let assets = &manifest["package"]["metadata"][package]["assets"];
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
+    let asset = |asset: &Value| match asset {
+        Value::Array(fields) => (text(&fields[0]), text(&fields[1]), text(&fields[2])),
+        _ => (
+            text(&asset["source"]),
+            text(&asset["dest"]).trim_start_matches('/').to_owned(),
+            text(&asset["mode"]),
+        ),
+    };
+    let assets = assets.as_array().expect("a list");
+    assets.iter().map(asset).collect()
+}
+
+/// Whether a pattern with at most one `*` names this path.
+fn names(pattern: &str, path: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == path,
+        Some((head, tail)) => path
+            .strip_prefix(head)
+            .and_then(|rest| rest.strip_suffix(tail))
+            .is_some_and(|name| !name.contains('/')),
+    }
+}
+
+/// Where a package puts each file that is installed, and with which mode.
+fn packed(package: &str) -> Vec<(String, String, String)> {
+    let assets = assets(package);
+    let place = |file: &String| {
+        let staged = format!("{STAGE}/{file}");
+        let (_, dest, mode) = assets
+            .iter()
+            .find(|(source, _, _)| names(source, &staged))
+            .unwrap_or_else(|| panic!("{file} is in no asset of {package} in Cargo.toml"));
+        let name = file.rsplit('/').next().expect("a name");
+        (file.clone(), format!("{dest}{name}"), mode.clone())
+    };
+    installed().iter().map(place).collect()
+}
+
+#[test]
+fn every_installed_file_is_in_the_packages() {
+    for package in ["deb", "generate-rpm"] {
+        let packed = packed(package);
+        assert!(packed.len() > 40, "only {} files", packed.len());
+        for (file, dest, mode) in packed {
+            let runs = file.contains("bin/")
+                || (file.contains("lib/blocklist-milter/") && !file.ends_with(".conf"));
+            assert_eq!(mode, if runs { "755" } else { "644" }, "{package}: {file}");
+            // Debian's zsh reads completions of packages from a folder of its own.
+            let expected = match package {
+                "deb" => file.replace("zsh/site-functions", "zsh/vendor-completions"),
+                _ => file,
+            };
+            assert_eq!(dest, expected, "{package}");
+        }
+    }
+}
+
+/// The completions are where each shell of the distribution looks.
+#[test]
+fn completions_are_where_the_shells_look() {
+    for (package, zsh) in [
+        ("deb", "vendor-completions"),
+        ("generate-rpm", "site-functions"),
+    ] {
+        let places: BTreeSet<String> = packed(package).into_iter().map(|file| file.1).collect();
+        for program in ["blocklist-milter", "blocklist-compile"] {
+            for place in [
+                format!("bash-completion/completions/{program}"),
+                format!("zsh/{zsh}/_{program}"),
+                format!("fish/vendor_completions.d/{program}.fish"),
+            ] {
+                assert!(
+                    places.contains(&format!("usr/share/{place}")),
+                    "{package}: {place}"
+                );
+            }
+        }
+    }
+}
+
+/// No asset is left of a file that is not there any more.
+#[test]
+fn every_asset_exists() {
+    let installed = installed();
+    for package in ["deb", "generate-rpm"] {
+        for (source, _, _) in assets(package) {
+            let exists = match source.strip_prefix(&format!("{STAGE}/")) {
+                Some(pattern) => installed.iter().any(|file| names(pattern, file)),
+                None => {
+                    let path = root().join(&source);
+                    let folder = path.parent().expect("a file");
+                    let pattern = path.file_name().expect("a name").to_string_lossy();
+                    let mut files = fs::read_dir(folder).expect("the folder is there").flatten();
+                    files.any(|file| names(&pattern, &file.file_name().to_string_lossy()))
+                }
+            };
+            assert!(exists, "{package}: {source}");
+        }
+    }
+}
