@@ -121,8 +121,11 @@ mod tests {
 
     fn watched(folder: &Path) -> (Changes, Receiver<()>) {
         let (send, hints) = mpsc::channel();
-        // Nobody may listen any more at the end of a test.
-        let mut changes = Changes::new(move || drop(send.send(()))).expect("inotify");
+        let hint = move || {
+            // Nobody may listen any more at the end of a test.
+            let _ = send.send(());
+        };
+        let mut changes = Changes::new(hint).expect("inotify");
         changes.watch(folder).expect("a folder");
         (changes, hints)
     }
