@@ -350,3 +350,193 @@ const ALLOWANCES: &[(&str, Option<Format>)] = &[
     ),
     ("{\"friend@good.example\":false}", Some(Format::Json)),
 ];
+
+/// A name as tables and programs write it.
+fn spellings(words: &str) -> Vec<String> {
+    let joined = words.replace(' ', "_");
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
+    let titled: Vec<String> = words.split(' ').map(capital).collect();
+    vec![
+        words.to_owned(),
+        joined.clone(),
+        joined.to_uppercase(),
+        titled.join(" "),
+        format!("is{}", titled.concat()),
+        format!("is_{joined}"),
+        format!("Is {words}?"),
+        format!("sender_{joined}"),
+    ]
+}
+
+/// The rows of a table, and of JSON, with one more column or key.
+fn with_column(name: &str, value: &str) -> Vec<Vec<String>> {
+    let bare = matches!(value, "true" | "false" | "0" | "1" | "null");
+    let mut lists = vec![
+        format!("email,{name}\nx@bad.example,{value}\n"),
+        format!("{name};note;email\n{value};y;x@bad.example\n"),
+        format!("email\t{name}\nx@bad.example\t{value}\n"),
+        format!("[{{\"email\":\"x@bad.example\",\"{name}\":\"{value}\"}}]"),
+        format!("{{\"{name}\":\"{value}\",\"email\":\"x@bad.example\"}}\n{{}}"),
+        format!("{{\"x@bad.example\":{{\"{name}\":\"{value}\"}}}}"),
+    ];
+    if bare {
+        lists.push(format!(
+            "[{{\"{name}\":{value},\"email\":\"x@bad.example\"}}]"
+        ));
+    }
+    let read = |list: String| rows(list.as_bytes(), guess(list.as_bytes(), "list"), usize::MAX).0;
+    lists.into_iter().map(read).collect()
+}
+
+fn check_column(name: &str, value: &str, expected: &str) {
+    for rows in with_column(name, value) {
+        let said = match rows.iter().find(|row| row.contains("x@bad.example")) {
+            Some(row) if row.contains(" item ") => "listed",
+            Some(row) if row.contains(" rejected ") => "rejected",
+            _ if rows.iter().any(|row| row.contains(" rejected ")) => "rejected",
+            _ => "off",
+        };
+        assert_eq!(said, expected, "{name} {value}: {rows:?}");
+    }
+}
+
+const YES: &[&str] = &[
+    "true", "yes", "Y", "t", "1", "On", "ja", "oui", "S\u{ed}", "-1",
+];
+const NO: &[&str] = &[
+    "false", "NO", "n", "f", "0", "off", "nein", "n\u{e3}o", "0.0",
+];
+const DAYS: &[&str] = &["2026-01-31", "2026-01-31 10:00:00", "31.01.2026"];
+const UNCLEAR: &[&str] = &["perhaps", "?", "see note"];
+
+#[test]
+fn columns_for_yes_and_no_are_read_under_any_name_and_with_any_answer() {
+    for (words, yes, no, day) in [
+        ("blocked", "listed", "off", "listed"),
+        ("banned", "listed", "off", "listed"),
+        ("listed", "listed", "off", "listed"),
+        ("blacklisted", "listed", "off", "listed"),
+        ("spam", "listed", "off", "listed"),
+        ("malicious", "listed", "off", "listed"),
+        ("phishing", "listed", "off", "listed"),
+        ("disposable", "listed", "off", "listed"),
+        ("active", "listed", "off", "listed"),
+        ("enabled", "listed", "off", "listed"),
+        ("whitelisted", "off", "listed", "off"),
+        ("allowed", "off", "listed", "off"),
+        ("trusted", "off", "listed", "off"),
+        ("safe", "off", "listed", "off"),
+        ("false positive", "off", "listed", "off"),
+        ("not spam", "off", "listed", "off"),
+        ("deleted", "off", "listed", "off"),
+        ("removed", "off", "listed", "off"),
+        ("delisted", "off", "listed", "off"),
+        ("resolved", "off", "listed", "off"),
+        ("revoked", "off", "listed", "off"),
+        ("inactive", "off", "listed", "off"),
+        ("no longer listed", "off", "listed", "off"),
+    ] {
+        for name in spellings(words) {
+            let answers = [(YES, yes), (NO, no), (DAYS, day), (UNCLEAR, "rejected")];
+            for (values, expected) in answers {
+                values
+                    .iter()
+                    .for_each(|value| check_column(&name, value, expected));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_day_on_which_an_entry_was_taken_off_is_read_under_any_name() {
+    for word in [
+        "deleted", "removed", "delisted", "resolved", "revoked", "closed", "unlisted",
+    ] {
+        for name in [
+            format!("{word}_at"),
+            format!("{word} on"),
+            format!("{word}Date"),
+            format!("date {word}"),
+        ] {
+            DAYS.iter().for_each(|day| check_column(&name, day, "off"));
+            for never in ["", "null", "0000-00-00"] {
+                check_column(&name, never, "listed");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_day_on_which_an_entry_ends_is_read_under_any_name() {
+    for name in [
+        "expire",
+        "exp",
+        "expires",
+        "expire_date",
+        "expireAt",
+        "ExpirationDate",
+        "end",
+        "end time",
+        "valid_till",
+        "valid through",
+        "validTo",
+        "blocked_until",
+        "banned until",
+        "listedUntil",
+        "ban_expires",
+        "ban_end",
+        "unban_date",
+        "remove on",
+        "Ablaufdatum",
+        "G\u{fc}ltig bis",
+        "gueltig_bis",
+        "date d'expiration",
+        "fecha de expiraci\u{f3}n",
+        "scadenza",
+        "expired",
+    ] {
+        for (value, ends) in [("2026-12-24", true), ("1798070400", true), ("never", false)] {
+            for rows in with_column(name, value) {
+                let item = rows.iter().find(|row| row.contains(" item x@bad.example"));
+                let has_end = item.map(|row| row.ends_with(" expires 2026-12-24"));
+                assert_eq!(has_end, Some(ends), "{name} {value}: {rows:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_status_is_off_listed_or_rejected_and_never_ignored() {
+    for name in ["status", "State", "email_status", "Statut"] {
+        for (values, expected) in [
+            (
+                &[
+                    "cleared", "Released", "revoked", "CLOSED", "archived", "off", "0", "no",
+                ][..],
+                "off",
+            ),
+            (
+                &[
+                    "inactive",
+                    "delisted",
+                    "not active",
+                    "no longer listed",
+                    "whitelisted",
+                ],
+                "off",
+            ),
+            (
+                &["approved", "Good", "passed", "pending", "in review"],
+                "rejected",
+            ),
+            (
+                &["active", "Listed", "confirmed", "blocked", "", "1"],
+                "listed",
+            ),
+        ] {
+            values
+                .iter()
+                .for_each(|value| check_column(name, value, expected));
+        }
+    }
+}

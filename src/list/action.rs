@@ -68,55 +68,6 @@ impl Action {
     }
 }
 
-/// What a column or key named after an action says by yes and no: `"whitelisted": true`,
-/// `"blocked": false`, `"enabled": false`. Yes to a block, and no to an allowance, say
-/// nothing: the row is in a blocklist already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flag {
-    /// The answer that takes the sender off the list.
-    answer: bool,
-    means: Action,
-}
-
-impl Flag {
-    /// The flag that is called `name`, perhaps with `is` before it, or `ban` as phpBB has it.
-    pub(super) fn of(name: &[u8]) -> Option<Self> {
-        let prefix = [&b"is_"[..], b"ban_"].into_iter().find(|prefix| {
-            name.get(..prefix.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-        });
-        let name = prefix
-            .and_then(|prefix| name.get(prefix.len()..))
-            .unwrap_or(name);
-        let is = |words: &[&str]| {
-            words
-                .iter()
-                .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
-        };
-        let (answer, means) = match Action::of(name) {
-            Some(Action::Allow) => (true, Action::Allow),
-            _ if is(&["exclude", "excluded", "false_positive", "trust"]) => (true, Action::Allow),
-            Some(Action::Block) => (false, Action::Other),
-            // MISP: not meant for detection, so only mentioned.
-            _ if is(&["active", "enabled", "to_ids"]) => (false, Action::Other),
-            _ if is(&["deleted", "disabled", "inactive", "removed"]) => (true, Action::Other),
-            _ => return None,
-        };
-        Some(Self { answer, means })
-    }
-
-    /// What `value` makes of the row, when that is no refusal.
-    pub(super) fn read(self, value: &[u8]) -> Option<Action> {
-        let is = |words: &[&[u8]]| words.iter().any(|word| word.eq_ignore_ascii_case(value));
-        let answer = match () {
-            () if is(&[b"true", b"yes", b"1"]) => true,
-            () if is(&[b"false", b"no", b"0"]) => false,
-            () => return None,
-        };
-        (answer == self.answer).then_some(self.means)
-    }
-}
-
 /// No word below is longer.
 const LONGEST: usize = 15;
 

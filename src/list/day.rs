@@ -15,6 +15,8 @@ const EPOCH: Date = Date::constant(1970, 1, 1);
 const UNIX_DIGITS: usize = 10;
 /// Of a day of expiry that is never to come: the year 9999 in seconds.
 const MAX_UNIX_DIGITS: usize = 12;
+/// The same in milliseconds.
+const MAX_MILLISECONDS_DIGITS: usize = 15;
 
 impl Day {
     /// The day of a date between 1970 and 2149.
@@ -27,7 +29,7 @@ impl Day {
     /// Reads a day from the start of `text`: `2026-03-01`, `2026/03/01` or
     /// `20260301`, with or without a time after it; `01.03.2026`; `3/31/2026` and
     /// `31/3/2026` where one of the numbers can only be the day; seconds since 1970
-    /// of ten digits. Zones are not looked at: a day is exact enough.
+    /// of ten digits, or milliseconds of thirteen. Zones are not looked at: a day is exact enough.
     #[must_use]
     pub fn read(text: &[u8]) -> Option<Self> {
         u16::try_from(days(text)?).ok().map(Self)
@@ -95,6 +97,10 @@ fn days(text: &[u8]) -> Option<i64> {
                 let seconds: i64 = std::str::from_utf8(date).ok()?.parse().ok()?;
                 Some(seconds / (24 * 60 * 60))
             }
+            ..=MAX_MILLISECONDS_DIGITS if date.len() > MAX_UNIX_DIGITS => {
+                let milliseconds: i64 = std::str::from_utf8(date).ok()?.parse().ok()?;
+                Some(milliseconds / (24 * 60 * 60 * 1000))
+            }
             _ => None,
         };
     }
@@ -160,6 +166,7 @@ mod tests {
             ("3/3/2026", Some(20515)),
             ("3/4/2026", None),
             ("1772359200", Some(20513)),
+            ("1772359200000", Some(20513)),
             ("2149-06-06", Some(u16::MAX)),
             ("2149-06-07", None),
             ("2026-02-30", None),

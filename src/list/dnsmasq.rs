@@ -6,8 +6,9 @@
 
 use super::entry::looks_like_entry;
 use super::hosts::{self, is_nowhere};
-use super::out::{Out, before_comment};
+use super::out::{Out, before_comment, comment};
 use super::plain;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::Words;
 
@@ -17,6 +18,9 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
     let text = before_comment(line);
     if text.is_empty() {
         return out.skip(plain::nothing(line));
+    }
+    if plain::is_cleared(comment(line, text)) {
+        return out.reject(RejectReason::UnclearWord, line);
     }
     let Some((option, value)) = split(text, b'=') else {
         // `domain-needed` is an option, `bad.example` a line of a plain list.

@@ -33,6 +33,12 @@ pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReaso
         (Some(before), Some(bracket)) => before.get(bracket + 1..).unwrap_or_default(),
         _ => text,
     };
+    if let [b'(', inner @ .., b')'] = address
+        && looks_like_entry(inner)
+        && !inner.iter().any(|b| b"()|\\*?[]^$".contains(b))
+    {
+        return Err(RejectReason::Parentheses);
+    }
     if is_expression(address) {
         return Err(RejectReason::Pattern);
     }

@@ -7,7 +7,7 @@
 //! understand.
 
 use super::action::Action;
-use super::csv::separator;
+use super::csv::{is_border, is_parted_by_bars, separator};
 use super::entry::{is_ip, is_part_of, looks_like_entry};
 use super::format::Format;
 use super::headings::Heading;
@@ -46,7 +46,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     if is_mail(head) {
         return Format::Mail;
     }
-    if let Some(json) = json(head, name.extension) {
+    if let Some(json) = json(head, name.extension()) {
         return json;
     }
     let mut votes: Vec<(Format, usize)> = Vec::new();
@@ -54,6 +54,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     let mut heads_others = false;
     let mut in_object = false;
     let mut all_indented = true;
+    let mut rows = Rows::default();
     for line in lines(head) {
         let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
         let text = line.trim_ascii();
@@ -71,7 +72,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             continue;
         }
         let is_comment = text.first() == Some(&b'#') && !text.starts_with(b"##");
-        if text.is_empty() || is_comment || heading.is_some() {
+        if text.is_empty() || is_comment || heading.is_some() || is_border(text) {
             continue;
         }
         all_indented &= starts_with_space;
@@ -86,10 +87,14 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         };
         // One such line is enough: nothing else has it, and what surrounds it (thousands
         // of other settings, bare names) says nothing.
-        if matches!(format, Format::SpamAssassin | Format::Rbldnsd) {
+        if matches!(
+            format,
+            Format::SpamAssassin | Format::Rbldnsd | Format::Dnsmasq
+        ) {
             return format;
         }
         said += 1;
+        rows.add(text);
         match votes.iter_mut().find(|(other, _)| *other == format) {
             Some((_, count)) => *count += 1,
             None => votes.push((format, 1)),
@@ -114,14 +119,15 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         .map_or(Format::Plain, |(format, _)| format);
     match format {
         Format::Plain | Format::Exim if heads_others => Format::Sections,
+        Format::Plain if rows.is_table() => Format::Csv { column: 0 },
         _ => format.or_named(&name),
     }
 }
 
 impl Format {
     /// The format that the file's name tells where the content left it open.
-    fn or_named(self, name: &Name<'_>) -> Self {
-        match (self, name.extension) {
+    fn or_named(self, name: &Name) -> Self {
+        match (self, name.extension()) {
             (Self::Plain | Self::Rspamd, _) if name.has("amavis") => Self::Amavis,
             (Self::Plain, "cf") => Self::SpamAssassin,
             (Self::Plain, "rbldnsd" | "dnset") => Self::Rbldnsd,
@@ -136,27 +142,73 @@ impl Format {
     }
 }
 
-/// What the name of the file says, in lower case and without `.gz` and `.zst`.
-struct Name<'a> {
+/// What the name of the file says, in lower case and without the suffixes of compressors.
+struct Name {
     whole: String,
-    extension: &'a str,
 }
 
-impl<'a> Name<'a> {
-    fn new(file_name: &'a str) -> Self {
+impl Name {
+    fn new(file_name: &str) -> Self {
         let base = file_name.rsplit('/').next().unwrap_or(file_name);
-        let base = base
-            .strip_suffix(".gz")
-            .or_else(|| base.strip_suffix(".zst"))
-            .unwrap_or(base);
-        Self {
-            whole: base.to_ascii_lowercase(),
-            extension: base.rsplit_once('.').map_or("", |(_, extension)| extension),
+        let mut whole = base.to_ascii_lowercase();
+        while let Some(packed) = COMPRESSORS.iter().find(|suffix| whole.ends_with(**suffix)) {
+            whole.truncate(whole.len() - packed.len());
         }
+        Self { whole }
+    }
+
+    fn extension(&self) -> &str {
+        self.whole
+            .rsplit_once('.')
+            .map_or("", |(_, extension)| extension)
     }
 
     fn has(&self, part: &str) -> bool {
         self.whole.contains(part)
+    }
+}
+
+/// Suffixes of what is unpacked before it is read.
+const COMPRESSORS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz"];
+
+/// Whether every line names equally many domains, with nothing but a comma or semicolon
+/// between them: a table of domains and their mail servers or registrars. People put a space
+/// there, and a different number on each line.
+#[derive(Default)]
+struct Rows {
+    lines: usize,
+    /// Of the first line; nothing once a line was different.
+    width: Option<usize>,
+}
+
+impl Rows {
+    fn add(&mut self, text: &[u8]) {
+        let width = Self::width(text);
+        self.lines += 1;
+        if self.lines == 1 {
+            self.width = width;
+        } else if self.width != width {
+            self.width = None;
+        }
+    }
+
+    fn width(text: &[u8]) -> Option<usize> {
+        if text.contains(&b'@') {
+            return None;
+        }
+        let separator = separator(text);
+        let mut width = 0;
+        for field in text.split(|&b| b == separator) {
+            width += 1;
+            if !looks_like_entry(field) {
+                return None;
+            }
+        }
+        (width > 1).then_some(width)
+    }
+
+    fn is_table(&self) -> bool {
+        self.lines > 1 && self.width.is_some()
     }
 }
 
@@ -244,11 +296,14 @@ fn is_heading(text: &[u8]) -> bool {
 }
 
 /// The format that a line can only be of, nothing for a line that may be plain.
-fn of_line(text: &[u8], name: &Name<'_>) -> Option<Format> {
+fn of_line(text: &[u8], name: &Name) -> Option<Format> {
     if let Some(format) = by_start(text) {
         return Some(format);
     }
     let text = before_comment(text);
+    if text.contains(&b'|') && is_parted_by_bars(text) {
+        return Some(Format::Csv { column: 0 });
+    }
     let mut words = Words(text);
     let (Some(first), second) = (words.next(), words.next()) else {
         return None;
@@ -379,6 +434,10 @@ fn table(text: &[u8]) -> Option<Format> {
         let is_entry = looks_like_entry(field) || field.contains(&b'<');
         !is_entry || is_part_of(field, first) || is_part_of(first, field)
     });
+    // A number, a day or a word: `2026-01-01,joe@good.example,spam@bad.example`.
+    let is_word = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'/');
+    let data =
+        data || !looks_like_entry(first) && first.iter().all(is_word) && first.len() < text.len();
     (data || text.ends_with(b",") || separator == b'\t')
         .then_some(Format::Csv { column: 0 })
         .filter(|_| !first.contains(&b'<'))
@@ -415,7 +474,7 @@ fn is_action(word: &[u8]) -> bool {
 }
 
 /// An access table, and whose.
-fn with_action(word: &[u8], name: &Name<'_>) -> Option<Format> {
+fn with_action(word: &[u8], name: &Name) -> Option<Format> {
     let starts = |prefix: &[u8]| {
         word.get(..prefix.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(prefix))

@@ -4,6 +4,9 @@
 //! and from what people name such columns. Compared without case and without what
 //! stands between words; a remark in parentheses does not count: `Policy (block, exempt)` is `policy`.
 
+use super::column_name::Name;
+use super::flag::Flag;
+
 /// What a column or key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heading {
@@ -11,30 +14,45 @@ pub(super) enum Heading {
     Entry(usize),
     /// What happens to the sender: whatever is no refusal lists nobody.
     Action,
-    /// May say what happens to the sender, but often says something else: `active`, `Sender`.
+    /// Whether the entry is in force: `active`, `cleared`.
     Status,
+    /// May say what happens to the sender, but often says something else: `Sender`.
+    Kind,
     /// How bad the sender is.
     Score,
+    /// How likely it is that the sender is bad.
+    Probability,
+    /// White or black, as in the tables of amavis.
+    WhiteOrBlack,
+    /// Answered with yes or no.
+    Flag(Flag),
     /// The day it was added.
     Added,
+    /// Another day, which ends nothing.
+    Dated,
     /// The day it ends.
     Expires,
+    /// The day it ends, or whether it has ended.
+    Expired,
     /// What a sender, or somebody who complains of one, may have written.
     FreeText,
+    /// Somebody else: who reported it, a contact, a recipient.
+    Mention,
 }
 
 impl Heading {
-    /// What `name` is for; nothing when it is not known.
-    pub(super) fn of(name: &[u8]) -> Option<Self> {
-        let name = without_remark(name);
-        let rank = |names: &[&str]| names.iter().position(|known| is_called(name, known));
+    /// What a name is for that is known as a whole.
+    pub(super) fn listed(name: &Name) -> Option<Self> {
+        let rank = |names: &[&str]| names.iter().position(|known| name.is(known));
         if let Some(rank) = rank(ENTRY) {
             return Some(Self::Entry(rank));
         }
         [
             (ACTION, Self::Action),
             (STATUS, Self::Status),
+            (KIND, Self::Kind),
             (SCORE, Self::Score),
+            (WHITE_OR_BLACK, Self::WhiteOrBlack),
             (ADDED, Self::Added),
             (EXPIRES, Self::Expires),
             (FREE_TEXT, Self::FreeText),
@@ -43,24 +61,6 @@ impl Heading {
         .find(|(names, _)| rank(names).is_some())
         .map(|(_, heading)| heading)
     }
-}
-
-/// `Policy (block, exempt)` -> `Policy`.
-fn without_remark(name: &[u8]) -> &[u8] {
-    let end = memchr::memchr(b'(', name).unwrap_or(name.len());
-    name.get(..end).unwrap_or(name).trim_ascii()
-}
-
-/// Whether `name` is `known` but for case and what stands between words: `ExpirationDate`,
-/// `expiration_date`, `Expiration date`.
-fn is_called(name: &[u8], known: &str) -> bool {
-    let written = name.iter().filter(|b| !is_between(**b));
-    let known = known.bytes().filter(|b| !is_between(*b));
-    written.map(u8::to_ascii_lowercase).eq(known)
-}
-
-fn is_between(byte: u8) -> bool {
-    matches!(byte, b' ' | b'_' | b'-' | b'.' | b'/')
 }
 
 const ENTRY: &[&str] = &[
@@ -93,6 +93,16 @@ const ENTRY: &[&str] = &[
     "host",
     "indicator",
     "ban email",
+    "envelope from",
+    "envelope sender",
+    "smtp from",
+    "return path",
+    "reply to",
+    "spammer",
+    "ioc",
+    "observable",
+    "addr",
+    "emails",
     "e-mail-adresse",
     "absender",
     "absenderadresse",
@@ -100,7 +110,7 @@ const ENTRY: &[&str] = &[
     "adresse e-mail",
     "courriel",
     "correo",
-    "correo electr\u{f3}nico",
+    "correo electronico",
     "remitente",
     "indirizzo",
     "mittente",
@@ -120,25 +130,20 @@ const ACTION: &[&str] = &[
     "permission",
     "aktion",
     "accion",
-    "acci\u{f3}n",
     "azione",
     "actie",
 ];
 
-const STATUS: &[&str] = &[
-    "status",
-    "state",
+const STATUS: &[&str] = &["status", "state", "statut", "estado", "stato", "zustand"];
+
+const KIND: &[&str] = &[
     "list type",
     "list name",
     "address list",
     "address list name",
     "liste",
     "lista",
-    "statut",
-    "estado",
-    "stato",
     "list",
-    "listed",
     "type",
     "category",
     "class",
@@ -149,7 +154,24 @@ const STATUS: &[&str] = &[
     "rule",
 ];
 
-const SCORE: &[&str] = &["score", "spam score", "points", "weight", "spamminess"];
+const SCORE: &[&str] = &[
+    "score",
+    "spam score",
+    "points",
+    "weight",
+    "spamminess",
+    "confidence",
+    "confidence level",
+];
+
+const WHITE_OR_BLACK: &[&str] = &[
+    "wb",
+    "wblist",
+    "bw",
+    "bwlist",
+    "white black",
+    "white or black",
+];
 
 const FREE_TEXT: &[&str] = &[
     "comment",
@@ -197,6 +219,10 @@ const ADDED: &[&str] = &[
     "timestamp",
     "last seen",
     "first seen",
+    "listed at",
+    "listed on",
+    "listed since",
+    "valid from",
     "time",
 ];
 
@@ -220,7 +246,7 @@ const EXPIRES: &[&str] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::Heading;
+    use super::{Flag, Heading};
 
     #[test]
     fn headings_of_real_exports() {
@@ -234,7 +260,26 @@ mod tests {
             ("Remove on", Some(Heading::Expires)),
             ("ExpirationDate", Some(Heading::Expires)),
             ("UserName", Some(Heading::FreeText)),
-            ("Modified by", None),
+            ("Modified by", Some(Heading::Mention)),
+            ("Sender (From)", Some(Heading::Entry(4))),
+            ("Return-Path", Some(Heading::Entry(32))),
+            ("spam_email", Some(Heading::Flag(Flag::Bad))),
+            ("from_addr", Some(Heading::Entry(usize::MAX))),
+            ("blocked_until", Some(Heading::Expires)),
+            ("valid_through", Some(Heading::Expires)),
+            ("G\u{fc}ltig bis", Some(Heading::Expires)),
+            ("expire_at", Some(Heading::Expires)),
+            ("end_time", Some(Heading::Expires)),
+            ("unban date", Some(Heading::Expires)),
+            ("expired", Some(Heading::Expired)),
+            ("risk_score", Some(Heading::Score)),
+            ("reputation score", None),
+            ("email status", Some(Heading::Status)),
+            ("reporter_email", Some(Heading::Mention)),
+            ("recipient", Some(Heading::Mention)),
+            ("published_at", Some(Heading::Dated)),
+            ("never expires", None),
+            ("weekend", None),
             ("", None),
         ] {
             assert_eq!(Heading::of(name.as_bytes()), heading, "{name}");

@@ -1,12 +1,15 @@
 //! Hosts files: `0.0.0.0 bad.example other.example # why`.
 //!
 //! A name is listed when its address leads nowhere (`0.0.0.0`, `::`, loopback). A
-//! name with a real address is a host of somebody's network, not a listing.
+//! name with a real address is a host of somebody's network, not a listing; one at
+//! 127.0.1.1, as Debian writes it, or with its own short form behind it at a loopback
+//! address, is that of the machine itself.
 
 use std::net::IpAddr;
 
 use super::out::{Out, before_comment};
 use super::plain;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::Words;
 
@@ -40,22 +43,44 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         // Lists made from several sources have bare names between the others.
         None => plain::entries(text, out),
         Some(false) => out.skip(Skip::OtherAction),
-        Some(true) => {
-            if words.clone().next().is_none() {
-                out.skip(Skip::Setting);
-            }
-            for name in words {
-                if OWN_NAMES
-                    .iter()
-                    .any(|own| own.as_bytes().eq_ignore_ascii_case(name))
-                {
-                    out.skip(Skip::Setting);
-                } else {
-                    out.domain(name);
-                }
-            }
+        Some(true) => names(first, line, out),
+    }
+}
+
+/// Reads the names of an address that leads nowhere.
+fn names(address: &[u8], line: &[u8], out: &mut Out<'_>) {
+    // hosts(5): any `#` begins a comment.
+    let end = memchr::memchr(b'#', line).unwrap_or(line.len());
+    let (text, comment) = line.split_at(end);
+    if plain::is_cleared(comment) {
+        return out.reject(RejectReason::UnclearWord, line);
+    }
+    let mut words = Words(text);
+    words.next();
+    if words.clone().next().is_none() || is_of_machine(address, words.clone()) {
+        return out.skip(Skip::Setting);
+    }
+    for name in words {
+        if OWN_NAMES
+            .iter()
+            .any(|own| own.as_bytes().eq_ignore_ascii_case(name))
+        {
+            out.skip(Skip::Setting);
+        } else {
+            out.domain(name);
         }
     }
+}
+
+/// Whether these are the names of the machine itself: `127.0.0.1 mail.good.example mail`.
+fn is_of_machine<'w>(address: &[u8], mut names: impl Iterator<Item = &'w [u8]>) -> bool {
+    if address == b"127.0.1.1" {
+        return true;
+    }
+    let is_loopback = address.starts_with(b"127.") || address == b"::1";
+    let full = names.next().unwrap_or_default();
+    let short = full.split(|&b| b == b'.').next().unwrap_or_default();
+    is_loopback && short.len() < full.len() && names.any(|name| name.eq_ignore_ascii_case(short))
 }
 
 /// Whether an IP address leads nowhere; nothing when it is none.

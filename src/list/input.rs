@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use super::packed::unpacked;
+use super::packed::{is_packed, unpacked};
 
 /// Opens a list for reading; `-` is standard input.
 ///
@@ -37,6 +37,15 @@ pub fn unpack(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Se
 /// Reads a text as it is, or out of UTF-16, or with the line ends it should have.
 pub(super) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;
+    let refused = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
+    if is_packed(&head) {
+        return refused(
+            "compressed twice, or an archive in a compressed file; unpack it once first",
+        );
+    }
+    if is_utf32(&head) {
+        return refused("text in UTF-32 is not read; convert it to UTF-8");
+    }
     let unit = match head.as_slice() {
         [0xff, 0xfe, ..] | [1..=0xff, 0, 1..=0xff, 0, ..] => {
             Some(u16::from_le_bytes as fn([u8; 2]) -> u16)
@@ -60,6 +69,18 @@ pub(super) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn 
         }),
         None => Box::new(whole),
     })
+}
+
+/// Whether a text begins with the byte order mark of UTF-32, or has three NUL bytes in each of
+/// its first characters.
+fn is_utf32(head: &[u8]) -> bool {
+    matches!(
+        head,
+        [0xff, 0xfe, 0, 0, ..]
+            | [0, 0, 0xfe, 0xff, ..]
+            | [1..=0xff, 0, 0, 0, 1..=0xff, 0, 0, 0, ..]
+            | [0, 0, 0, 1..=0xff, 0, 0, 0, 1..=0xff, ..]
+    )
 }
 
 /// Whether the first bytes of a list, unpacked, can be text. They cannot when many control
@@ -241,6 +262,24 @@ mod tests {
         ] {
             assert!(check_text(text).is_ok());
         }
+    }
+
+    #[test]
+    fn what_was_compressed_twice_or_is_in_utf32_is_named() {
+        for (bytes, what) in [
+            (gzip(&gzip(b"a@b.example\n")), "compressed twice"),
+            (zstd(&gzip(b"a@b.example\n")), "compressed twice"),
+            (b"\xff\xfe\0\0a\0\0\0".to_vec(), "UTF-32"),
+            (b"\0\0\xfe\xff\0\0\0a".to_vec(), "UTF-32"),
+            (b"a\0\0\0@\0\0\0".to_vec(), "UTF-32"),
+        ] {
+            let error = read(bytes).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        assert_eq!(
+            read(b"\xff\xfea\0".to_vec()).unwrap(),
+            "\u{feff}a".as_bytes()
+        );
     }
 
     #[test]

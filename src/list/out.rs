@@ -131,6 +131,13 @@ fn without_quotes(text: &[u8]) -> &[u8] {
     }
 }
 
+/// What [`before_comment`] left of a line.
+pub(super) fn comment<'l>(line: &'l [u8], text: &[u8]) -> &'l [u8] {
+    line.trim_ascii_start()
+        .get(text.len()..)
+        .unwrap_or_default()
+}
+
 /// The text of a line before its `#`, which stands at the start or after white
 /// space and not in quotes.
 pub(super) fn before_comment(line: &[u8]) -> &[u8] {

@@ -23,7 +23,7 @@ use super::out::Out;
 use super::reject_reason::RejectReason;
 use super::row::{RawEntry, Row, Skip};
 use super::section_heading::{Heading, heading, is_allowance_of_record, open_comment};
-use super::status::is_phrase_of_allowance;
+use super::status::{is_past, is_phrase_of_allowance};
 use super::words::{Nesting, Words};
 
 /// The byte order mark that editors put before UTF-8.
@@ -114,7 +114,7 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     if pieces.any(allows) {
         return out.skip(Skip::Allow);
     }
-    if pieces.comment.is_some_and(allows_in_comment) {
+    if pieces.comment.is_some_and(is_cleared) {
         return out.reject(RejectReason::UnclearWord, line);
     }
     let expires = match pieces.comment.and_then(expiry_in) {
@@ -205,11 +205,54 @@ fn allows(piece: &[u8]) -> bool {
     }
 }
 
-/// Whether a comment has nothing in it but an allowance: `# whitelisted`.
+/// Whether a comment has nothing in it but an allowance: `(allowed)`.
 fn allows_in_comment(comment: &[u8]) -> bool {
     let comment = comment.trim_ascii();
     Action::of(comment) == Some(Action::Allow) || is_phrase_of_allowance(comment)
 }
+
+/// Whether a comment, with or without its sign, begins with words that take the entry off the
+/// list: `# whitelisted 2026-02-02`, `# REMOVED`, `# not spam, a mistake`.
+pub(super) fn is_cleared(comment: &[u8]) -> bool {
+    let is_sign = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'#' | b';');
+    let start = comment.iter().position(|b| !is_sign(b));
+    let comment = start
+        .and_then(|start| comment.get(start..))
+        .unwrap_or_default();
+    if comment.is_empty() {
+        return false;
+    }
+    if allows_in_comment(comment) {
+        return true;
+    }
+    let is_part = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80;
+    let end = comment.iter().position(|b| !is_part(b));
+    let (word, rest) = comment.split_at(end.unwrap_or(comment.len()));
+    let is = |words: &[&str]| {
+        words
+            .iter()
+            .any(|w| w.as_bytes().eq_ignore_ascii_case(word))
+    };
+    if is(BEGINNINGS) {
+        // Two to four words may be a phrase of their own.
+        let ends = comment.iter().enumerate().skip(1);
+        let mut ends = ends.filter(|(_, b)| !is_part(b)).skip(1).take(3);
+        return ends.any(|(end, _)| is_phrase_of_allowance(comment.get(..end).unwrap_or_default()));
+    }
+    // `relay` is also a noun; `old spammer` says nothing of the entry.
+    Action::of(word) == Some(Action::Allow) && !is(&["relay"])
+        || is_past(word)
+            && (!is(&["archived", "closed", "expired", "old", "past", "released"])
+                || !rest
+                    .trim_ascii()
+                    .first()
+                    .is_some_and(u8::is_ascii_alphabetic))
+}
+
+/// Words with which phrases of allowance begin.
+const BEGINNINGS: &[&str] = &[
+    "do", "false", "known", "never", "no", "non", "not", "lista", "liste",
+];
 
 /// What stands in brackets at the end of a piece: `friend@good.example (allowed)`.
 fn bracketed(piece: &[u8]) -> Option<&[u8]> {
@@ -224,7 +267,7 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
         Before::Skip(skip) => return out.skip(skip),
         Before::Unknown => return out.reject(RejectReason::Words, piece),
     };
-    let raw_of = |text| RawEntry {
+    let item_of = |text| RawEntry {
         expires,
         ..RawEntry::new(without_query(text))
     };
@@ -232,14 +275,14 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
         return out.reject(RejectReason::UnclearWord, piece);
     }
     if piece.contains(&b'<') || piece.contains(&b'(') {
-        return out.raw_entry(raw_of(piece), Wildcards::Star);
+        return out.raw_entry(item_of(piece), Wildcards::Star);
     }
     let mut words = Words(piece);
     let Some(first) = words.next() else { return };
-    let mut raw = raw_of(first);
+    let mut item = item_of(first);
     if first.contains(&b'@') && words.clone().all(|word| word.contains(&b'@')) {
-        out.raw_entry(raw, Wildcards::Star);
-        return words.for_each(|word| out.raw_entry(raw_of(word), Wildcards::Star));
+        out.raw_entry(item, Wildcards::Star);
+        return words.for_each(|word| out.raw_entry(item_of(word), Wildcards::Star));
     }
     if !is_alone && !first.contains(&b'@') && !first.contains(&b'.') && first.is_ascii() {
         return out.reject(RejectReason::NotADomain, piece);
@@ -247,7 +290,7 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
     for (place, word) in words.enumerate() {
         let action = Action::of(word).or_else(|| Action::of_score(word));
         match (action, Day::read(word)) {
-            (_, Some(day)) => raw.added = Some(day),
+            (_, Some(day)) => item.added = Some(day),
             (Some(action), _) if place == 0 => {
                 if let Some(skip) = action.skip() {
                     return out.skip(skip);
@@ -262,7 +305,7 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
             _ => return out.reject(RejectReason::Trailing, piece),
         }
     }
-    out.raw_entry(raw, Wildcards::Star);
+    out.raw_entry(item, Wildcards::Star);
 }
 
 /// `mailto:a@b?subject=x` is a link to `a@b`.

@@ -9,8 +9,9 @@
 //! ```
 
 use super::entry::is_ip;
-use super::out::Out;
+use super::out::{Out, before_comment, comment};
 use super::plain;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::Words;
 
@@ -21,6 +22,9 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         [] | [b'#' | b';', ..] => out.skip(plain::nothing(line)),
         [b':' | b'$', ..] => out.skip(Skip::Setting),
         [b'!', ..] => out.skip(Skip::Allow),
+        _ if plain::is_cleared(comment(line, before_comment(line))) => {
+            out.reject(RejectReason::UnclearWord, line);
+        }
         _ => {
             let mut words = Words(line);
             let name = words.next().unwrap_or_default();

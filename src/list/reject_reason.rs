@@ -39,6 +39,8 @@ pub enum RejectReason {
     NamedList,
     /// Words after the entry that are neither a comment nor an action.
     Trailing,
+    /// An entry in parentheses, which make a comment of it.
+    Parentheses,
     /// Either a comment or a second address after a semicolon.
     Semicolon,
     /// Characters that no domain has: a separator, a bracket, a quote.
@@ -68,6 +70,8 @@ pub enum RejectReason {
     LateLine,
     /// A word that may allow the sender, or be the sender's own.
     UnclearWord,
+    /// Neither yes nor no, in a column or key that says whether the sender is listed.
+    UnclearAnswer,
     /// A row inside the quotes of another.
     InQuotes,
     /// A quote in a table that nothing closes.
@@ -135,6 +139,9 @@ impl fmt::Display for RejectReason {
             Self::Trailing => {
                 f.write_str("words after the entry; put # before a comment")
             }
+            Self::Parentheses => f.write_str(
+                "in parentheses, so a comment; remove them if it is an entry",
+            ),
             Self::Semicolon => f.write_str(
                 "after a semicolon, either a comment or another address; \
                  put # before a comment, or one address on a line",
@@ -157,6 +164,9 @@ impl fmt::Display for RejectReason {
             ),
             Self::UnclearWord => f.write_str(
                 "a word that may allow the sender; in a table, call its column action, or comment if it is not one",
+            ),
+            Self::UnclearAnswer => f.write_str(
+                "neither yes nor no in a column that says whether the sender is listed",
             ),
             Self::InQuotes => f.write_str("inside a quoted field of another row"),
             Self::Date => f.write_str(

@@ -112,11 +112,13 @@ pub enum Skip {
     Setting,
     /// A directive that this reader does not know.
     Directive,
+    /// A column or key of unknown meaning in which `no` or a day stands, once for each.
+    UnknownColumn,
 }
 
 impl Skip {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Blank,
         Self::Comment,
         Self::Continuation,
@@ -127,6 +129,7 @@ impl Skip {
         Self::KnownGood,
         Self::Setting,
         Self::Directive,
+        Self::UnknownColumn,
     ];
 
     /// Whether a person should see it: all but blank lines and comments.
@@ -149,6 +152,9 @@ impl fmt::Display for Skip {
             Self::KnownGood => "from a list of known good domains",
             Self::Setting => "heading or setting",
             Self::Directive => "a directive that does not list a sender",
+            Self::UnknownColumn => {
+                "a column or key of unknown meaning with dates or \"no\" in it; it takes nobody off the list"
+            }
         })
     }
 }

@@ -16,8 +16,9 @@
 use super::action::Action;
 use super::entry::Wildcards;
 use super::guess::is_symbol;
-use super::out::{Out, before_comment};
+use super::out::{Out, before_comment, comment};
 use super::plain;
+use super::reject_reason::RejectReason;
 use super::row::{RawEntry, Skip};
 use super::words::Words;
 
@@ -31,12 +32,16 @@ pub(super) enum Program {
 /// Reads one line.
 pub(super) fn read(program: Program, line: &[u8], out: &mut Out<'_>) {
     let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
-    let mut words = Words(before_comment(line));
+    let text = before_comment(line);
+    let mut words = Words(text);
     let Some(key) = words.next() else {
         return out.skip(plain::nothing(line));
     };
     if key.first() == Some(&b'!') {
         return out.skip(Skip::Allow);
+    }
+    if plain::is_cleared(comment(line, text)) {
+        return out.reject(RejectReason::UnclearWord, line);
     }
     if let Some(value) = words.next() {
         let score = value.rsplit(|&b| b == b':').next().unwrap_or_default();

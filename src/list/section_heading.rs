@@ -93,9 +93,12 @@ pub(super) fn is_allowance_of_record(text: &[u8]) -> bool {
     if text.len() > 80 || text.contains(&b'@') {
         return false;
     }
-    key_and_value(text).is_some_and(|(key, value)| {
-        matches!(Column::of(key), Some(Column::Action | Column::Status))
-            && Action::in_column(value) == Some(Action::Allow)
+    key_and_value(text).is_some_and(|(key, value)| match Column::of(key) {
+        Some(Column::Action) => Action::in_column(value) == Some(Action::Allow),
+        Some(column @ (Column::Status | Column::Kind | Column::Flag(_) | Column::WhiteOrBlack)) => {
+            matches!(column.says(value), Ok(Some(Action::Allow | Action::Other)))
+        }
+        _ => false,
     })
 }
 

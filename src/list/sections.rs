@@ -13,6 +13,7 @@
 //! rejected line by line.
 
 use super::action::Action;
+use super::answer::Answer;
 use super::entry::looks_like_entry;
 use super::label::Meaning;
 use super::out::Out;
@@ -99,7 +100,9 @@ impl Sections {
                 out.reject(RejectReason::LateLine, text);
             }
             _ if is_object(text) => out.reject(RejectReason::YamlObject, text),
-            Meaning::Listed if pair.is_some() && Action::in_column(value).is_some() => {
+            // Of the object, which was rejected at its first line.
+            _ if is_allowance_of_record(text) => out.skip(Skip::Allow),
+            Meaning::Listed if pair.is_some() && says_something(value) => {
                 out.skip(Skip::Setting);
             }
             Meaning::Listed => plain::entries(without_brackets(value), out),
@@ -151,6 +154,12 @@ fn without_brackets(value: &[u8]) -> &[u8] {
     inner
         .and_then(|inner| inner.strip_suffix(b"]"))
         .unwrap_or(value)
+}
+
+/// Whether the value of a key says what happens to somebody: `action: block`, `enabled: true`.
+fn says_something(value: &[u8]) -> bool {
+    Action::in_column(value).is_some()
+        || matches!(Answer::of(value), Some(Answer::Yes | Answer::No))
 }
 
 fn holds_entry(value: &[u8]) -> bool {

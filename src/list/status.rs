@@ -1,21 +1,18 @@
 //! What columns and phrases say about an entry, besides the words for actions.
 
 use super::action::Action;
+use super::answer::{Answer, is_blank, is_word, number};
 use super::label::Meaning;
+use super::reject_reason::RejectReason;
 use super::row::Skip;
 
 impl Action {
     /// What `word` says where an action is expected.
     pub(super) fn in_column(word: &[u8]) -> Option<Self> {
-        let is = |words: &[&str]| {
-            words
-                .iter()
-                .any(|known| known.as_bytes().eq_ignore_ascii_case(word))
-        };
         let by_column = || {
-            if is(ALLOW_IN_COLUMN) || is_phrase_of_allowance(word) {
+            if is_word(word, ALLOW_IN_COLUMN) || is_phrase_of_allowance(word) {
                 Some(Self::Allow)
-            } else if is(BLOCK_IN_COLUMN) {
+            } else if is_word(word, BLOCK_IN_COLUMN) {
                 Some(Self::Block)
             } else {
                 None
@@ -53,30 +50,194 @@ pub(super) fn is_phrase_of_allowance(text: &[u8]) -> bool {
 /// What a word says in a column or key for the status of a sender, where most words say
 /// nothing of the kind: `active`, `new`, `Sender`.
 pub(super) fn status(word: &[u8]) -> Option<Action> {
-    let is_past = [
-        "delisted", "deleted", "disabled", "expired", "inactive", "removed", "resolved",
-    ]
-    .iter()
-    .any(|known| known.as_bytes().eq_ignore_ascii_case(word));
-    let is_passed = || {
-        ALLOW_IN_COLUMN
-            .iter()
-            .any(|known| known.as_bytes().eq_ignore_ascii_case(word))
-            && !AMBIGUOUS_STATUS
-                .iter()
-                .any(|known| known.eq_ignore_ascii_case(word))
-    };
+    let is_passed = || is_word(word, ALLOW_IN_COLUMN) && !is_word(word, AMBIGUOUS_STATUS);
     match Action::of(word) {
         // `"status": "ok"` is that of an answer.
         Some(Action::Allow) if !word.eq_ignore_ascii_case(b"ok") => Some(Action::Allow),
         _ if is_phrase_of_allowance(word) => Some(Action::Allow),
         None if is_passed() => Some(Action::Allow),
-        _ => is_past.then_some(Action::Other),
+        _ => is_past(word).then_some(Action::Other),
     }
 }
 
+/// Whether a word, or a few, say that an entry is on the list no more.
+pub(super) fn is_past(text: &[u8]) -> bool {
+    if is_word(text, PAST) {
+        return true;
+    }
+    let mut words = text
+        .split(|byte| !byte.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .skip_while(|word| is_word(word, &["no", "not", "longer", "never"]));
+    // `not active`, `no longer listed`
+    let is_negated = text.get(..3).is_some_and(|start| {
+        [&b"no "[..], b"not", b"no_", b"no-"].contains(&&*start.to_ascii_lowercase())
+    });
+    is_negated
+        && text.len() <= LONGEST_PHRASE
+        && words.next().is_some_and(|word| is_word(word, IN_FORCE))
+        && words.next().is_none()
+}
+
+/// What the value of a column or key for the status says.
+///
+/// # Errors
+/// When it may mean that the sender is not listed, and, where `is_sure`, when it is not known.
+pub(super) fn read_status(value: &[u8], is_sure: bool) -> Result<Option<Action>, RejectReason> {
+    if is_blank(value) || value.eq_ignore_ascii_case(b"ok") {
+        return Ok(None);
+    }
+    if let Some(action) = status(value) {
+        return Ok(Some(action));
+    }
+    if is_word(value, AMBIGUOUS_STATUS) {
+        return Err(RejectReason::UnclearWord);
+    }
+    if !is_sure {
+        return Ok(None);
+    }
+    match Answer::of(value) {
+        Some(Answer::No) => Ok(Some(Action::Other)),
+        Some(Answer::Yes | Answer::Many) => Ok(None),
+        None if Action::in_column(value) == Some(Action::Block) => Ok(Some(Action::Block)),
+        None if is_word(value, IN_FORCE) => Ok(None),
+        None => Err(RejectReason::UnclearWord),
+    }
+}
+
+/// What the value of a column or key for a score says: positive is bad.
+///
+/// # Errors
+/// When it is neither a number nor a known word, and for a probability below one half.
+pub(super) fn read_score(
+    value: &[u8],
+    is_probability: bool,
+) -> Result<Option<Action>, RejectReason> {
+    if is_blank(value) {
+        return Ok(None);
+    }
+    let Some(score) = number(value) else {
+        return match Action::in_column(value) {
+            Some(action) => Ok(Some(action)),
+            None if is_word(value, LEVELS) => Ok(None),
+            None if value.first().is_some_and(|b| matches!(b, b'1'..=b'9')) => Ok(None),
+            None => Err(RejectReason::UnclearWord),
+        };
+    };
+    let share = if value.ends_with(b"%") || score > 1.0 {
+        score / 100.0
+    } else {
+        score
+    };
+    if score < 0.0 {
+        Ok(Some(Action::Allow))
+    } else if score == 0.0 {
+        Ok(Some(Action::Other))
+    } else if is_probability && share < 0.5 {
+        Err(RejectReason::UnclearWord)
+    } else {
+        Ok(None)
+    }
+}
+
+/// What a column for white or black of amavis says: `W`, `B`, blank, or a score.
+///
+/// # Errors
+/// When it says something else.
+pub(super) fn read_white_or_black(value: &[u8]) -> Result<Option<Action>, RejectReason> {
+    match value {
+        b"" => Ok(Some(Action::Other)),
+        b"W" | b"w" | b"Y" | b"y" => Ok(Some(Action::Allow)),
+        b"B" | b"b" | b"N" | b"n" => Ok(Some(Action::Block)),
+        _ if number(value).is_some() => read_score(value, false),
+        _ => Action::in_column(value)
+            .map(Some)
+            .ok_or(RejectReason::UnclearAnswer),
+    }
+}
+
+/// Words for an entry that is on the list no more.
+const PAST: &[&str] = &[
+    "abgelaufen",
+    "archived",
+    "cancelled",
+    "canceled",
+    "cleared",
+    "closed",
+    "deactivated",
+    "deaktiviert",
+    "deleted",
+    "delisted",
+    "disabled",
+    "dismissed",
+    "eliminado",
+    "entfernt",
+    "expired",
+    "geloescht",
+    "geloscht",
+    "inactif",
+    "inactive",
+    "inactivo",
+    "inaktiv",
+    "inattivo",
+    "lifted",
+    "obsolete",
+    "old",
+    "pardoned",
+    "past",
+    "purged",
+    "released",
+    "removed",
+    "resolved",
+    "retired",
+    "revoked",
+    "supprime",
+    "unlisted",
+    "verwijderd",
+    "withdrawn",
+];
+
+/// Words for an entry in force.
+const IN_FORCE: &[&str] = &[
+    "actief",
+    "actif",
+    "active",
+    "activo",
+    "added",
+    "aktiv",
+    "attivo",
+    "confirmed",
+    "current",
+    "detected",
+    "enabled",
+    "known",
+    "listed",
+    "live",
+    "new",
+    "online",
+    "open",
+    "permanent",
+    "published",
+    "reported",
+    "temporary",
+    "valid",
+    "verified",
+];
+
+/// Words for scores, all of which are bad.
+const LEVELS: &[&str] = &[
+    "low",
+    "medium",
+    "moderate",
+    "high",
+    "very high",
+    "severe",
+    "critical",
+    "max",
+];
+
 /// Of a status these may say that the entry, not the sender, was found good.
-const AMBIGUOUS_STATUS: &[&[u8]] = &[b"approved", b"good", b"okay", b"pass", b"passed"];
+const AMBIGUOUS_STATUS: &[&str] = &["approved", "good", "okay", "pass", "passed"];
 
 /// Two words that mean the opposite of one of them.
 const ALLOWING_PHRASES: &[&str] = &[
@@ -101,7 +262,7 @@ const ALLOWING_PHRASES: &[&str] = &[
 const ALLOW_IN_COLUMN: &[&str] = &[
     "approved",
     "autoriser",
-    "autoris\u{e9}",
+    "autorise",
     "clean",
     "consentito",
     "delivered",
@@ -149,7 +310,7 @@ const BLOCK_IN_COLUMN: &[&str] = &[
     "bloquear",
     "bloqueado",
     "bloquer",
-    "bloqu\u{e9}",
+    "bloque",
     "gesperrt",
     "listed",
     "malicious",

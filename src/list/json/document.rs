@@ -3,12 +3,14 @@
 //! Open arrays and objects stand on a stack of our own, so that no input reaches the
 //! end of the machine's. An object is understood when it closes: which of its values
 //! names the sender, what happens to the sender, and until when. It may say so of all that
-//! stands inside it, too (`{"addresses": [...], "policy": "allow"}`), so the entries of open
+//! stands inside it, too (`{"addresses": [...], "policy": "allow"}`), so the items of open
 //! objects are [held](super::held) until then.
 
-use super::super::action::{Action, Flag};
+use super::super::action::Action;
+use super::super::answer::is_blank;
 use super::super::day::Day;
 use super::super::entry::looks_like_entry;
+use super::super::flag::{Flag, holds_entry};
 use super::super::headings::Heading;
 use super::super::label::Meaning;
 use super::super::lines::MAX_LINE;
@@ -16,7 +18,10 @@ use super::super::out::Out;
 use super::super::reject_reason::RejectReason;
 use super::super::row::{RawEntry, Skip};
 use super::super::status::status;
+use super::super::verdict::{Verdict, earliest, is_suspicious};
 use super::held::Held;
+use super::keys::Keys;
+use super::kind::{kind_of_address, verdict_of_all};
 use super::stix::Addresses;
 
 /// Arrays and objects inside each other. Lists have three or four.
@@ -58,6 +63,7 @@ pub(super) struct Document {
     fields: Vec<Field>,
     held: Held,
     addresses: Addresses,
+    keys: Keys,
 }
 
 /// This cannot be JSON, or is nested too deep.
@@ -76,7 +82,7 @@ struct Frame {
     holds: Holds,
     /// Its key says that it holds entries.
     is_list: bool,
-    /// Where its keys, values, fields and held entries begin.
+    /// Where its keys, values, fields and held items begin.
     text: usize,
     fields: usize,
     held: usize,
@@ -87,9 +93,9 @@ struct Frame {
     own: Option<Skip>,
     /// It has more text than is kept.
     too_long: bool,
-    /// Something inside it is an entry.
+    /// Something inside it is an item.
     has_items: bool,
-    /// Entries inside it have gone out before it could say what they are.
+    /// Items inside it have gone out before it could say what they are.
     is_released: bool,
     /// It has a value that may mean that it allows.
     is_unclear: bool,
@@ -120,8 +126,10 @@ enum Key {
     Heading(Heading),
     /// The name by which other objects speak of this one.
     Id,
-    /// What a flag or a list of known good names makes of the object.
+    /// What a list of known good names makes of the object.
     Skipped(Skip),
+    /// A name that is not known, whose value is `false` or a day.
+    Unknown,
 }
 
 /// The key of an object that is about its key: `{"bad.example": {"added": ...}}`.
@@ -286,11 +294,14 @@ impl Document {
     /// "allow"]`.
     fn decides(&mut self, token: &[u8], is_string: bool, out: &mut Out<'_>) -> bool {
         let action = if is_string {
-            Action::in_column(token)
+            Action::in_column(token).or_else(|| status(token))
         } else {
             // A positive number may be anything.
             Action::of_score(token).filter(|action| *action == Action::Allow)
         };
+        if token == b"false" {
+            out.skip(Skip::UnknownColumn);
+        }
         if let (Some(action), Some(frame)) = (action, self.frames.last_mut()) {
             frame.own = frame.own.or_else(|| action.skip());
             out.skip(Skip::Setting);
@@ -299,25 +310,30 @@ impl Document {
     }
 
     /// A string that may be an entry.
-    fn string(&mut self, holds: Holds, raw: RawEntry<'_>, out: &mut Out<'_>) {
+    fn string(&mut self, holds: Holds, item: RawEntry<'_>, out: &mut Out<'_>) {
         match holds {
             Holds::Entries => {
                 if let Some(frame) = self.frames.last_mut() {
                     frame.has_items = true;
                 }
-                self.raw_entry(raw, out);
+                self.item(item, out);
             }
             Holds::Skipped(skip) => out.skip(skip),
-            Holds::Recipients => self.addresses.receives(raw.text),
-            Holds::Other if looks_like_entry(raw.text) => out.skip(Skip::Mention),
-            Holds::Other => {}
+            Holds::Recipients => self.addresses.receives(item.text),
+            Holds::Other if looks_like_entry(item.text) => out.skip(Skip::Mention),
+            Holds::Other => {
+                // `"tags": ["whitelisted"]`
+                if status(item.text).is_some() {
+                    self.doubt_parent();
+                }
+            }
         }
     }
 
-    /// Lists an entry, at once where no open object can say otherwise.
-    fn raw_entry(&mut self, raw: RawEntry<'_>, out: &mut Out<'_>) {
+    /// Lists an item, at once where no open object can say otherwise.
+    fn item(&mut self, item: RawEntry<'_>, out: &mut Out<'_>) {
         if !self.is_held() {
-            return out.raw_entry(raw, super::super::entry::Wildcards::Star);
+            return out.raw_entry(item, super::super::entry::Wildcards::Star);
         }
         if self.held.is_full() {
             self.held.release(0, out);
@@ -326,10 +342,10 @@ impl Document {
                 frame.held = 0;
             }
         }
-        self.held.add(raw, out.line());
+        self.held.add(item, out.line());
     }
 
-    /// Whether something open may yet say that its entries are not listed.
+    /// Whether something open may yet say that its items are not listed.
     fn is_held(&self) -> bool {
         let mut frames = self.frames.iter();
         frames.any(|frame| frame.is_object || frame.is_row)
@@ -344,10 +360,10 @@ impl Document {
             frame.key = None;
         }
         let line = out.line();
-        let heading = Heading::of(&name);
+        let heading = self.keys.heading(&name);
         if name == b"id" {
             self.field(Key::Id, value, line);
-        } else if let Some(heading) = heading.filter(|heading| *heading != Heading::FreeText) {
+        } else if let Some(heading) = heading.filter(|heading| heading.matters()) {
             self.field(Key::Heading(heading), value, line);
         } else if matches!(name.as_slice(), b"from_ref" | b"sender_ref") {
             self.addresses.sends(value);
@@ -360,10 +376,6 @@ impl Document {
                 Some(skip) => out.at(line, &name).skip(skip),
                 None => self.string(frame.holds, RawEntry::new(&name), &mut out.at(line, &name)),
             }
-        } else if let Some(action) = Flag::of(&name).and_then(|flag| flag.read(value)) {
-            if let Some(skip) = action.skip() {
-                self.field(Key::Skipped(skip), b"", line);
-            }
         } else if is_string && value.contains(&b'@') && looks_like_entry(value) {
             out.skip(Skip::Mention);
         } else if heading.is_none() && is_string && status(value) == Some(Action::Allow) {
@@ -371,6 +383,15 @@ impl Document {
             if let Some(frame) = self.frames.last_mut() {
                 frame.is_unclear = true;
             }
+        } else if heading.is_none() && is_suspicious(value) && !self.keys.is_reported(&name) {
+            self.field(Key::Unknown, &name, line);
+        }
+    }
+
+    /// What stands inside an object may say that its own entry is not listed.
+    fn doubt_parent(&mut self) {
+        if let [.., parent, _] = self.frames.as_mut_slice() {
+            parent.is_unclear |= parent.is_object;
         }
     }
 
@@ -385,9 +406,10 @@ impl Document {
             frame.too_long = true;
             return;
         }
-        frame.own = frame.own.or_else(|| match verdict_of(key, value)? {
-            (skip, true) => Some(skip),
-            (_, false) => None,
+        frame.own = frame.own.or_else(|| match key {
+            Key::Heading(heading) => verdict_of_all(heading, value),
+            Key::Skipped(skip) => Some(skip),
+            Key::Id | Key::Unknown => None,
         });
         self.text.extend_from_slice(value);
         self.fields.push(Field {
@@ -406,19 +428,29 @@ impl Document {
         })
     }
 
-    /// Why an object lists nobody, and whether that is said of all that stands inside it.
-    fn verdict(&self, frame: &Frame) -> Option<(Skip, bool)> {
-        let own = frame.own.map(|skip| (skip, true));
-        own.or_else(|| {
-            let mut fields = self.fields(frame);
-            fields.find_map(|(field, value)| verdict_of(field.key, value))
-        })
+    /// Why the one whom an object names is not listed; nothing when it is.
+    fn verdict(&self, frame: &Frame) -> Result<Option<Skip>, RejectReason> {
+        if let Some(skip) = frame.own {
+            return Ok(Some(skip));
+        }
+        let mut verdict = Verdict::default();
+        for (field, value) in self.fields(frame) {
+            if let Key::Heading(heading) = field.key {
+                if let (Heading::Kind | Heading::Status, Some(skip)) =
+                    (heading, kind_of_address(value))
+                {
+                    return Ok(Some(skip));
+                }
+                verdict.add(heading, value);
+            }
+        }
+        verdict.skip()
     }
 
     /// What an object says, now that it is whole.
     fn object(&mut self, frame: &Frame, out: &mut Out<'_>) {
         let verdict = self.verdict(frame);
-        if let Some((skip, true)) = verdict
+        if let Some(skip) = frame.own
             && frame.has_items
         {
             if frame.is_released {
@@ -427,31 +459,50 @@ impl Document {
             self.held.skip(frame.held, skip, out);
         }
         let mut best: Option<(bool, usize, &[u8], u64)> = None;
-        let (mut added, mut expires, mut id) = (None, &b""[..], None);
+        let (mut added, mut id) = (None, None);
+        let mut ends = Vec::new();
+        let mut unknown = Vec::new();
         let mut is_stix_address = false;
         for (field, value) in self.fields(frame) {
             match field.key {
-                Key::Heading(Heading::Entry(rank)) if !value.is_empty() && value != b"null" => {
+                Key::Heading(heading) => {
                     // An address goes before anything that may be only a part of one.
-                    let this = (!value.contains(&b'@'), rank, value, field.line);
-                    if best.is_none_or(|best| (this.0, this.1) < (best.0, best.1)) {
-                        best = Some(this);
+                    if let Some(rank) = rank(heading, value) {
+                        let this = (!value.contains(&b'@'), rank, value, field.line);
+                        if best.is_none_or(|best| (this.0, this.1) < (best.0, best.1)) {
+                            best = Some(this);
+                        }
+                    }
+                    match heading {
+                        Heading::Added | Heading::Flag(Flag::BlockedSince) => {
+                            added = added.or_else(|| Day::read(value));
+                        }
+                        Heading::Expires | Heading::Expired => ends.push(value),
+                        Heading::Kind => is_stix_address |= value == b"email-addr",
+                        _ => {}
                     }
                 }
-                Key::Heading(Heading::Added) => added = added.or_else(|| Day::read(value)),
-                Key::Heading(Heading::Expires) => expires = value,
-                Key::Heading(Heading::Status) => is_stix_address |= value == b"email-addr",
                 Key::Id => id = Some(value.to_vec()),
-                Key::Heading(_) | Key::Skipped(_) => {}
+                Key::Unknown => unknown.push((value.to_vec(), field.line)),
+                Key::Skipped(_) => {}
             }
         }
-        let Some((.., text, line)) = best else { return };
+        let Some((.., text, line)) = best else {
+            // `"email": "...", "blocking": {"active": false}`
+            if let (false, Ok(Some(_)) | Err(_), Some(parent)) =
+                (frame.has_items, &verdict, self.frames.last_mut())
+            {
+                parent.is_unclear |= parent.is_object;
+            }
+            return;
+        };
         let text = text.to_vec();
+        let expires = earliest(ends.into_iter()).map_err(|(reason, end)| (reason, end.to_vec()));
         let mut out = out.at(line, &text);
         if let Holds::Skipped(skip) = frame.holds {
             return out.skip(skip);
         }
-        if let Some((skip, _)) = verdict {
+        if let Ok(Some(skip)) = verdict {
             return out.skip(skip);
         }
         // The address in the head of a list is that of its keeper.
@@ -459,20 +510,29 @@ impl Document {
         if frame.holds == Holds::Other || is_head {
             return out.skip(Skip::Mention);
         }
+        if let Err(reason) = verdict {
+            return out.reject(reason, &text);
+        }
         if frame.is_unclear {
             return out.reject(RejectReason::UnclearWord, &text);
         }
-        let Some(expires) = Day::read_expiry(expires) else {
-            return out.reject(RejectReason::Date, expires);
+        let expires = match expires {
+            Ok(expires) => expires,
+            Err((reason, end)) => return out.reject(reason, &end),
         };
-        let raw = RawEntry {
+        for (name, line) in unknown {
+            if self.keys.report(&name) {
+                out.at(line, &name).skip(Skip::UnknownColumn);
+            }
+        }
+        let item = RawEntry {
             text: &text,
             added,
             expires,
         };
         match id {
-            Some(id) if is_stix_address => self.addresses.add(&id, raw, &mut out),
-            _ => self.raw_entry(raw, &mut out),
+            Some(id) if is_stix_address => self.addresses.add(&id, item, &mut out),
+            _ => self.item(item, &mut out),
         }
         if let Some(parent) = self.frames.last_mut() {
             parent.has_items = true;
@@ -514,68 +574,12 @@ impl Holds {
     }
 }
 
-/// Why a value of an object has it list nobody, and whether that is said of all that stands inside
-/// the object: an unknown action (`"action": "report"`), a score and a type are those of the one
-/// whom the object names.
-fn verdict_of(key: Key, value: &[u8]) -> Option<(Skip, bool)> {
-    match key {
-        Key::Skipped(skip) => Some((skip, skip != Skip::OtherAction)),
-        Key::Heading(Heading::Action) => {
-            let known = Action::in_column(value);
-            let skip = known.unwrap_or(Action::Other).skip()?;
-            Some((skip, known.is_some()))
-        }
-        Key::Heading(Heading::Status) => {
-            kind_of_address(value)
-                .map(|skip| (skip, false))
-                .or_else(|| {
-                    let skip = status(value)?.skip()?;
-                    Some((skip, skip == Skip::Allow))
-                })
-        }
-        Key::Heading(Heading::Score) => {
-            let allows = Action::of_score(value) == Some(Action::Allow);
-            allows.then_some((Skip::Allow, false))
-        }
-        Key::Heading(_) | Key::Id => None,
+/// How much a value is to be trusted to name the sender, the lowest most; nothing when it does not.
+fn rank(heading: Heading, value: &[u8]) -> Option<usize> {
+    match heading {
+        Heading::Entry(rank) if !is_blank(value) => Some(rank),
+        // `"blocked_domain": "bad.example"`
+        Heading::Flag(Flag::Blocks | Flag::Bad) if holds_entry(value) => Some(usize::MAX),
+        _ => None,
     }
 }
-
-/// Why an address of this type is nobody's who sent something: the types of MISP attributes.
-fn kind_of_address(kind: &[u8]) -> Option<Skip> {
-    let holds = |part: &[u8]| memchr::memmem::find(kind, part).is_some();
-    if kind.starts_with(b"email-") && !SENDER_KINDS.contains(&kind) {
-        return Some(Skip::NotSender);
-    }
-    if MENTION_KINDS.contains(&kind) {
-        return Some(Skip::Mention);
-    }
-    let is_other = holds(b"dst")
-        || holds(b"target-")
-        || holds(b"recipient")
-        || holds(b"victim")
-        || holds(b"whois-")
-        || holds(b"display-name");
-    is_other.then_some(Skip::NotSender)
-}
-
-/// Types of addresses that send. Those of subjects, headers and attachments begin alike.
-const SENDER_KINDS: &[&[u8]] = &[
-    b"email-addr",
-    b"email-address",
-    b"email-domain",
-    b"email-from",
-    b"email-reply-to",
-    b"email-sender",
-    b"email-src",
-];
-
-/// Types of texts that may be about anybody.
-const MENTION_KINDS: &[&[u8]] = &[
-    b"comment",
-    b"dns-soa-email",
-    b"jabber-id",
-    b"link",
-    b"other",
-    b"text",
-];

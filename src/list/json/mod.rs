@@ -16,6 +16,8 @@
 
 mod document;
 mod held;
+mod keys;
+mod kind;
 mod stix;
 
 use super::lines::MAX_LINE;

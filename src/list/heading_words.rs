@@ -1,0 +1,272 @@
+//! The words that names of columns and keys are made of, for names that stand in no list.
+//!
+//! ```text
+//!   isWhitelisted, Is Whitelisted, sender_is_whitelisted     one word that decides
+//!   blocked_until, Gültig bis, date d'expiration             the day it ends
+//!   deleted_at, removed on                                   taken off on that day
+//!   reported_by, contact e-mail                              somebody else
+//! ```
+
+use super::column_name::{NEGATIONS, Name, is_date_word, is_filling};
+use super::flag::Flag;
+use super::headings::Heading;
+use super::label::Meaning;
+use super::row::Skip;
+
+impl Heading {
+    /// What `name` is for; nothing when it is not known.
+    pub(super) fn of(name: &[u8]) -> Option<Self> {
+        // Keys of maps are entries.
+        if name.contains(&b'@') {
+            return None;
+        }
+        let may_be_domain = name.contains(&b'.');
+        let name = Name::of(without_remark(name))?;
+        let by_words = || ByWords(&name).meaning().filter(|_| !may_be_domain);
+        Self::listed(&name).or_else(by_words)
+    }
+}
+
+/// `Policy (block, exempt)` -> `Policy`.
+fn without_remark(name: &[u8]) -> &[u8] {
+    let end = memchr::memchr(b'(', name).unwrap_or(name.len());
+    name.get(..end).unwrap_or(name).trim_ascii()
+}
+
+/// What a name means by its words.
+struct ByWords<'n>(&'n Name);
+
+impl ByWords<'_> {
+    fn meaning(&self) -> Option<Heading> {
+        if let Some(heading) = self.end() {
+            return Some(heading);
+        }
+        if let Some(flag) = Flag::of(self.0) {
+            return Some(Heading::Flag(flag));
+        }
+        if self.0.words().all(is_filling) && self.0.has(&["status", "state"]) {
+            return Some(Heading::Status);
+        }
+        if self.is_score() {
+            return Some(Heading::Score);
+        }
+        if self.0.has(&[
+            "probability",
+            "likelihood",
+            "probabilite",
+            "wahrscheinlichkeit",
+        ]) {
+            return Some(Heading::Probability);
+        }
+        if self.is_of_sender() {
+            return Some(Heading::Entry(usize::MAX));
+        }
+        if matches!(
+            Meaning::of(self.0.as_bytes()),
+            Meaning::Skipped(Skip::Mention | Skip::NotSender)
+        ) || self.0.has(OTHERS)
+        {
+            return Some(Heading::Mention);
+        }
+        self.0.has(DATED).then_some(Heading::Dated)
+    }
+
+    /// A name for the day on which an entry ends.
+    fn end(&self) -> Option<Heading> {
+        if self.0.has(NEGATIONS) {
+            return None;
+        }
+        if self.0.has(&["expired"])
+            && self
+                .0
+                .words()
+                .all(|word| word == "expired" || is_filling(word))
+        {
+            return Some(Heading::Expired);
+        }
+        let is_plan = self.0.has(UNDOING) && self.has_date_word();
+        let has_end = self.0.has(&["end", "ends", "ending", "fin", "ende"])
+            && self
+                .0
+                .words()
+                .all(|word| END_WORDS.contains(&word) || is_date_word(word) || is_filling(word));
+        let is_valid_to = self.0.has(&["valid", "good", "effective"])
+            && self.0.has(&["to", "thru", "through", "till"]);
+        (self.0.has(ENDS) || self.0.is("geldig tot") || is_plan || has_end || is_valid_to)
+            .then_some(Heading::Expires)
+    }
+
+    fn has_date_word(&self) -> bool {
+        self.0
+            .words()
+            .any(|word| is_date_word(word) || word == "on")
+    }
+
+    /// A score that grows with how bad the sender is; that of a reputation falls.
+    fn is_score(&self) -> bool {
+        self.0.words().last() == Some("score")
+            && !self
+                .0
+                .has(&["good", "quality", "reputation", "sender", "trust"])
+    }
+
+    /// Nothing but words for senders, of which one says what stands there.
+    fn is_of_sender(&self) -> bool {
+        self.0.has(SENDER_NOUNS)
+            && self
+                .0
+                .words()
+                .all(|word| SENDER_NOUNS.contains(&word) || SENDER_WORDS.contains(&word))
+    }
+}
+
+/// Any of these names the day of an end.
+const ENDS: &[&str] = &[
+    "ablauf",
+    "ablaufdatum",
+    "ablaufzeit",
+    "bis",
+    "caducidad",
+    "exp",
+    "expdate",
+    "expira",
+    "expiracion",
+    "expiration",
+    "expirationdate",
+    "expirationtime",
+    "expire",
+    "expiredate",
+    "expires",
+    "expiresat",
+    "expireson",
+    "expiring",
+    "expiry",
+    "expirydate",
+    "expirytime",
+    "hasta",
+    "jusqu",
+    "scade",
+    "scadenza",
+    "till",
+    "until",
+    "validade",
+    "vencimiento",
+    "verfall",
+    "verfallsdatum",
+    "verloopdatum",
+    "verloopt",
+    "vervaldatum",
+];
+
+/// What stands beside `end`.
+const END_WORDS: &[&str] = &[
+    "ban",
+    "block",
+    "blocked",
+    "de",
+    "effective",
+    "end",
+    "ende",
+    "ending",
+    "ends",
+    "fin",
+    "listing",
+    "of",
+    "period",
+    "the",
+    "validity",
+];
+
+/// With a day beside it, what is to happen then.
+const UNDOING: &[&str] = &[
+    "delete",
+    "delist",
+    "delisting",
+    "lift",
+    "purge",
+    "release",
+    "removal",
+    "remove",
+    "unban",
+    "unblock",
+    "unlist",
+];
+
+/// Names for what a sender is called by.
+const SENDER_NOUNS: &[&str] = &[
+    "absenderadresse",
+    "addr",
+    "address",
+    "addresses",
+    "domain",
+    "domains",
+    "email",
+    "emails",
+    "from",
+    "host",
+    "hostname",
+    "ioc",
+    "iocs",
+    "mail",
+    "mailadresse",
+    "mailaddress",
+    "mailfrom",
+    "mails",
+    "observable",
+    "observables",
+    "indicators",
+    "sender",
+    "senders",
+    "spammer",
+    "spammers",
+];
+
+/// What stands beside them.
+const SENDER_WORDS: &[&str] = &[
+    "e", "entries", "entry", "envelope", "fqdn", "header", "mailbox", "or", "path", "return",
+    "smtp", "value", "values",
+];
+
+/// Somebody else, besides those whom every list calls so.
+const OTHERS: &[&str] = &[
+    "account",
+    "complainant",
+    "empfanger",
+    "melder",
+    "registrant",
+    "requester",
+];
+
+/// A day that ends nothing.
+const DATED: &[&str] = &[
+    "added",
+    "begin",
+    "begins",
+    "changed",
+    "checked",
+    "collected",
+    "created",
+    "creation",
+    "detected",
+    "discovered",
+    "first",
+    "imported",
+    "last",
+    "modified",
+    "observed",
+    "publish",
+    "published",
+    "received",
+    "registered",
+    "registration",
+    "reported",
+    "seen",
+    "sent",
+    "since",
+    "start",
+    "started",
+    "starts",
+    "submitted",
+    "synced",
+    "updated",
+];

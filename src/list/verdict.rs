@@ -1,0 +1,150 @@
+//! What the columns of a row, or the keys of an object, say together about its sender.
+//!
+//! One that says "not listed" is enough, whatever the others say; a row that none takes off the
+//! list is listed only if all that decide are understood.
+
+use super::action::Action;
+use super::answer::Answer;
+use super::day::Day;
+use super::flag::Flag;
+use super::headings::Heading;
+use super::reject_reason::RejectReason;
+use super::row::Skip;
+use super::status::{read_score, read_status, read_white_or_black};
+
+/// What was said so far.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    /// By what is no column for an action.
+    off: Option<Action>,
+    /// By columns for actions.
+    actions: Vec<Action>,
+    /// Whether it is bad in one of several ways, once one of them was answered.
+    is_bad: Option<bool>,
+    /// It was said to be blocked.
+    is_blocked: bool,
+    /// What was not understood.
+    unclear: Option<RejectReason>,
+    /// What was not understood, and does not matter where another says that it is blocked.
+    doubt: Option<RejectReason>,
+}
+
+impl Verdict {
+    /// Takes in what stands under a heading.
+    pub(super) fn add(&mut self, heading: Heading, value: &[u8]) {
+        let said = heading.says(value);
+        match (heading, said) {
+            (_, Ok(None)) => {}
+            (Heading::Action, Ok(Some(action))) => self.actions.push(action),
+            (Heading::Flag(Flag::Bad), Ok(Some(Action::Block))) => self.is_bad = Some(true),
+            (Heading::Flag(Flag::Bad), Ok(Some(Action::Other))) => {
+                self.is_bad = Some(self.is_bad.unwrap_or(false));
+            }
+            (_, Ok(Some(Action::Block))) => self.is_blocked = true,
+            (_, Ok(Some(Action::Allow))) => self.off = Some(Action::Allow),
+            (_, Ok(Some(Action::Other))) => self.off = self.off.or(Some(Action::Other)),
+            (Heading::Status | Heading::Kind, Err(reason)) => self.doubt = Some(reason),
+            (_, Err(reason)) => self.unclear = Some(reason),
+        }
+    }
+
+    /// Why nobody is listed; nothing when somebody is.
+    ///
+    /// # Errors
+    /// When it cannot be told.
+    pub(super) fn skip(&self) -> Result<Option<Skip>, RejectReason> {
+        let action = [Action::Allow, Action::Block, Action::Other]
+            .into_iter()
+            .find(|action| self.actions.contains(action));
+        let is_blocked = self.is_blocked || action == Some(Action::Block);
+        if self.off == Some(Action::Allow) || action == Some(Action::Allow) {
+            return Ok(Some(Skip::Allow));
+        }
+        if self.off.is_some() || action == Some(Action::Other) || self.is_bad == Some(false) {
+            return Ok(Some(Skip::OtherAction));
+        }
+        match self.unclear.or_else(|| self.doubt.filter(|_| !is_blocked)) {
+            Some(reason) => Err(reason),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Heading {
+    /// What a value under this heading makes of the row, nothing when it says nothing.
+    ///
+    /// # Errors
+    /// When the heading decides and the value is not understood.
+    pub(super) fn says(self, value: &[u8]) -> Result<Option<Action>, RejectReason> {
+        match self {
+            Self::Action => Ok(Some(Action::in_column(value).unwrap_or(Action::Other))),
+            Self::Status => read_status(value, true),
+            Self::Kind => read_status(value, false),
+            Self::Score => read_score(value, false),
+            Self::Probability => read_score(value, true),
+            Self::WhiteOrBlack => read_white_or_black(value),
+            Self::Flag(flag) => flag.read(value),
+            Self::Expired => {
+                let is_off = Answer::of(value) == Some(Answer::Yes);
+                Ok(is_off.then_some(Action::Other))
+            }
+            Self::Entry(_)
+            | Self::Added
+            | Self::Dated
+            | Self::Expires
+            | Self::FreeText
+            | Self::Mention => Ok(None),
+        }
+    }
+
+    /// Whether it says anything at all of the entry.
+    pub(super) fn matters(self) -> bool {
+        !matches!(self, Self::FreeText | Self::Mention | Self::Dated)
+    }
+
+    /// Whether [`says`](Self::says) may say anything.
+    pub(super) fn decides(self) -> bool {
+        matches!(
+            self,
+            Self::Action
+                | Self::Status
+                | Self::Kind
+                | Self::Score
+                | Self::Probability
+                | Self::WhiteOrBlack
+                | Self::Flag(_)
+                | Self::Expired
+        )
+    }
+}
+
+/// The first day on which an entry is no longer listed, from all columns or keys that give one.
+///
+/// # Errors
+/// When one of them cannot be read.
+pub(super) fn earliest<'v>(
+    values: impl Iterator<Item = &'v [u8]>,
+) -> Result<Option<Day>, (RejectReason, &'v [u8])> {
+    let mut earliest: Option<Day> = None;
+    for value in values {
+        // `expired: no`; that of yes is a verdict.
+        let day = match Answer::of(value) {
+            Some(Answer::No | Answer::Yes) => continue,
+            _ => Day::read_expiry(value).ok_or((RejectReason::Date, value))?,
+        };
+        earliest = match (earliest, day) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+    Ok(earliest)
+}
+
+/// Whether a value under a name that is not known may mean that its row is not listed: `no`, or
+/// a day.
+pub(super) fn is_suspicious(value: &[u8]) -> bool {
+    let is_no = [&b"false"[..], b"no", b"f", b"n", b"off"]
+        .iter()
+        .any(|no| no.eq_ignore_ascii_case(value));
+    is_no || !value.iter().all(u8::is_ascii_digit) && Day::read(value).is_some()
+}
