@@ -19,7 +19,7 @@ fn show(number: u64, row: &Row<'_>) -> String {
             added,
             expires,
         }) => {
-            let mut shown = format!("{number} raw {}", text.escape_ascii());
+            let mut shown = format!("{number} item {}", text.escape_ascii());
             if let Some(day) = added {
                 let _ = write!(shown, " added {day}");
             }
@@ -130,9 +130,9 @@ fn an_endless_string_is_rejected_and_not_kept() {
     let (rows, lines) = rows(&list, Format::Json, 5000);
     assert_eq!(lines, 3);
     assert_eq!(rows.len(), 3);
-    assert_eq!(rows[0], "1 raw one@bad.example");
+    assert_eq!(rows[0], "1 item one@bad.example");
     assert!(rows[1].starts_with("2 rejected TooLong "), "{}", rows[1]);
-    assert_eq!(rows[2], "3 raw two@bad.example");
+    assert_eq!(rows[2], "3 item two@bad.example");
 }
 
 #[test]
@@ -270,7 +270,7 @@ proptest! {
         }
         text.extend_from_slice(list.as_bytes());
         let (rows, _) = rows(&text, format, usize::MAX);
-        prop_assert!(rows.iter().all(|row| !row.contains("raw friend")), "{:?}", rows);
+        prop_assert!(rows.iter().all(|row| !row.contains("item friend")), "{:?}", rows);
     }
 }
 
