@@ -40,7 +40,7 @@ fn the_clock_jumps_and_mail_goes_on() {
     if !usable("faketime", obstacle) {
         return;
     }
-    let library = library.unwrap_or(Path::new(""));
+    let library = library.unwrap_or_else(|| Path::new(""));
     let mut site = Site::new(Transport::Unix);
     site.configure(CONFIG);
     let folder = site.path().to_owned();
