@@ -1,16 +1,22 @@
 //! What one message costs inside the daemon: four senders to a verdict, no sockets.
 //! Every row also counts allocations, which an innocent message must have none of.
 //!
+//! `counting` is what a message costs in counters, alone and with all threads counting the same: atomics, no
+//! lock and no allocation. `count_for_the_circuit_breaker` takes a lock, but only where `max_reject_share` is set;
+//! the last rows compare whole messages with and without it.
+//!
 //! `cargo bench --bench message`
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
+use blocklist_milter::policy::{CircuitBreaker, Reason};
 use blocklist_milter::screen::Screen;
-use blocklist_milter::snapshot::{Live, Snapshot};
+use blocklist_milter::snapshot::{Counters, Live, Snapshot};
 use divan::{Bencher, black_box};
 
 #[global_allocator]
@@ -33,19 +39,21 @@ const HEADERS: &[(&[u8], &[u8])] = &[
 ];
 
 /// Lists of a million mailboxes, or of a few of each kind, in force.
-fn live(entries: &str) -> Arc<Live> {
+fn live(entries: &str, settings: &str) -> Arc<Live> {
     let folder = tempfile::tempdir().expect("a folder");
     let list = folder.path().join("x.list");
     std::fs::write(&list, entries).expect("a file");
     let plan = Plan::new(folder.path().join("x.blf"), vec![list]);
     compile::build(&plan, &Progress::new()).expect("a filter");
-    let text = "[[list]]\nname = 'x'\nfilter = 'x.blf'\n";
-    let config = Config::parse(text, &folder.path().join("c.toml")).expect("a configuration");
+    let text = format!("[[list]]\nname = 'x'\nfilter = 'x.blf'\n{settings}");
+    let config = Config::parse(&text, &folder.path().join("c.toml")).expect("a configuration");
     Arc::new(Live::new(
         Snapshot::build(config).expect("a snapshot"),
         None,
     ))
 }
+
+const EVERY_KIND: &str = "a@b.example\n@c.example\n.d.example\nrole@\n";
 
 fn mailboxes() -> String {
     (0..1_000_000)
@@ -65,9 +73,9 @@ fn message(screen: &mut Screen, macros: &Macros) -> Reply {
     screen.end_of_headers(macros)
 }
 
-fn run(bencher: Bencher<'_, '_>, entries: &str, expected: &Reply) {
+fn run(bencher: Bencher<'_, '_>, entries: &str, settings: &str, expected: &Reply) {
     let readers = Arc::new(Readers::start(1).expect("a thread"));
-    let mut screen = Screen::new(live(entries), readers);
+    let mut screen = Screen::new(live(entries, settings), readers);
     let macros = Macros::default();
     screen.connect(
         &Client {
@@ -83,14 +91,35 @@ fn run(bencher: Bencher<'_, '_>, entries: &str, expected: &Reply) {
 
 #[divan::bench]
 fn innocent_against_a_million_mailboxes(bencher: Bencher<'_, '_>) {
-    run(bencher, &mailboxes(), &Reply::Accept);
+    run(bencher, &mailboxes(), "", &Reply::Accept);
 }
 
 #[divan::bench]
 fn innocent_against_every_kind_of_entry(bencher: Bencher<'_, '_>) {
-    run(
-        bencher,
-        "a@b.example\n@c.example\n.d.example\nrole@\n",
-        &Reply::Accept,
-    );
+    run(bencher, EVERY_KIND, "", &Reply::Accept);
+}
+
+#[divan::bench]
+fn innocent_with_a_circuit_breaker(bencher: Bencher<'_, '_>) {
+    let settings = "[safety]\nmax_reject_share = '80%'\n";
+    run(bencher, EVERY_KIND, settings, &Reply::Accept);
+}
+
+/// What is counted of every message. (0: a thread for each processor.)
+#[divan::bench(threads = [1, 0])]
+fn counting(bencher: Bencher<'_, '_>) {
+    let counters = Counters::default();
+    bencher.bench(|| {
+        counters.verdicts.increment(black_box(None));
+        counters.reasons.increment(black_box(Reason::Unlisted));
+        counters
+            .durations
+            .observe(black_box(Duration::from_micros(30)));
+    });
+}
+
+#[divan::bench(threads = [1, 0])]
+fn count_for_the_circuit_breaker(bencher: Bencher<'_, '_>) {
+    let breaker = CircuitBreaker::default();
+    bencher.bench(|| breaker.count(black_box(false), black_box(1_000), black_box(0.8)));
 }

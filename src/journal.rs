@@ -189,7 +189,11 @@ pub fn each_line(path: &Path, mut each: impl FnMut(&str)) -> io::Result<()> {
             skip_line(&mut input)?;
             continue;
         }
-        let text = String::from_utf8_lossy(&line);
+        // The plain check is several times faster than the lossy conversion.
+        let text = match std::str::from_utf8(&line) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(&line),
+        };
         each(text.trim_end_matches(['\n', '\r']));
     }
 }

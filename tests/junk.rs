@@ -242,6 +242,52 @@ fn a_message_without_an_id_is_a_report() {
     assert_eq!(outcome["removed"], json!(["spam@bad.test"]), "{outcome}");
 }
 
+/// Reported once more, a sender is listed for longer, also if the entry has ended; nothing else changes.
+#[test]
+fn a_further_report_renews_the_expiry() {
+    let (folder, mailbox) = reported(
+        CONFIG,
+        &[
+            "From: spam@bad.test",
+            "From: ended@bad.test",
+            "From: hand@bad.test",
+            "From: both@bad.test",
+        ],
+    );
+    let list = folder.path().join("reported.txt");
+    let by_hand = "hand@bad.test # expires 2020-01-01 by hand\nboth@bad.test # by hand\n\
+        both@bad.test # expires 2020-01-01 added 2019-10-01 reported by alice <x@mail.test>\n";
+    let ended =
+        "ended@bad.test # expires 2020-01-01 added 2019-10-01 reported by alice <x@mail.test>\n";
+    fs::write(&list, format!("{ended}{by_hand}")).unwrap();
+    let run = |days: &str| {
+        let outcome = junk(folder.path(), &["--by", "bob", "--expires", days, &mailbox]);
+        let text = fs::read_to_string(&list).unwrap();
+        assert!(text.starts_with(by_hand), "{text}");
+        let ends = |sender: &str| {
+            let of: Vec<&str> = text
+                .lines()
+                .filter(|line| line.starts_with(sender))
+                .collect();
+            assert_eq!(of.len(), 1, "{text}");
+            of[0].split(' ').nth(3).unwrap().to_owned()
+        };
+        let ends = (ends("spam@"), ends("ended@"));
+        (outcome["added"].as_array().unwrap().len(), ends)
+    };
+    let (added, first) = run("30d");
+    assert_eq!((added, &first.0), (2, &first.1));
+    assert!(first.0.as_str() > "2026", "{first:?}");
+    let (added, later) = run("60d");
+    assert!(
+        added == 2 && later.0 > first.0 && later.1 > first.1,
+        "{later:?}"
+    );
+    // The same day again, or an earlier one, changes nothing.
+    assert_eq!(run("60d"), (0, later.clone()));
+    assert_eq!(run("30d"), (0, later));
+}
+
 /// From the junk folder to a refusal, and `explain` says whose report it was.
 #[test]
 fn a_report_comes_into_force() {

@@ -477,7 +477,7 @@ fn the_command_shows_the_same_and_exits_by_health() {
     for part in [
         "blocklist-milter ",
         ": ok, up ",
-        "3 refused",
+        "3 refused, since the start ",
         "8: accept 4, reject 3, tag 1",
         "generation 1",
     ] {

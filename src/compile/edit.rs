@@ -7,7 +7,7 @@
 //! All other lines keep their bytes. The list is replaced as a filter is: written next to the old one,
 //! synced, renamed. An entry is found however it is written, by its canonical form.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::{self, Permissions};
 use std::io::{self, Write};
@@ -118,6 +118,19 @@ pub fn add_to_list(
 /// # Errors
 /// As for [`add_to_list`].
 pub fn add_noted(plan: &Plan, list: &Path, entries: &[(&str, &str)]) -> Result<Edited, Error> {
+    add_or_renew(plan, list, entries, |_| false)
+}
+
+/// The same; an entry takes the place of the lines that name it if `is_renewed` holds for all of them.
+///
+/// # Errors
+/// As for [`add_to_list`].
+pub fn add_or_renew(
+    plan: &Plan,
+    list: &Path,
+    entries: &[(&str, &str)],
+    is_renewed: impl Fn(&[u8]) -> bool,
+) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(|&(entry, _)| entry))?;
     if entries
         .iter()
@@ -132,11 +145,28 @@ pub fn add_noted(plan: &Plan, list: &Path, entries: &[(&str, &str)]) -> Result<E
         .expires
         .map_or_else(String::new, |day| format!("expires {day} "));
     let edit = Edit::begin(list, plan.rules)?;
-    let mut text = edit.text.clone();
+    let mut known = edit.lines_of();
+    let texts: Vec<&[u8]> = edit.text.split_inclusive(|byte| *byte == b'\n').collect();
+    let goes = |line: u64| {
+        let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+        texts.get(index).is_some_and(|text| is_renewed(text)) && edit.entries_on(line).count() == 1
+    };
+    let mut leaving = HashSet::new();
+    for (_, entry) in &wanted {
+        let lines = known.get(entry.as_bytes()).map_or(&[][..], Vec::as_slice);
+        if !lines.is_empty() && lines.iter().all(|&line| goes(line)) {
+            leaving.extend(known.remove(entry.as_bytes()).unwrap_or_default());
+        }
+    }
+    let mut text = Vec::with_capacity(edit.text.len());
+    for (line, number) in texts.iter().zip(1_u64..) {
+        if !leaving.contains(&number) {
+            text.extend_from_slice(line);
+        }
+    }
     if !text.is_empty() && !text.ends_with(b"\n") {
         text.push(b'\n');
     }
-    let mut known = edit.lines_of();
     let mut done = Vec::new();
     for ((written, entry), (_, note)) in wanted.iter().zip(entries) {
         let found = known.get(entry.as_bytes()).and_then(|lines| lines.first());

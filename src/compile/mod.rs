@@ -47,7 +47,8 @@ mod write;
 pub(crate) use alike::{open_alike, union_of_page};
 pub use build::build;
 pub use edit::{
-    Done, Edited, add_noted, add_to_list, line_of, may_list, remove_from_list, remove_lines,
+    Done, Edited, add_noted, add_or_renew, add_to_list, line_of, may_list, remove_from_list,
+    remove_lines,
 };
 pub use error::Error;
 pub use merge::merge;

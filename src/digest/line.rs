@@ -143,7 +143,8 @@ fn level(rest: &str) -> Option<(Level, &str)> {
 fn read_fields(mut rest: &str) -> Option<Decision<'_>> {
     let mut decision = Decision::default();
     while !rest.is_empty() {
-        let (name, after) = rest.split_once('=')?;
+        let (name, after) = rest.split_at(memchr::memchr(b'=', rest.as_bytes())?);
+        let after = after.strip_prefix('=')?;
         let (value, after) = match after.strip_prefix('"') {
             Some(quoted) => {
                 let end = end_of_quoted(quoted);

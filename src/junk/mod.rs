@@ -126,7 +126,9 @@ pub fn report(
         .iter()
         .map(|(sender, note)| (sender.as_str(), note.as_str()))
         .collect();
-    let edited = compile::add_noted(&plan, &options.list, &entries)?;
+    // Reported once more: listed for longer, also after the end. One that has a later end keeps it.
+    let is_renewed = |line: &[u8]| report_end(line).is_some_and(|end| end < options.expires);
+    let edited = compile::add_or_renew(&plan, &options.list, &entries, is_renewed)?;
     for (entry, done) in edited.entries {
         match done {
             compile::Done::Added => change.added.push(entry),
@@ -193,6 +195,11 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
 
 /// Whether a line of the list is as [`report`] writes it. With another comment, it is somebody's own.
 fn is_report(line: &[u8]) -> bool {
+    report_end(line).is_some()
+}
+
+/// The first day on which such a line lists nobody any more.
+fn report_end(line: &[u8]) -> Option<Day> {
     let comment = line
         .iter()
         .position(|byte| *byte == b'#')
@@ -203,11 +210,9 @@ fn is_report(line: &[u8]) -> bool {
     let is_day = |day: &str| Day::read(day.as_bytes()).is_some();
     let (expires, ends, added, rest) = (next(), next(), next(), next());
     let (began, rest) = rest.split_at_checked(10).unwrap_or_default();
-    expires == "expires"
-        && is_day(ends)
-        && added == "added"
-        && is_day(began)
-        && rest.starts_with(REPORTED)
+    let is_ours =
+        expires == "expires" && added == "added" && is_day(began) && rest.starts_with(REPORTED);
+    Day::read(ends.as_bytes()).filter(|_| is_ours)
 }
 
 /// Reads the messages of a mailbox, or one from standard input for `-`.

@@ -9,7 +9,7 @@ use super::counts::Counts;
 use super::report::Report;
 use super::words::{
     VerdictGroup, action, approximate, at_most, clock, counted, duration, freshness, grouped,
-    largest, reloads, time,
+    largest, last_day, recent, reloads, time,
 };
 
 const STYLE: &str = include_str!("page.css");
@@ -68,6 +68,7 @@ impl Display for Html<'_> {
         tiles(f, report)?;
         chart(f, report)?;
         lists(f, report)?;
+        complaint(f, report)?;
         hits(f, report)?;
         write!(f, "<div class=\"two\">")?;
         write!(
@@ -79,11 +80,9 @@ impl Display for Html<'_> {
         durations(f, report)?;
         write!(f, "</div><div class=\"two\">")?;
         operation(f, report)?;
-        write!(f, "</div>")?;
-        last_refused(f, report)?;
         write!(
             f,
-            "</main><footer>As of {}. The same as <a href=\"/status.json\">JSON</a> and for \
+            "</div></main><footer>As of {}. The same as <a href=\"/status.json\">JSON</a> and for \
              <a href=\"/metrics\">Prometheus</a>; in a terminal: blocklist-milter status.</footer></body></html>",
             time(report.time_s)
         )
@@ -98,18 +97,15 @@ fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
             "<div class=\"card\"><b id=\"{id}\">{value}</b><span class=\"dim\">{label}</span></div>"
         )
     };
-    let day = |kind: VerdictGroup| grouped(kind.count(report.minutes.iter()));
-    tile("refused", &day(VerdictGroup::Refused), "refused, last 24 h")?;
-    tile(
-        "marked",
-        &day(VerdictGroup::Marked),
-        "tagged, quarantined or discarded",
-    )?;
-    tile(
-        "accepted",
-        &day(VerdictGroup::Accepted),
-        "accepted, last 24 h",
-    )?;
+    let when = last_day(report);
+    for (id, kind) in [
+        ("refused", VerdictGroup::Refused),
+        ("marked", VerdictGroup::Marked),
+        ("accepted", VerdictGroup::Accepted),
+    ] {
+        let count = grouped(kind.count(report.minutes.iter()));
+        tile(id, &count, &format!("{} {when}", kind.name()))?;
+    }
     let entries = report.lists.iter().filter_map(|list| list.filter.as_ref());
     let entries = entries.map(|filter| filter.entries).sum();
     tile("entries", &grouped(entries), "entries in all lists")?;
@@ -190,7 +186,7 @@ fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(
         f,
         "<section class=\"card\"><h2>Lists</h2><table id=\"lists\"><thead><tr><th>List<th>Action<th class=\"n\">Entries\
-         <th class=\"gap\">Built<th class=\"n\">Hits, 24 h<th class=\"n\">Hits<th class=\"n\">Per 1,000 messages</tr></thead><tbody>"
+         <th class=\"gap\">Built<th class=\"n\">Hits, 24 h<th class=\"n\">Hits since start<th class=\"n\">Hits per 1,000 messages</tr></thead><tbody>"
     )?;
     for list in &report.lists {
         let hits: u64 = list.hits.values().sum();
@@ -204,8 +200,8 @@ fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         write!(
             f,
             "<tr><td data-name=\"List\"><b>{}</b><td data-name=\"Action\">{}<td data-name=\"Entries\" class=\"n\">{}\
-             <td data-name=\"Built\" class=\"gap {}\">{built}<td data-name=\"Hits, 24 h\" class=\"n\">{}<td data-name=\"Hits\" class=\"n\">{}\
-             <td data-name=\"Per 1,000 messages\" class=\"n\">{rate:.1}</tr>",
+             <td data-name=\"Built\" class=\"gap {}\">{built}<td data-name=\"Hits, 24 h\" class=\"n\">{}<td data-name=\"Hits since start\" class=\"n\">{}\
+             <td data-name=\"Hits per 1,000 messages\" class=\"n\">{rate:.1}</tr>",
             Text(&list.name),
             Text(&action(list)),
             grouped(entries),
@@ -349,7 +345,15 @@ fn operation(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "</section>")
 }
 
-fn last_refused(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+/// For whoever has just been called by a user.
+fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    write!(
+        f,
+        "<section class=\"card\"><h2>If a sender complains</h2><p>The reply that the sender got has a case id. \
+         <code>journalctl -u blocklist-milter -o cat | blocklist-milter case ID</code> explains the decision, and says how \
+         to accept the sender.</p><p><code>blocklist-milter explain --address ADDRESS</code> shows whether a list \
+         names an address.</p></section>"
+    )?;
     let Some(refused) = &report.last_refused else {
         return Ok(());
     };
@@ -363,7 +367,7 @@ fn last_refused(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
             f,
             "<tr><td data-name=\"Time (UTC)\">{}<td data-name=\"Sender\">{}<td data-name=\"Field\">{}<td data-name=\"List\">{}\
              <td data-name=\"Action\">{}<td data-name=\"Case\">{}</tr>",
-            clock(one.time_s),
+            recent(one.time_s, report.time_s),
             Text(&one.address),
             Text(&one.identity),
             Text(&one.list),

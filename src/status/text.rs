@@ -4,7 +4,8 @@ use std::fmt::{self, Display, Formatter};
 
 use super::report::Report;
 use super::words::{
-    VerdictGroup, action, approximate, at_most, counted, freshness, grouped, largest, reloads,
+    VerdictGroup, action, approximate, at_most, counted, freshness, grouped, largest, last_day,
+    recent, reloads,
 };
 
 const COLUMNS: usize = 80;
@@ -30,7 +31,7 @@ impl Display for Report {
         writeln!(
             f,
             "\n{:NAME$} {:<17} {:>14} {:>11} {:>12}",
-            "list", "action", "entries", "hits, 24 h", "hits"
+            "list", "action", "entries", "hits, 24 h", "since start"
         )?;
         for list in &self.lists {
             let entries = list.filter.as_ref();
@@ -68,7 +69,8 @@ impl Display for Report {
                 )
             })
             .collect();
-        wrapped(f, "last 24 h", &day.join("; "))?;
+        let day = day.join("; ");
+        wrapped(f, "messages", &format!("{day}, {}", last_day(self)))?;
         let total = grouped(messages.total);
         wrapped(
             f,
@@ -115,8 +117,13 @@ impl Display for Report {
         }
         for refused in self.last_refused.iter().flatten() {
             let text = format!(
-                "{} {} ({}, list {}, case {})",
-                refused.action, refused.address, refused.identity, refused.list, refused.case
+                "{} UTC {} {} ({}, list {}, case {})",
+                recent(refused.time_s, self.time_s),
+                refused.action,
+                refused.address,
+                refused.identity,
+                refused.list,
+                refused.case
             );
             wrapped(f, "refused", &text)?;
         }

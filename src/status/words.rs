@@ -50,6 +50,26 @@ pub(super) fn time(seconds: u64) -> String {
     format(seconds, "%F %H:%M UTC")
 }
 
+/// A time of this day as hour and minute, another with its date; UTC.
+pub(super) fn recent(seconds: u64, now_s: u64) -> String {
+    const DAY_S: u64 = 86_400;
+    if seconds / DAY_S == now_s / DAY_S {
+        clock(seconds)
+    } else {
+        format(seconds, "%F %H:%M")
+    }
+}
+
+/// What the counts of the last day are of: nothing is known from before the start.
+pub(super) fn last_day(report: &Report) -> String {
+    const DAY_S: u64 = 86_400;
+    if report.uptime_s < DAY_S {
+        format!("since the start {} ago", approximate(report.uptime_s))
+    } else {
+        "in the last 24 h".to_owned()
+    }
+}
+
 /// Its hour and minute alone.
 pub(super) fn clock(seconds: u64) -> String {
     format(seconds, "%H:%M")
@@ -128,4 +148,26 @@ pub(super) fn largest(counts: &Counts) -> Vec<(&str, u64)> {
         .collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A restart makes "none in 24 hours" of a busy day, and a time without a date may be of last week.
+    #[test]
+    fn it_is_said_since_when_is_counted_and_of_which_day_a_time_is() {
+        let up = |uptime_s| {
+            last_day(&Report {
+                uptime_s,
+                ..Report::default()
+            })
+        };
+        assert_eq!(up(600), "since the start 10 min ago");
+        assert_eq!(up(86_400), "in the last 24 h");
+        let now = 1_795_310_000; // 2026-11-22T01:13:20Z
+        assert_eq!(recent(now - 4800, now), "2026-11-21 23:53");
+        assert_eq!(recent(now - 4700, now), "2026-11-21 23:55");
+        assert_eq!(recent(now - 60, now), "01:12");
+    }
 }

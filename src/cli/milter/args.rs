@@ -173,7 +173,7 @@ pub enum Command {
     /// Lists the one address in From, never a domain, with the reporter, the Message-ID and a day of expiry.
     /// Does not list whitelisted senders, correspondents, your own domains, role mailboxes (postmaster, abuse) or,
     /// if authserv_ids is set, addresses that DKIM does not confirm, which may be forged. A message
-    /// may be reported any number of times. The entries take effect with the next build of the list.
+    /// may be reported any number of times; a report on a later day renews the expiry. The entries take effect with the next build of the list.
     Junk(Junk),
     /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message
     /// through the milter.
