@@ -103,7 +103,7 @@ fn a_reload_that_was_asked_for_tells_its_outcome() {
     ));
     // The second asks while the first reload may be under way, and is answered for itself.
     std::thread::scope(|scope| {
-        let both = [scope.spawn(&reload), scope.spawn(&reload)];
+        let both = [scope.spawn(reload), scope.spawn(reload)];
         for one in both {
             let (code, said) = one.join().expect("it does not panic");
             assert!(
