@@ -26,7 +26,7 @@ fn decision(n: usize) -> String {
     );
     // Spread like a random number; the same ones each time.
     let spread = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    let entry = if spread % 2 == 0 {
+    let entry = if spread.is_multiple_of(2) {
         spread % 50
     } else {
         spread % 50_000
@@ -101,7 +101,12 @@ fn a_million_lines(bencher: Bencher<'_, '_>, form: &str) {
         ..Options::default()
     };
     bencher.bench_local(|| {
-        let found = digest(&[path.clone()], &options, &mut History::default()).expect("a digest");
+        let found = digest(
+            std::slice::from_ref(&path),
+            &options,
+            &mut History::default(),
+        )
+        .expect("a digest");
         assert_eq!((found.decisions, found.other_lines), (LINES as u64, 0));
     });
 }

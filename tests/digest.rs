@@ -255,7 +255,7 @@ fn a_sender_plants_no_list_in_the_history() {
     let letter = TestMail::new("<ok@ok.test>", &["<bob@our.test>"], &headers);
     assert!(peer.deliver(&letter).unwrap().message.unwrap().refuses());
     peer.quit().unwrap();
-    let log = daemon.logged(&["4TEST0001"]).to_owned();
+    let log = daemon.logged(&["4TEST0001"]);
     assert!(daemon.terminate().success());
     assert!(log.contains("also=\"spam:sender:"), "{log}");
     let path = site.path().join("report.json");
