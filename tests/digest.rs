@@ -193,7 +193,7 @@ fn a_case_is_found_and_explained() {
 
         let (code, _, err) = milter(&site, &["case", "0tpxdv000"], log.as_bytes());
         assert_eq!(code, Some(1));
-        assert!(err.contains("it was decided at 2026-"), "{err}");
+        assert!(err.contains("it dates from 2026-"), "{err}");
         let (code, _, err) = milter(&site, &["case", "x y"], b"");
         assert_eq!((code, err.lines().count()), (Some(2), 1), "{err}");
     }

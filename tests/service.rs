@@ -126,7 +126,9 @@ fn a_reload_that_was_asked_for_tells_its_outcome() {
     for _ in 0..2 {
         let (code, said) = reload();
         assert!(
-            code == Some(2) && said.contains("generation 1 is older"),
+            code == Some(2)
+                && said.contains("it is generation 1 (built")
+                && said.contains("older than generation 2"),
             "{said}"
         );
     }
