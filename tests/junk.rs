@@ -267,20 +267,25 @@ fn a_further_report_renews_the_expiry() {
         let ends = |sender: &str| {
             let of: Vec<&str> = text
                 .lines()
-                .filter(|line| line.starts_with(sender))
+                .filter(|line| line.starts_with(sender) && line.contains(" reported by bob "))
                 .collect();
             assert_eq!(of.len(), 1, "{text}");
             of[0].split(' ').nth(3).unwrap().to_owned()
         };
         let ends = (ends("spam@"), ends("ended@"));
+        assert_eq!(
+            text.matches("\nhand@").count(),
+            1,
+            "beside the line by hand, {text}"
+        );
         (outcome["added"].as_array().unwrap().len(), ends)
     };
     let (added, first) = run("30d");
-    assert_eq!((added, &first.0), (2, &first.1));
+    assert_eq!((added, &first.0), (3, &first.1));
     assert!(first.0.as_str() > "2026", "{first:?}");
     let (added, later) = run("60d");
     assert!(
-        added == 2 && later.0 > first.0 && later.1 > first.1,
+        added == 3 && later.0 > first.0 && later.1 > first.1,
         "{later:?}"
     );
     // The same day again, or an earlier one, changes nothing.

@@ -19,7 +19,7 @@ use super::read::is_allowlist;
 use super::{Error, Plan};
 use crate::address::{Entry, Rules, escaped};
 use crate::filter::Replacement;
-use crate::list::{self, Format, Reader, Row};
+use crate::list::{self, Day, Format, Reader, Row};
 
 /// A larger list is not kept by hand; `update` changes its filter.
 const MAX_LIST_BYTES: u64 = 64 << 20;
@@ -121,7 +121,7 @@ pub fn add_noted(plan: &Plan, list: &Path, entries: &[(&str, &str)]) -> Result<E
     add_or_renew(plan, list, entries, |_| false)
 }
 
-/// The same; an entry takes the place of the lines that name it if `is_renewed` holds for all of them.
+/// The same; an entry takes the place of the lines that name it, end before it and are `is_renewed`.
 ///
 /// # Errors
 /// As for [`add_to_list`].
@@ -145,17 +145,19 @@ pub fn add_or_renew(
         .expires
         .map_or_else(String::new, |day| format!("expires {day} "));
     let edit = Edit::begin(list, plan.rules)?;
-    let mut known = edit.lines_of();
+    let known = edit.lines_of();
+    // A line that ends before does not do: the sender would be missed from then on.
+    let mut lasting = edit.lines_until(plan.expires);
     let texts: Vec<&[u8]> = edit.text.split_inclusive(|byte| *byte == b'\n').collect();
     let goes = |line: u64| {
         let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
         texts.get(index).is_some_and(|text| is_renewed(text)) && edit.entries_on(line).count() == 1
     };
-    let mut leaving = HashSet::new();
+    let mut leaving = HashSet::<u64>::new();
     for (_, entry) in &wanted {
         let lines = known.get(entry.as_bytes()).map_or(&[][..], Vec::as_slice);
-        if !lines.is_empty() && lines.iter().all(|&line| goes(line)) {
-            leaving.extend(known.remove(entry.as_bytes()).unwrap_or_default());
+        if !lasting.contains_key(entry.as_bytes()) {
+            leaving.extend(lines.iter().filter(|&&line| goes(line)));
         }
     }
     let mut text = Vec::with_capacity(edit.text.len());
@@ -169,7 +171,9 @@ pub fn add_or_renew(
     }
     let mut done = Vec::new();
     for ((written, entry), (_, note)) in wanted.iter().zip(entries) {
-        let found = known.get(entry.as_bytes()).and_then(|lines| lines.first());
+        let found = lasting
+            .get(entry.as_bytes())
+            .and_then(|lines| lines.first());
         done.push(match found {
             Some(0) | None => Done::Added,
             Some(&line) => Done::AlreadyThere(line),
@@ -181,7 +185,7 @@ pub fn add_or_renew(
                 format!("{written} # {expires}added {day}{blank}{note}\n").as_bytes(),
             );
             // The same entry twice on the command line is one line; 0 is no line yet.
-            known.insert(entry.as_bytes().to_vec(), vec![0]);
+            lasting.insert(entry.as_bytes().to_vec(), vec![0]);
         }
     }
     edit.finish(&text, &wanted, done)
@@ -343,8 +347,14 @@ struct Edit {
     list: PathBuf,
     is_new: bool,
     text: Vec<u8>,
-    /// Canonical entries, each with its line.
-    entries: Vec<(u64, Vec<u8>)>,
+    /// Canonical entries, each with its line, by line.
+    entries: Vec<ListedEntry>,
+}
+
+struct ListedEntry {
+    line: u64,
+    expires: Option<Day>,
+    bytes: Vec<u8>,
 }
 
 impl Edit {
@@ -379,7 +389,11 @@ impl Edit {
                 if let Row::Entry(raw) = row
                     && let Ok(entry) = Entry::parse(raw.text, rules)
                 {
-                    entries.push((number, entry.as_bytes().to_vec()));
+                    entries.push(ListedEntry {
+                        line: number,
+                        expires: raw.expires,
+                        bytes: entry.as_bytes().to_vec(),
+                    });
                 }
             });
         }
@@ -394,21 +408,35 @@ impl Edit {
 
     /// The lines of each entry.
     fn lines_of(&self) -> HashMap<Vec<u8>, Vec<u64>> {
+        self.lines_where(|_| true)
+    }
+
+    /// The lines of each entry that list it up to this day at least; without a day, for ever.
+    fn lines_until(&self, day: Option<Day>) -> HashMap<Vec<u8>, Vec<u64>> {
+        self.lines_where(|entry| match (entry.expires, day) {
+            (None, _) => true,
+            (Some(end), Some(day)) => end >= day,
+            (Some(_), None) => false,
+        })
+    }
+
+    fn lines_where(&self, counts: impl Fn(&ListedEntry) -> bool) -> HashMap<Vec<u8>, Vec<u64>> {
         let mut lines: HashMap<Vec<u8>, Vec<u64>> = HashMap::new();
-        for (line, entry) in &self.entries {
-            lines.entry(entry.clone()).or_default().push(*line);
+        for entry in self.entries.iter().filter(|&entry| counts(entry)) {
+            let of_entry = lines.entry(entry.bytes.clone()).or_default();
+            of_entry.push(entry.line);
         }
         lines
     }
 
     /// The entries of one line.
     fn entries_on(&self, line: u64) -> impl Iterator<Item = &[u8]> {
-        let from = self.entries.partition_point(|(at, _)| *at < line);
+        let from = self.entries.partition_point(|entry| entry.line < line);
         let entries = self.entries.get(from..).unwrap_or_default();
         entries
             .iter()
-            .take_while(move |(at, _)| *at == line)
-            .map(|(_, entry)| entry.as_slice())
+            .take_while(move |entry| entry.line == line)
+            .map(|entry| entry.bytes.as_slice())
     }
 
     /// Replaces the list, if that changes it.
