@@ -6,7 +6,8 @@
 use std::hint::black_box;
 use std::ops::ControlFlow;
 
-use blocklist_milter::address::{Canonical, Entry, Kinds, Rules, key};
+use blocklist_milter::address::{Canonical, Entry, Kinds, Rules};
+use blocklist_milter::filter::Key;
 use divan::Bencher;
 
 #[global_allocator]
@@ -56,7 +57,7 @@ fn entry_to_key(bencher: Bencher<'_, '_>, name: &str) {
     bencher.bench_local(|| {
         entry
             .read(black_box(written), Rules::default())
-            .map(|()| key(entry.as_bytes(), 7))
+            .map(|()| Key::of(entry.as_bytes(), 7))
     });
 }
 
@@ -68,7 +69,7 @@ fn lookup_keys(bencher: Bencher<'_, '_>, name: &str) {
         let _ = form.read(black_box(written), Rules::default());
         let mut sum = 0;
         let _ = form.lookups(Kinds::ALL, |_, entry| {
-            sum ^= key(entry, 7);
+            sum ^= Key::of(entry, 7).0;
             ControlFlow::<()>::Continue(())
         });
         sum

@@ -8,11 +8,10 @@ use std::sync::LazyLock;
 
 use blocklist_milter::filter::page::{first_key, page_of};
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Load, Record, Shape, Spec, Writer, encode_keys, encode_page, sizing,
+    EncodedPage, Filter, Key, Load, Record, Shape, Spec, Writer, encode_keys, encode_page, sizing,
 };
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
-use twox_hash::XxHash3_64;
 
 fn main() {
     divan::main();
@@ -24,11 +23,11 @@ const ENTRIES: u64 = 40_000_000;
 const ASKED: usize = 100_000;
 
 /// Keys that look random. Listed ones have even numbers.
-fn key(i: u64) -> u64 {
-    XxHash3_64::oneshot(&i.to_le_bytes())
+fn key(i: u64) -> Key {
+    Key::of(&i.to_le_bytes(), 0)
 }
 
-fn record(key: u64) -> Record {
+fn record(key: Key) -> Record {
     Record {
         key,
         kind: 0,
@@ -80,7 +79,7 @@ fn open(load: Load) -> Filter {
     Filter::open(&FILTER.1, load).expect("open the filter")
 }
 
-fn ask(bencher: Bencher<'_, '_>, load: Load, keys: &[u64]) {
+fn ask(bencher: Bencher<'_, '_>, load: Load, keys: &[Key]) {
     let filter = open(load);
     bencher
         .counter(ItemsCount::new(keys.len()))
@@ -100,7 +99,9 @@ fn miss_cold(bencher: Bencher<'_, '_>, load: Load) {
 #[divan::bench(args = [Load::Memory, Load::Disk], sample_count = 20, sample_size = 1)]
 fn miss_warm(bencher: Bencher<'_, '_>, load: Load) {
     // The high bits choose the page: these keys share a few.
-    let keys: Vec<_> = (0..ASKED as u64).map(|i| key(2 * i + 1) >> 14).collect();
+    let keys: Vec<_> = (0..ASKED as u64)
+        .map(|i| Key(key(2 * i + 1).0 >> 14))
+        .collect();
     ask(bencher, load, &keys);
 }
 
@@ -149,7 +150,7 @@ fn write_pages(bencher: Bencher<'_, '_>) {
             let first = first_key(number, shape.pages);
             let load = entries * (number + 1) / shape.pages - entries * number / shape.pages;
             let step = u64::MAX / shape.pages / load;
-            let records: Vec<_> = (0..load).map(|i| record(first + i * step)).collect();
+            let records: Vec<_> = (0..load).map(|i| record(Key(first.0 + i * step))).collect();
             let mut page = EncodedPage::new();
             encode_page(shape, &records, true, &mut page);
             page
@@ -168,13 +169,13 @@ fn size_filter(entries: u64) -> Shape {
 }
 
 /// The keys of one page of a large list at a rate.
-fn page_of_keys(fpr: f64) -> (Shape, Vec<u64>) {
+fn page_of_keys(fpr: f64) -> (Shape, Vec<Key>) {
     let entries = 100_000_000;
     let shape = sizing::shape(entries, fpr);
     let first = first_key(7, shape.pages);
     let width = u64::MAX / shape.pages;
     let mut keys: Vec<_> = (0..entries / shape.pages)
-        .map(|i| first + key(i) % width)
+        .map(|i| Key(first.0 + key(i).0 % width))
         .collect();
     keys.sort_unstable();
     keys.dedup();
@@ -206,10 +207,10 @@ fn fill_page_and_records(bencher: Bencher<'_, '_>, fpr: f64) {
 #[divan::bench(args = RATES)]
 fn fill_page_and_mixed_records(bencher: Bencher<'_, '_>, fpr: f64) {
     let (shape, keys) = page_of_keys(fpr);
-    let mixed = |key: u64| Record {
-        source: u32::try_from(key % 20).expect("below 20"),
-        added: u16::try_from(key / 20 % 100).expect("below 100"),
-        expires: (key / 2_000).is_multiple_of(3).then_some(30_000),
+    let mixed = |key: Key| Record {
+        source: u32::try_from(key.0 % 20).expect("below 20"),
+        added: u16::try_from(key.0 / 20 % 100).expect("below 100"),
+        expires: (key.0 / 2_000).is_multiple_of(3).then_some(30_000),
         ..record(key)
     };
     let records: Vec<_> = keys.into_iter().map(mixed).collect();

@@ -12,8 +12,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use blocklist_milter::filter::page::page_of;
-use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer, encode_keys, sizing};
-use twox_hash::XxHash3_64;
+use blocklist_milter::filter::{EncodedPage, Filter, Key, Load, Spec, Writer, encode_keys, sizing};
 
 const ENTRIES: u64 = 3_000_000;
 /// With `--quick`.
@@ -52,9 +51,7 @@ fn main() -> ExitCode {
 fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     let folder = tempfile::tempdir().expect("a folder for the filter");
     let path = folder.path().join("rates.blf");
-    let mut keys: Vec<_> = (0..entries)
-        .map(|i| XxHash3_64::oneshot(&i.to_le_bytes()))
-        .collect();
+    let mut keys: Vec<_> = (0..entries).map(|i| Key::of(&i.to_le_bytes(), 0)).collect();
     keys.sort_unstable();
     keys.dedup();
     let spec = Spec {
@@ -83,7 +80,7 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     writer.finish().expect("finish the filter");
 
     let filter = Filter::open(&path, Load::Memory).expect("open the filter");
-    let listed = |key: &u64| filter.may_hold(*key).expect("an answer");
+    let listed = |key: &Key| filter.may_hold(*key).expect("an answer");
     assert!(keys.iter().all(listed), "an entry was missed");
 
     let hits = count_hits(&filter, asked);
@@ -115,7 +112,7 @@ fn count_hits(filter: &Filter, asked: u64) -> u64 {
                 scope.spawn(move || {
                     (i * part..((i + 1) * part).min(asked))
                         .filter(|&i| {
-                            let key = XxHash3_64::oneshot_with_seed(1, &i.to_le_bytes());
+                            let key = Key::of(&i.to_le_bytes(), 1);
                             filter.may_hold(key).expect("an answer")
                         })
                         .count() as u64

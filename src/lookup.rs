@@ -19,8 +19,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::address::{Canonical, Kind, Kinds, RULES_VERSION, Rules, key};
-use crate::filter::{self, Answer, Filter, Load, Record};
+use crate::address::{Canonical, Kind, Kinds, RULES_VERSION, Rules};
+use crate::filter::{self, Answer, Filter, Key, Load, Record};
 
 /// Why a filter does not answer.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -92,7 +92,7 @@ impl<'a> Outcome<'a> {
 #[derive(Clone, Debug)]
 pub struct Read {
     filter: Arc<Filter>,
-    key: u64,
+    key: Key,
 }
 
 impl Read {
@@ -109,7 +109,7 @@ impl Read {
         &self.filter
     }
 
-    fn is_of(&self, filter: &Arc<Filter>, key: u64) -> bool {
+    fn is_of(&self, filter: &Arc<Filter>, key: Key) -> bool {
         self.key == key && Arc::ptr_eq(&self.filter, filter)
     }
 }
@@ -194,7 +194,7 @@ impl Lookup {
         reads: &mut Reads<'_>,
         then: impl FnOnce(Outcome<'_>) -> T,
     ) -> T {
-        let key = key(entry, self.filter.spec().seed);
+        let key = Key::of(entry, self.filter.spec().seed);
         if let Some(answer) = self.filter.look_up_in_memory(key) {
             return then(Outcome::of(&Ok(answer), today));
         }

@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 
 use blocklist_milter::compile::{self, Changes, Error, MIN_MEMORY_BYTES, Plan, Progress, Seed};
-use blocklist_milter::filter::{Answer, Filter, Load};
+use blocklist_milter::filter::{Answer, Filter, Key, Load};
 use blocklist_milter::inspect::{self, Query};
 use blocklist_milter::list::Day;
 use proptest::prelude::{ProptestConfig, any, prop, proptest};
@@ -346,7 +346,7 @@ fn answers_of_look_ups_name_source_and_day() {
     let plan = plan(folder.path(), "feed.blf", &["feed.csv"]);
     build(&plan);
     let filter = Filter::open(&plan.output, Load::Memory).unwrap();
-    let key = blocklist_milter::address::key(b"a@b.example", filter.spec().seed);
+    let key = Key::of(b"a@b.example", filter.spec().seed);
     let Answer::Listed(record) = filter.look_up(key).unwrap() else {
         panic!("not listed")
     };
@@ -487,7 +487,7 @@ fn the_overlap_is_that_of_sets() {
         })
         .collect();
     let overlap = inspect::overlap(&files).unwrap();
-    let sets: Vec<BTreeSet<u64>> = files
+    let sets: Vec<BTreeSet<Key>> = files
         .iter()
         .map(|file| records(file).iter().map(|record| record.key).collect())
         .collect();
@@ -500,7 +500,7 @@ fn the_overlap_is_that_of_sets() {
                 assert_eq!((compared.both, compared.a), (both, a.len() as u64));
             }
         }
-        let others = |key: &&u64| (0..).zip(&sets).any(|(j, b)| i != j && b.contains(*key));
+        let others = |key: &&Key| (0..).zip(&sets).any(|(j, b)| i != j && b.contains(*key));
         let alone = a.len() - a.iter().filter(others).count();
         assert_eq!(overlap.alone.as_ref().unwrap()[i], alone as u64, "{i}");
     }

@@ -8,9 +8,9 @@ mod support;
 use std::collections::BTreeSet;
 use std::fs;
 
-use blocklist_milter::address::{Entry, Rules, key};
+use blocklist_milter::address::{Entry, Rules};
 use blocklist_milter::compile::{self, Changes, MIN_MEMORY_BYTES, Progress};
-use blocklist_milter::filter::{Filter, Load};
+use blocklist_milter::filter::{Filter, Key, Load};
 use blocklist_milter::list::{Format, Reader, Row};
 use support::{build, folder, names, plan, records};
 
@@ -138,7 +138,7 @@ impl Dice {
 /// What a list says, read in one piece, line after line.
 #[derive(Debug, Default, PartialEq)]
 struct Said {
-    keys: BTreeSet<(u64, u8)>,
+    keys: BTreeSet<(Key, u8)>,
     entries: u64,
     lines: u64,
     rejected: u64,
@@ -153,7 +153,7 @@ fn said(list: &[u8], seed: u64) -> Said {
             Ok(entry) => {
                 said.entries += 1;
                 said.keys
-                    .insert((key(entry.as_bytes(), seed), entry.kind() as u8));
+                    .insert((Key::of(entry.as_bytes(), seed), entry.kind() as u8));
             }
             Err(_) => said.rejected += 1,
         },
@@ -254,12 +254,12 @@ fn entries_of_thousands_of_lists_are_removed() {
     };
     compile::update(&changes, &Progress::new()).unwrap();
     let seed = Filter::open(&plan.output, Load::Disk).unwrap().spec().seed;
-    let left: BTreeSet<u64> = records(&plan.output)
+    let left: BTreeSet<Key> = records(&plan.output)
         .iter()
         .map(|record| record.key)
         .collect();
     let expected = (LISTS..LISTS + 5)
-        .map(|n| key(listed(n).trim().as_bytes(), seed))
+        .map(|n| Key::of(listed(n).trim().as_bytes(), seed))
         .collect();
     assert_eq!(left, expected);
     assert_eq!(names(folder.path()), ["all.txt", "leaving", "out.blf"]);

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Load, Record, Replacement, Writer, encode_keys, page, sizing,
+    EncodedPage, Filter, Key, Load, Record, Replacement, Writer, encode_keys, page, sizing,
 };
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
@@ -131,7 +131,7 @@ proptest! {
     ) {
         let folder = Folder::new();
         let path = folder.path("a.blf");
-        let records = sorted(keys.into_iter().map(record).collect());
+        let records = sorted(keys.into_iter().map(Key).map(record).collect());
         let fpr = 10_f64.powf(-exponent);
         let header = write(&path, spec(fpr, with_records), &records).unwrap();
         prop_assert_eq!(header, Filter::verify(&path).unwrap());

@@ -11,7 +11,7 @@
 use std::fs;
 use std::path::Path;
 
-use blocklist_milter::filter::{EncodedPage, Record, Source, Spec, Writer, encode_page, page};
+use blocklist_milter::filter::{EncodedPage, Key, Record, Source, Spec, Writer, encode_page, page};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
@@ -145,7 +145,7 @@ impl Reader {
                 let at = 16 + 10 * value(class, w, i) as usize;
                 let day = |at: usize| u16::from_le_bytes([block[at], block[at + 1]]);
                 Record {
-                    key: first + distance,
+                    key: Key(first + distance),
                     kind: block[at],
                     source: number(at + 2) as u32,
                     added: day(at + 6),
@@ -206,7 +206,7 @@ fn example() -> (Spec, Vec<Record>) {
     let mut records: Vec<_> = ENTRIES
         .iter()
         .map(|&(entry, kind, _, expires)| Record {
-            key: XxHash3_64::oneshot_with_seed(SEED, entry.as_bytes()),
+            key: Key(XxHash3_64::oneshot_with_seed(SEED, entry.as_bytes())),
             kind,
             source: 0,
             added: ADDED,
@@ -263,7 +263,7 @@ proptest! {
         let records: Vec<_> = keys
             .iter()
             .map(|&key| Record {
-                key,
+                key: Key(key),
                 kind: key as u8 % 4,
                 source: 0,
                 added: key as u16 % 7,

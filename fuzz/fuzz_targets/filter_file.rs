@@ -21,7 +21,7 @@ use std::io::{Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::filter::{Answer, Error, Filter, Load};
+use blocklist_milter::filter::{Answer, Error, Filter, Key, Load};
 use libfuzzer_sys::fuzz_target;
 use twox_hash::XxHash3_64;
 
@@ -127,7 +127,7 @@ fn is_told(error: &Error) {
     assert!(!error.to_string().is_empty());
 }
 
-fn try_all(path: &Path, keys: &[u64]) {
+fn try_all(path: &Path, keys: &[Key]) {
     let verified = Filter::verify(path);
     if let Err(error) = &verified {
         is_told(error);
@@ -177,15 +177,15 @@ fn try_all(path: &Path, keys: &[u64]) {
 
 fuzz_target!(|input: &[u8]| {
     let Some(file) = file(input) else { return };
-    let mut keys: Vec<u64> = input
+    let mut keys: Vec<Key> = input
         .as_chunks()
         .0
         .iter()
         .rev()
         .take(8)
-        .map(|key| u64::from_le_bytes(*key))
+        .map(|key| Key(u64::from_le_bytes(*key)))
         .collect();
-    keys.extend([0, 1, u64::MAX / 2, u64::MAX]);
+    keys.extend([0, 1, u64::MAX / 2, u64::MAX].map(Key));
     let (_file, path) = in_memory(&file);
     try_all(&path, &keys);
 });

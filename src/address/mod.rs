@@ -24,7 +24,8 @@
 //! replacement character would let two senders share a key. Nothing is repaired
 //! that is broken, and letters that look alike are never made equal.
 //!
-//! An [`Entry`] is what a list names, in its canonical text; [`key`] is its hash.
+//! An [`Entry`] is what a list names, in its canonical text; a [`Key`](crate::filter::Key) is its
+//! hash.
 
 mod block;
 mod bounce;
@@ -51,15 +52,6 @@ pub use parse::MAX_WRITTEN_BYTES;
 pub(crate) use providers::is_provider;
 pub use rules::Rules;
 
-use twox_hash::XxHash3_64;
-
 /// Raised whenever the canonical form of any address changes, so that a filter
 /// made by other rules is noticed.
 pub const RULES_VERSION: u16 = 2;
-
-/// The key of an entry: XXH3-64 of its canonical text under the seed of the filter.
-#[must_use]
-#[inline]
-pub fn key(entry: &[u8], seed: u64) -> u64 {
-    XxHash3_64::oneshot_with_seed(seed, entry)
-}

@@ -162,8 +162,7 @@ fn unite_pages(
 mod tests {
     use super::*;
     use crate::filter::Load;
-    use crate::filter::{encode_keys, page};
-    use twox_hash::XxHash3_64;
+    use crate::filter::{Key, encode_keys, page};
 
     /// Two full lists make pages three quarters full: far above their rate, and still
     /// a filter that holds both and says what it is.
@@ -172,7 +171,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let shape = sizing::shape(3_000, 1e-4);
         let keys = |list: u64| {
-            let key = |i: u64| XxHash3_64::oneshot_with_seed(list, &i.to_le_bytes());
+            let key = |i: u64| Key::of(&i.to_le_bytes(), list);
             let mut keys: Vec<_> = (0..3_000).map(key).collect();
             keys.sort_unstable();
             keys
@@ -183,7 +182,7 @@ mod tests {
             let mut writer = Writer::begin(replacement, spec(), 3_000, shape).unwrap();
             let mut encoded = EncodedPage::new();
             for number in 0..shape.pages {
-                let here = |key: &u64| page::page_of(*key, shape.pages) == number;
+                let here = |key: &Key| page::page_of(*key, shape.pages) == number;
                 let here: Vec<_> = keys(list).into_iter().filter(here).collect();
                 encode_keys(shape, &here, &mut encoded);
                 writer.append(std::slice::from_ref(&encoded)).unwrap();

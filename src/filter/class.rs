@@ -5,6 +5,7 @@
 //!   u8 kind   u8 has expires   u32 source   u16 added   u16 expires
 //! ```
 
+use super::key::Key;
 use super::record::Record;
 
 /// Bytes of a class in a block.
@@ -29,7 +30,7 @@ impl Class {
         }
     }
 
-    pub(super) fn record(self, key: u64) -> Record {
+    pub(super) fn record(self, key: Key) -> Record {
         Record {
             key,
             kind: self.kind,

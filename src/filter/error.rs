@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use super::key::Key;
+
 /// Why a filter could not be read or written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -186,12 +188,13 @@ pub enum Fault {
     },
     /// A record whose key the pages deny: a listed sender would be missed.
     #[error(
-        "the record {key:016x} is not in page {page}: the file is damaged, and a listed sender would be missed; build it again"
+        "the record {:016x} is not in page {page}: the file is damaged, and a listed sender would be missed; build it again",
+        key.0
     )]
     Lost {
         /// Number of the page.
         page: u64,
         /// The key.
-        key: u64,
+        key: Key,
     },
 }

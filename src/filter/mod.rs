@@ -1,7 +1,7 @@
 //! A compiled list: Bloom pages in front, exact records behind.
 //!
-//! A filter knows 64-bit keys and what was recorded of each; what a key means
-//! is its users' affair. A look-up asks one page of 4096 bytes. Almost every key
+//! A filter knows the 64-bit keys of entries and what was recorded of each; what an entry
+//! means is its users' affair. A look-up asks one page of 4096 bytes. Almost every key
 //! that is not listed ends there, after two bits on average. Where the page says
 //! "perhaps", the records of that page are read from disk and decide:
 //!
@@ -14,6 +14,7 @@
 //!
 //! | file         | is about |
 //! |--------------|----------|
+//! | `key`        | the hash that an entry is found by |
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
 //! | `record`     | what is known of a key |
@@ -31,6 +32,7 @@ mod class;
 mod error;
 mod file;
 pub mod format;
+mod key;
 mod packed;
 pub mod page;
 mod record;
@@ -50,6 +52,7 @@ use records::RecordBlock;
 use crate::parallel::processors;
 pub use error::{Error, Fault};
 pub use format::{Header, Source, Spec};
+pub use key::Key;
 pub use record::Record;
 pub use replacement::Replacement;
 pub use sizing::Shape;
@@ -205,7 +208,7 @@ impl Filter {
     /// [`Error::Io`] when they cannot be read. That is no answer: the sender may
     /// be listed or not.
     #[inline]
-    pub fn look_up(&self, key: u64) -> Result<Answer, Error> {
+    pub fn look_up(&self, key: Key) -> Result<Answer, Error> {
         if self.may_hold(key)? {
             self.prove(key)
         } else {
@@ -216,7 +219,7 @@ impl Filter {
     /// What memory alone says of a key, without a read; `None`: only the file has it.
     #[inline]
     #[must_use]
-    pub fn look_up_in_memory(&self, key: u64) -> Option<Answer> {
+    pub fn look_up_in_memory(&self, key: Key) -> Option<Answer> {
         let pages = self.memory.get()?;
         if !self.page_holds(pages, key) {
             return Some(Answer::Miss);
@@ -230,7 +233,7 @@ impl Filter {
     ///
     /// As [`look_up`](Self::look_up), with [`Load::Disk`] only.
     #[inline]
-    pub fn may_hold(&self, key: u64) -> Result<bool, Error> {
+    pub fn may_hold(&self, key: Key) -> Result<bool, Error> {
         if let Some(pages) = self.memory.get() {
             return Ok(self.page_holds(pages, key));
         }
@@ -240,7 +243,7 @@ impl Filter {
     }
 
     #[inline]
-    fn page_holds(&self, memory: &[Page], key: u64) -> bool {
+    fn page_holds(&self, memory: &[Page], key: Key) -> bool {
         let Shape { pages, probes } = self.shape();
         let number = page::page_of(key, pages);
         // Opening took all pages, and `page_of` is below their number.
@@ -250,7 +253,7 @@ impl Filter {
 
     /// Settles a hit by the records.
     #[cold]
-    fn prove(&self, key: u64) -> Result<Answer, Error> {
+    fn prove(&self, key: Key) -> Result<Answer, Error> {
         if !self.spec().records {
             return Ok(Answer::Unproved);
         }
@@ -295,7 +298,7 @@ impl Filter {
     ///
     /// [`Error::NoRecords`].
     pub fn records(&self) -> Result<Records<'_>, Error> {
-        self.records_from(0)
+        self.records_from(Key::default())
     }
 
     /// The records of the page of `key` and of all pages behind it.
@@ -303,7 +306,7 @@ impl Filter {
     /// # Errors
     ///
     /// [`Error::NoRecords`].
-    pub fn records_from(&self, key: u64) -> Result<Records<'_>, Error> {
+    pub fn records_from(&self, key: Key) -> Result<Records<'_>, Error> {
         if !self.spec().records {
             return Err(self.reader.no_records());
         }
@@ -332,7 +335,7 @@ impl Records<'_> {
     /// # Errors
     ///
     /// As [`Filter::look_up`].
-    pub fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
+    pub fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         let pages = self.filter.shape().pages;
         let last = end.map_or(pages - 1, |end| page::page_of(end, pages));
         loop {

@@ -16,6 +16,8 @@
 
 use wide::u8x16;
 
+use super::key::Key;
+
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
@@ -34,17 +36,17 @@ const DRAW: u64 = PAGE_BITS as u64 - 1;
 /// The page of a key in a filter of so many pages.
 #[must_use]
 #[inline]
-pub fn page_of(key: u64, pages: u64) -> u64 {
+pub fn page_of(key: Key, pages: u64) -> u64 {
     // The product is below pages * 2^64, so what is left of it fits.
-    u64::try_from((u128::from(key) * u128::from(pages)) >> 64).unwrap_or(u64::MAX)
+    u64::try_from((u128::from(key.0) * u128::from(pages)) >> 64).unwrap_or(u64::MAX)
 }
 
 /// The smallest key that belongs to a page, of so many pages.
 #[must_use]
-pub fn first_key(page: u64, pages: u64) -> u64 {
+pub fn first_key(page: u64, pages: u64) -> Key {
     debug_assert!(page < pages);
     let start = (u128::from(page) << 64).div_ceil(u128::from(pages));
-    u64::try_from(start).unwrap_or(u64::MAX)
+    Key(u64::try_from(start).unwrap_or(u64::MAX))
 }
 
 /// The output function of SplitMix64.
@@ -72,8 +74,8 @@ impl SplitMix {
 /// the second draw on average.
 #[must_use]
 #[inline]
-pub fn contains(page: &Page, key: u64, probes: u32) -> bool {
-    let mut stream = SplitMix(key);
+pub fn contains(page: &Page, key: Key, probes: u32) -> bool {
+    let mut stream = SplitMix(key.0);
     let mut left = probes;
     while left > 0 {
         let mut word = stream.next_word();
@@ -103,8 +105,8 @@ impl Filling {
 
     /// Sets the bits of a key. No branch depends on the key.
     #[inline]
-    pub(super) fn insert(&mut self, key: u64, probes: u32) {
-        let mut stream = SplitMix(key);
+    pub(super) fn insert(&mut self, key: Key, probes: u32) {
+        let mut stream = SplitMix(key.0);
         for _ in 0..probes / 4 {
             let word = stream.next_word();
             self.set(word);
@@ -175,6 +177,7 @@ mod tests {
     proptest! {
         #[test]
         fn first_keys_bound_the_pages(key: u64, pages in 1_u64..1 << 40) {
+            let key = Key(key);
             let page = page_of(key, pages);
             prop_assert!(page < pages);
             prop_assert!(first_key(page, pages) <= key);
@@ -188,13 +191,13 @@ mod tests {
         fn what_is_set_is_found(keys: Vec<u64>, probes in 1_u32..=64) {
             let mut filling = Filling::new();
             for &key in &keys {
-                filling.insert(key, probes);
+                filling.insert(Key(key), probes);
             }
             let mut page = [0; PAGE_BYTES];
             filling.write(&mut page);
-            prop_assert!(keys.iter().all(|&key| contains(&page, key, probes)));
+            prop_assert!(keys.iter().all(|&key| contains(&page, Key(key), probes)));
             prop_assert!(u64::from(count_set(&page)) <= keys.len() as u64 * u64::from(probes));
-            prop_assert!(!contains(&[0; PAGE_BYTES], 7, probes));
+            prop_assert!(!contains(&[0; PAGE_BYTES], Key(7), probes));
         }
     }
 }

@@ -1,10 +1,12 @@
 //! What is known of a key.
 
+use super::key::Key;
+
 /// A listed key with what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Record {
     /// The key of the entry.
-    pub key: u64,
+    pub key: Key,
     /// Kind of entry; below 8. The filter keeps it and gives it no meaning.
     pub kind: u8,
     /// Number of the source in the filter's list of sources.

@@ -23,6 +23,7 @@
 
 use super::class::{CLASS_BYTES, Class};
 use super::error::Fault;
+use super::key::Key;
 use super::packed::{mask, pack, unpack};
 use super::page;
 use super::record::Record;
@@ -67,14 +68,14 @@ pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, ou
         records.is_sorted_by(|a, b| a.key < b.key),
         "records out of order"
     );
-    let base = page::first_key(number, shape.pages);
+    let base = page::first_key(number, shape.pages).0;
     let low_bits = low_bits(shape.pages, records.len());
 
-    let high_bits = ((last.key - base) >> low_bits) + records.len() as u64;
+    let high_bits = ((last.key.0 - base) >> low_bits) + records.len() as u64;
     scratch.high.clear();
     scratch.high.resize(index(high_bits.div_ceil(64)), 0);
     for (i, record) in records.iter().enumerate() {
-        let bit = index((record.key - base) >> low_bits) + i;
+        let bit = index((record.key.0 - base) >> low_bits) + i;
         scratch.high[bit / 64] |= 1 << (bit % 64);
     }
     scratch.classify(records);
@@ -94,7 +95,7 @@ pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, ou
     pack(
         out,
         low_bits,
-        records.iter().map(|record| (record.key - base) & mask),
+        records.iter().map(|record| (record.key.0 - base) & mask),
     );
     if class_bits > 0 {
         let numbers = scratch.numbers.iter().map(|&number| u64::from(number));
@@ -165,7 +166,7 @@ fn index(value: u64) -> usize {
 /// A block, its parts told apart.
 pub(super) struct RecordBlock<'a> {
     base: u64,
-    end: Option<u64>,
+    end: Option<Key>,
     count: usize,
     low_bits: u8,
     class_bits: u8,
@@ -236,7 +237,7 @@ impl<'a> RecordBlock<'a> {
             return Err(fault("the high parts are not as many as the records"));
         }
         Ok(Self {
-            base: page::first_key(page, shape.pages),
+            base: page::first_key(page, shape.pages).0,
             end: (page + 1 < shape.pages).then(|| page::first_key(page + 1, shape.pages)),
             count,
             low_bits,
@@ -255,8 +256,8 @@ impl<'a> RecordBlock<'a> {
     }
 
     /// The record of a key of this page.
-    pub(super) fn find(&self, key: u64) -> Result<Option<Record>, Fault> {
-        let Some(distance) = key.checked_sub(self.base) else {
+    pub(super) fn find(&self, key: Key) -> Result<Option<Record>, Fault> {
+        let Some(distance) = key.0.checked_sub(self.base) else {
             return Ok(None);
         };
         let wanted = distance >> self.low_bits;
@@ -333,6 +334,7 @@ impl<'a> RecordBlock<'a> {
                 let key = high
                     .checked_mul(1 << self.low_bits)
                     .and_then(|high| self.base.checked_add(high | low))
+                    .map(Key)
                     .filter(|&key| self.end.is_none_or(|end| key < end))
                     .ok_or_else(|| self.fault("a key outside its page"))?;
                 if before.is_some_and(|before| before >= key) {
@@ -384,7 +386,7 @@ mod tests {
             any::<Option<u16>>(),
         );
         prop_oneof![9 => small, 1 => whole].prop_map(|(key, kind, source, added, expires)| Record {
-            key,
+            key: Key(key),
             kind,
             source,
             added,
@@ -400,7 +402,7 @@ mod tests {
         let first = page::first_key(page, shape.pages);
         let width = u64::MAX / shape.pages;
         for record in &mut records {
-            record.key = first + record.key % width;
+            record.key = Key(first.0 + record.key.0 % width);
         }
         records.sort_by_key(|record| record.key);
         records.dedup_by_key(|record| record.key);
@@ -424,7 +426,7 @@ mod tests {
             prop_assert_eq!(&back, &records);
             for record in &records {
                 prop_assert_eq!(parsed.find(record.key).unwrap(), Some(*record));
-                for near in [record.key.wrapping_sub(1), record.key.wrapping_add(1)] {
+                for near in [record.key.0.wrapping_sub(1), record.key.0.wrapping_add(1)].map(Key) {
                     let listed = records.iter().find(|record| record.key == near).copied();
                     prop_assert_eq!(parsed.find(near).unwrap(), listed);
                 }
@@ -462,7 +464,7 @@ mod tests {
     #[should_panic(expected = "out of order")]
     fn doubles_are_refused() {
         let record = Record {
-            key: 1,
+            key: Key(1),
             kind: 0,
             source: 0,
             added: 0,

@@ -1,5 +1,6 @@
 //! What the pages of a filter say of themselves: fill, entries, rates, loads.
 
+use super::key::Key;
 use super::page::{self, PAGE_BITS, SplitMix};
 use super::sizing;
 use super::{Error, Filter};
@@ -79,7 +80,7 @@ impl Filter {
         let mut random = SplitMix(!self.spec().seed);
         let mut hits = 0_u64;
         for _ in 0..probes {
-            hits += u64::from(self.may_hold(random.next_word())?);
+            hits += u64::from(self.may_hold(Key(random.next_word()))?);
         }
         Ok(hits as f64 / probes.max(1) as f64)
     }

@@ -14,6 +14,7 @@ use twox_hash::XxHash3_64;
 use super::error::{Error, Fault};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
+use super::key::Key;
 use super::page::{self, Filling, PAGE_BYTES, Page};
 use super::record::Record;
 use super::records::{self, Scratch};
@@ -95,14 +96,14 @@ pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &m
 /// # Panics
 ///
 /// When the keys are of several pages.
-pub fn encode_keys(shape: Shape, keys: &[u64], out: &mut EncodedPage) {
+pub fn encode_keys(shape: Shape, keys: &[Key], out: &mut EncodedPage) {
     out.block.clear();
     fill(shape, keys.iter().copied(), out);
 }
 
 fn fill(
     shape: Shape,
-    keys: impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + Clone,
+    keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
     out: &mut EncodedPage,
 ) {
     let page_of = |key| page::page_of(key, shape.pages);

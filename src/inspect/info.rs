@@ -5,13 +5,13 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::address::{Kind, Kinds, Rules, escaped, key};
+use crate::address::{Kind, Kinds, Rules, escaped};
 use crate::clock::now_s;
 use crate::compile::{
     EntryCounts, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown,
     rate_in_people,
 };
-use crate::filter::{Header, Load, Stats};
+use crate::filter::{Header, Key, Load, Stats};
 use crate::lookup::{Lookup, rate_per_sender};
 use crate::numbers::{counted, grouped, size};
 
@@ -163,7 +163,7 @@ fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Inf
 /// Sixteen bits of a hash of the seed: equal for equal seeds, and of no use to anyone who
 /// would like to know the seed.
 fn seed_id(seed: u64) -> String {
-    format!("{:04x}", key(b"seed id", seed) >> 48)
+    format!("{:04x}", Key::of(b"seed id", seed).0 >> 48)
 }
 
 fn rule_names(bits: u8) -> Vec<&'static str> {

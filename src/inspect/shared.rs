@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use crate::compile::{Error, union_of_page};
 use crate::filter::page::{Page, count_set, first_key};
-use crate::filter::{Filter, sizing};
+use crate::filter::{Filter, Key, sizing};
 use crate::parallel::{on_threads, processors};
 
 /// Ranges of keys that are counted at a time.
@@ -96,7 +96,7 @@ impl Shared {
     }
 
     /// Shared one key, with the filters that have it in their order.
-    fn count(&mut self, holders: &[(u64, usize)]) {
+    fn count(&mut self, holders: &[(Key, usize)]) {
         if let [(_, filter)] = holders {
             self.alone[*filter] += 1;
             return;

@@ -16,14 +16,13 @@ use std::path::{Path, PathBuf};
 
 use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Fault, Filter, Header, Load, Record, Shape, Source, Spec, Writer,
-    encode_page,
+    Answer, EncodedPage, Error, Fault, Filter, Header, Key, Load, Record, Shape, Source, Spec,
+    Writer, encode_page,
 };
-use twox_hash::XxHash3_64;
 
 /// Keys that look random and are the same each time.
-pub fn key(i: u64) -> u64 {
-    XxHash3_64::oneshot_with_seed(0x5eed, &i.to_le_bytes())
+pub fn key(i: u64) -> Key {
+    Key::of(&i.to_le_bytes(), 0x5eed)
 }
 
 pub fn spec(fpr: f64, records: bool) -> Spec {
@@ -59,13 +58,14 @@ pub fn spec(fpr: f64, records: bool) -> Spec {
 }
 
 /// A record of a key, told by the key.
-pub fn record(key: u64) -> Record {
+pub fn record(key: Key) -> Record {
+    let Key(bits) = key;
     Record {
         key,
-        kind: (key % 4) as u8,
-        source: (key >> 8) as u32 % 2,
-        added: 20_000 + (key >> 16) as u16 % 50,
-        expires: (key & 0x700 == 0).then_some(21_000),
+        kind: (bits % 4) as u8,
+        source: (bits >> 8) as u32 % 2,
+        added: 20_000 + (bits >> 16) as u16 % 50,
+        expires: (bits & 0x700 == 0).then_some(21_000),
     }
 }
 

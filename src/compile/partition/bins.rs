@@ -16,6 +16,7 @@ use super::arena::Chunk;
 use super::stage::Store;
 use super::staged_key::{STAGES, StagedKey, Tag, stage_of};
 use crate::compile::Error;
+use crate::filter::Key;
 
 /// Stages that share a bin.
 const STAGES_OF_BIN: usize = 64;
@@ -38,7 +39,7 @@ pub(crate) struct Stager<'s, 'm, I> {
     other: Tag,
     others: u32,
     failed: Option<Error>,
-    bins: Box<[[u64; BIN_KEYS]; BINS]>,
+    bins: Box<[[Key; BIN_KEYS]; BINS]>,
     counts: [usize; BINS],
     chunks: Vec<Chunk<'m>>,
 }
@@ -46,7 +47,7 @@ pub(crate) struct Stager<'s, 'm, I> {
 impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     /// With nothing in it.
     pub(crate) fn new(store: &'s Store<'m, I>) -> Self {
-        let bins = vec![[0; BIN_KEYS]; BINS].into_boxed_slice();
+        let bins = vec![[Key::default(); BIN_KEYS]; BINS].into_boxed_slice();
         Self {
             store,
             usual: Tag::default(),
@@ -69,7 +70,7 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     /// Adds a key to its stage. One whose tag is not the usual one goes past the bins; when
     /// many come, their tag becomes the usual one.
     #[inline]
-    pub(crate) fn add(&mut self, key: u64, tag: Tag) {
+    pub(crate) fn add(&mut self, key: Key, tag: Tag) {
         if tag == self.usual {
             return self.push(key);
         }
@@ -90,7 +91,7 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
 
     /// Adds a key that has the usual tag.
     #[inline]
-    pub(crate) fn push(&mut self, key: u64) {
+    pub(crate) fn push(&mut self, key: Key) {
         let bin = stage_of(key) / STAGES_OF_BIN;
         let count = self.counts[bin];
         self.bins[bin][count] = key;
@@ -145,7 +146,7 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
 fn deal_out<'m, I: StagedKey>(
     store: &Store<'m, I>,
     chunks: &mut [Chunk<'m>],
-    keys: &[u64],
+    keys: &[Key],
     tag: Tag,
 ) -> Result<(), Error> {
     for &key in keys {

@@ -11,7 +11,7 @@ use super::stage::Sealed;
 use super::staged_key::{Dates, STAGES, StagedKey};
 use crate::compile::write::{EntryCounts, Sorted};
 use crate::compile::{Error, Progress};
-use crate::filter::Record;
+use crate::filter::{Key, Record};
 use crate::parallel::on_threads;
 
 /// Sorts every stage and joins its duplicates, on `threads` threads.
@@ -81,7 +81,7 @@ impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
 }
 
 impl<I: StagedKey> Sorted for InOrder<'_, '_, I> {
-    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         loop {
             let stage = self.next_stage.wrapping_sub(1);
             let left = &self.staged[self.at..];

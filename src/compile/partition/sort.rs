@@ -104,6 +104,7 @@ fn insert<I: StagedKey>(keys: &mut [I]) {
 mod tests {
     use super::super::staged_key::{Dates, Narrow, Tag, Wide};
     use super::*;
+    use crate::filter::Key;
     use proptest::prelude::{ProptestConfig, any, prop, proptest};
 
     fn tag(source: u32) -> Tag {
@@ -133,8 +134,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(32))]
         #[test]
         fn sorts_as_the_library_does(keys in prop::collection::vec(any::<u64>(), 0..5000)) {
-            check(keys.iter().map(|key| Narrow::new(*key, tag(0))).collect());
-            check(keys.iter().map(|key| Wide::new(*key, tag(0))).collect());
+            check(keys.iter().map(|key| Narrow::new(Key(*key), tag(0))).collect());
+            check(keys.iter().map(|key| Wide::new(Key(*key), tag(0))).collect());
         }
     }
 
@@ -143,12 +144,12 @@ mod tests {
         let mixed = |n: u32| n.wrapping_mul(2_654_435_761) % 1000;
         check(
             (0..100_000)
-                .map(|n| Narrow::new(42, tag(mixed(n))))
+                .map(|n| Narrow::new(Key(42), tag(mixed(n))))
                 .collect(),
         );
         check(
             (0..100_000)
-                .map(|n| Narrow::new(u64::from(mixed(n)), tag(mixed(n + 1))))
+                .map(|n| Narrow::new(Key(u64::from(mixed(n))), tag(mixed(n + 1))))
                 .collect(),
         );
     }

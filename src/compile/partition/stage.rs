@@ -371,6 +371,7 @@ mod tests {
     use super::super::bins::Stager;
     use super::super::staged_key::{Dates, Narrow, Tag, Wide};
     use super::*;
+    use crate::filter::Key;
     use std::fs;
 
     const TAG: Tag = Tag {
@@ -388,7 +389,7 @@ mod tests {
         let store = Store::<I>::new(&dir.path().join("x.blf"), &mut arena);
         let mut stager = Stager::new(&store);
         for key in keys {
-            stager.add(*key, TAG);
+            stager.add(Key(*key), TAG);
         }
         stager.finish().unwrap();
         let sealed = store.seal();
@@ -401,7 +402,7 @@ mod tests {
         }
         for stage in 0..STAGES {
             sealed.gather(stage, &mut staged, &mut bytes).unwrap();
-            found.extend(staged.iter().map(|key| key.record(stage, TAG.dates).key));
+            found.extend(staged.iter().map(|key| key.record(stage, TAG.dates).key.0));
         }
         assert_eq!(
             fs::read_dir(dir.path()).unwrap().count(),

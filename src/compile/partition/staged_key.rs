@@ -16,7 +16,7 @@
 //! lists give the same bytes in any order: the lowest source, the earliest day added,
 //! the latest expiry, none being latest of all.
 
-use crate::filter::Record;
+use crate::filter::{Key, Record};
 
 /// Bits of the key that number a stage.
 pub(crate) const STAGE_BITS: u32 = 12;
@@ -55,7 +55,7 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     /// Whether a staged key keeps dates of its own.
     const KEEPS_DATES: bool;
     /// Packs; the stage of `key` must be remembered next to it.
-    fn new(key: u64, tag: Tag) -> Self;
+    fn new(key: Key, tag: Tag) -> Self;
     /// Sorts by this and the keys of a stage are sorted. Uniform in its upper bits.
     fn order(self) -> u64;
     /// Whether two staged keys of one stage have the same key.
@@ -78,8 +78,8 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
 
 /// The stage of a key.
 #[allow(clippy::cast_possible_truncation, reason = "the value has 12 bits")]
-pub(crate) fn stage_of(key: u64) -> usize {
-    (key >> (64 - STAGE_BITS)) as usize
+pub(crate) fn stage_of(key: Key) -> usize {
+    (key.0 >> (64 - STAGE_BITS)) as usize
 }
 
 /// Eight bytes; see the top of the file.
@@ -90,9 +90,9 @@ impl StagedKey for Narrow {
     const BYTES: usize = 8;
     const KEEPS_DATES: bool = false;
 
-    fn new(key: u64, tag: Tag) -> Self {
+    fn new(key: Key, tag: Tag) -> Self {
         debug_assert!(tag.source < NARROW_SOURCES);
-        Self(key << STAGE_BITS | u64::from(origin_bits(tag)))
+        Self(key.0 << STAGE_BITS | u64::from(origin_bits(tag)))
     }
 
     fn order(self) -> u64 {
@@ -116,7 +116,7 @@ impl StagedKey for Narrow {
         let (kind, source) = self.origin();
         let key = (stage as u64) << (64 - STAGE_BITS) | self.0 >> STAGE_BITS;
         Record {
-            key,
+            key: Key(key),
             kind,
             source,
             added: dates.added,
@@ -151,7 +151,7 @@ impl StagedKey for Narrow {
 /// Sixteen bytes; see the top of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wide {
-    key: u64,
+    key: Key,
     /// Source above, kind in the two lowest bits.
     origin: u32,
     added: u16,
@@ -166,7 +166,7 @@ impl StagedKey for Wide {
     const BYTES: usize = 16;
     const KEEPS_DATES: bool = true;
 
-    fn new(key: u64, tag: Tag) -> Self {
+    fn new(key: Key, tag: Tag) -> Self {
         let Dates { added, expires } = tag.dates;
         Self {
             key,
@@ -177,7 +177,7 @@ impl StagedKey for Wide {
     }
 
     fn order(self) -> u64 {
-        self.key << STAGE_BITS
+        self.key.0 << STAGE_BITS
     }
 
     fn same_key(self, other: Self) -> bool {
@@ -215,7 +215,7 @@ impl StagedKey for Wide {
     fn bytes(self) -> [u8; 16] {
         let rest =
             u64::from(self.origin) << 32 | u64::from(self.added) << 16 | u64::from(self.expires);
-        (u128::from(self.key) << 64 | u128::from(rest)).to_le_bytes()
+        (u128::from(self.key.0) << 64 | u128::from(rest)).to_le_bytes()
     }
 
     fn store(keys: &[Self], bytes: &mut [u8]) {
@@ -233,7 +233,7 @@ impl StagedKey for Wide {
             let word = u128::from_le_bytes(*word);
             let rest = word as u64;
             Self {
-                key: (word >> 64) as u64,
+                key: Key((word >> 64) as u64),
                 origin: (rest >> 32) as u32,
                 added: (rest >> 16) as u16,
                 expires: rest as u16,
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    fn survives<I: StagedKey>(key: u64, source: u32) {
+    fn survives<I: StagedKey>(key: Key, source: u32) {
         let staged = I::new(key, tag(2, source));
         let mut bytes = vec![0; I::BYTES];
         I::store(&[staged], &mut bytes);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn packing_loses_nothing() {
-        for key in [0, 1, u64::MAX, 0xFEDC_BA98_7654_3210] {
+        for key in [0, 1, u64::MAX, 0xFEDC_BA98_7654_3210].map(Key) {
             survives::<Narrow>(key, NARROW_SOURCES - 1);
             survives::<Wide>(key, NARROW_SOURCES + 7);
         }
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn doubles_join_alike_in_both_orders() {
-        let key = 0x1234_5678_9ABC_DEF0;
+        let key = Key(0x1234_5678_9ABC_DEF0);
         let early = Wide::new(
             key,
             Tag {

@@ -17,10 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::counts::Counts;
 use super::feed::{Feed, Opened, Work, block_buffer};
 use super::rejects::{Lines, RejectsFile};
-use crate::address::{Block, Entry, Kind, Line, Rules, key};
+use crate::address::{Block, Entry, Kind, Line, Rules};
 use crate::compile::guard::{Danger, Guard};
 use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
 use crate::compile::{Error, Progress};
+use crate::filter::Key;
 use crate::list::{self, Day, Format, Mend, Reader, RejectReason, Row, Skip};
 use crate::parallel::on_threads;
 
@@ -57,11 +58,11 @@ impl ReadOptions {
 
     /// The key of an entry, unless it must not be listed.
     #[inline]
-    fn key(&self, kind: Kind, entry: &[u8]) -> Result<u64, Danger> {
+    fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
         if let Some(guard) = &self.guard {
             guard.check(kind, entry)?;
         }
-        Ok(key(entry, self.seed))
+        Ok(Key::of(entry, self.seed))
     }
 }
 
@@ -392,7 +393,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     #[inline]
-    fn stage(&mut self, key: u64, tag: Tag) {
+    fn stage(&mut self, key: Key, tag: Tag) {
         self.counts.listed();
         self.stager.add(key, tag);
     }

@@ -15,14 +15,14 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::compile::Error;
-use crate::filter::{Filter, Record, Records};
+use crate::filter::{Filter, Key, Record, Records};
 use crate::numbers::grouped;
 
 /// Records in the order of their keys, each key once.
 pub(crate) trait Sorted: Send {
     /// Appends all records before `end` (without: all that are left) that have not been
     /// taken yet.
-    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error>;
+    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error>;
 }
 
 /// The records of a filter file, its sources renumbered.
@@ -42,7 +42,7 @@ impl<'a> FileRecords<'a> {
 }
 
 impl Sorted for FileRecords<'_> {
-    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         let taken = into.len();
         self.records.take_before(end, into)?;
         for record in &mut into[taken..] {
@@ -146,7 +146,7 @@ impl<'a> Joined<'a> {
 }
 
 impl Sorted for Joined<'_> {
-    fn take_before(&mut self, end: Option<u64>, into: &mut Vec<Record>) -> Result<(), Error> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         let mut taken = Vec::new();
         let mut old = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
