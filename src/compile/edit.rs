@@ -4,27 +4,18 @@
 //! So the text list is edited, which every build reads; the filter follows by the build that notices
 //! the edit, or at once by [`update`](super::update()).
 //!
-//! All other lines keep their bytes. The list is replaced as a filter is: written next to the old one,
-//! synced, renamed. An entry is found however it is written, by its canonical form.
+//! All other lines keep their bytes. An entry is found however it is written, by its canonical form.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
-use std::fs::{self, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use super::edited_list::{EditedList, read_line};
 use super::guard::Guard;
 use super::read::is_allowlist;
 use super::{Error, Plan};
-use crate::address::{Entry, Rules, escaped};
-use crate::filter::Replacement;
-use crate::list::{self, Day, Format, Reader, Row};
-
-/// A larger list is not kept by hand; `update` changes its filter.
-const MAX_LIST_BYTES: u64 = 64 << 20;
-/// Mode of a new list. Unlike a filter it holds no seed, and the service must be able to read it.
-const MODE: u32 = 0o644;
+use crate::address::{Entry, escaped};
+use crate::list::{Format, Row};
 
 /// What became of each entry, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -144,28 +135,19 @@ pub fn add_or_renew(
     let expires = plan
         .expires
         .map_or_else(String::new, |day| format!("expires {day} "));
-    let edit = Edit::begin(list, plan.rules)?;
-    let known = edit.lines_of();
+    let edited = EditedList::open(list, plan.rules)?;
+    let known = edited.lines_of();
     // A line that ends before does not do: the sender would be missed from then on.
-    let mut lasting = edit.lines_until(plan.expires);
-    let texts: Vec<&[u8]> = edit.text.split_inclusive(|byte| *byte == b'\n').collect();
-    let goes = |line: u64| {
-        let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
-        texts.get(index).is_some_and(|text| is_renewed(text)) && edit.entries_on(line).count() == 1
-    };
-    let mut leaving = HashSet::<u64>::new();
+    let mut lasting = edited.lines_until(plan.expires);
+    let goes = |line: u64| is_renewed(edited.line(line)) && edited.entries_on(line).count() == 1;
+    let mut leaving = HashSet::new();
     for (_, entry) in &wanted {
-        let lines = known.get(entry.as_bytes()).map_or(&[][..], Vec::as_slice);
         if !lasting.contains_key(entry.as_bytes()) {
-            leaving.extend(lines.iter().filter(|&&line| goes(line)));
+            let lines = known.get(entry.as_bytes()).into_iter().flatten();
+            leaving.extend(lines.copied().filter(|&line| goes(line)));
         }
     }
-    let mut text = Vec::with_capacity(edit.text.len());
-    for (line, number) in texts.iter().zip(1_u64..) {
-        if !leaving.contains(&number) {
-            text.extend_from_slice(line);
-        }
-    }
+    let mut text = edited.text_without(&leaving);
     if !text.is_empty() && !text.ends_with(b"\n") {
         text.push(b'\n');
     }
@@ -188,7 +170,7 @@ pub fn add_or_renew(
             lasting.insert(entry.as_bytes().to_vec(), vec![0]);
         }
     }
-    edit.finish(&text, &wanted, done)
+    finish(edited, &text, wanted, done)
 }
 
 /// Removes the lines of the list that name one of `entries`.
@@ -212,23 +194,18 @@ pub fn remove_lines(
     may_go: impl Fn(&[u8]) -> bool,
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
-    let edit = Edit::begin(list, plan.rules)?;
-    let known = edit.lines_of();
-    let texts: Vec<&[u8]> = edit.text.split_inclusive(|byte| *byte == b'\n').collect();
-    let text_of = |line: u64| {
-        let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
-        texts.get(index).copied().unwrap_or_default()
-    };
-    let mut leaving = Vec::new();
+    let edited = EditedList::open(list, plan.rules)?;
+    let known = edited.lines_of();
+    let mut leaving = HashSet::new();
     let mut done = Vec::new();
     let mut kept = Vec::new();
     for (written, entry) in &wanted {
-        let lines = known.get(entry.as_bytes()).map_or(&[][..], Vec::as_slice);
+        let lines = known.get(entry.as_bytes()).into_iter().flatten();
         let (lines, staying): (Vec<u64>, Vec<u64>) =
-            lines.iter().partition(|&&line| may_go(text_of(line)));
+            lines.partition(|&&line| may_go(edited.line(line)));
         kept.extend(staying.first().map(|&line| (written.clone(), line)));
         for &line in &lines {
-            let others = edit
+            let others = edited
                 .entries_on(line)
                 .any(|other| !wanted.iter().any(|(_, entry)| entry.as_bytes() == other));
             if others {
@@ -238,7 +215,6 @@ pub fn remove_lines(
                 )));
             }
         }
-        leaving.extend_from_slice(&lines);
         done.push(match lines.as_slice() {
             [] => Done::NotFound,
             [line, ..] => Done::Removed {
@@ -246,16 +222,24 @@ pub fn remove_lines(
                 lines: lines.len() as u64,
             },
         });
+        leaving.extend(lines);
     }
-    leaving.sort_unstable();
-    let mut text = Vec::with_capacity(edit.text.len());
-    for (line, number) in texts.into_iter().zip(1_u64..) {
-        if leaving.binary_search(&number).is_err() {
-            text.extend_from_slice(line);
-        }
+    let text = edited.text_without(&leaving);
+    finish(edited, &text, wanted, done).map(|edited| Edited { kept, ..edited })
+}
+
+/// Replaces the list, if that changes it.
+fn finish(list: EditedList, text: &[u8], wanted: Wanted, done: Vec<Done>) -> Result<Edited, Error> {
+    let written = wanted.into_iter().map(|(written, _)| written);
+    let edited = Edited {
+        list: list.path().to_owned(),
+        entries: written.zip(done).collect(),
+        kept: Vec::new(),
+    };
+    if edited.changed() {
+        list.replace(text)?;
     }
-    edit.finish(&text, &wanted, done)
-        .map(|edited| Edited { kept, ..edited })
+    Ok(edited)
 }
 
 /// An entry as it was typed, and as it is compared.
@@ -300,29 +284,6 @@ pub fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
     refuse_broad(plan, &parse(plan, std::iter::once(entry))?)
 }
 
-/// The first line of a text list that names this entry, in canonical form, with its number.
-///
-/// # Errors
-/// The list cannot be read.
-pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
-    let failed = || Error::io(list, "read");
-    if fs::metadata(list).map_err(failed())?.len() > MAX_LIST_BYTES {
-        return Ok(None);
-    }
-    let text = fs::read(list).map_err(failed())?;
-    for (line, number) in list::lines(&text).zip(1_u64..) {
-        let mut is_named = false;
-        read_line(line, Format::Plain, |row| {
-            is_named |= matches!(row, Row::Entry(raw)
-                if Entry::parse(raw.text, rules).is_ok_and(|found| found.as_bytes() == entry));
-        });
-        if is_named {
-            return Ok(Some((number, escaped(line).to_string())));
-        }
-    }
-    Ok(None)
-}
-
 fn refuse_broad(plan: &Plan, wanted: &Wanted) -> Result<(), Error> {
     let Some(guard): Option<Guard> = plan.guard()? else {
         return Ok(());
@@ -335,139 +296,12 @@ fn refuse_broad(plan: &Plan, wanted: &Wanted) -> Result<(), Error> {
     Ok(())
 }
 
-/// The rows of one line.
-fn read_line(line: &[u8], format: Format, mut row: impl FnMut(Row<'_>)) {
-    // Reading from memory does not fail.
-    let _ = Reader::new(format).read_all(line, &mut |_, found: Row<'_>| row(found));
-}
-
-/// A list that is being edited: claimed and read.
-struct Edit {
-    replacement: Replacement,
-    list: PathBuf,
-    is_new: bool,
-    text: Vec<u8>,
-    /// Canonical entries, each with its line, by line.
-    entries: Vec<ListedEntry>,
-}
-
-struct ListedEntry {
-    line: u64,
-    expires: Option<Day>,
-    bytes: Vec<u8>,
-}
-
-impl Edit {
-    fn begin(list: &Path, rules: Rules) -> Result<Self, Error> {
-        let refused = |why: &str| Error::io(list, "edit")(io::Error::other(why));
-        let replacement = Replacement::claim(list)?;
-        let text = match fs::metadata(list) {
-            Ok(meta) if meta.len() > MAX_LIST_BYTES => {
-                return Err(refused(
-                    "too large to edit; use blocklist-compile update to change its filter",
-                ));
-            }
-            Ok(_) => fs::read(list).map_err(Error::io(list, "read"))?,
-            Err(_) => Vec::new(),
-        };
-        list::check_text(&text).map_err(|_| refused("not a text file"))?;
-        let name = list.file_name().unwrap_or_default().to_string_lossy();
-        // A whitelist is read as the daemon reads it: `friend@good.example OK` is an entry there.
-        let format = if is_allowlist(list) {
-            Format::Whitelist
-        } else {
-            list::guess(&text, &name)
-        };
-        if !matches!(format, Format::Plain | Format::Whitelist) {
-            return Err(refused(&format!(
-                "a list of format {format}; only plain lists can be edited"
-            )));
-        }
-        let mut entries = Vec::new();
-        for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
-            read_line(line, format, |row| {
-                if let Row::Entry(raw) = row
-                    && let Ok(entry) = Entry::parse(raw.text, rules)
-                {
-                    entries.push(ListedEntry {
-                        line: number,
-                        expires: raw.expires,
-                        bytes: entry.as_bytes().to_vec(),
-                    });
-                }
-            });
-        }
-        Ok(Self {
-            is_new: !list.exists(),
-            replacement,
-            list: list.to_owned(),
-            text,
-            entries,
-        })
-    }
-
-    /// The lines of each entry.
-    fn lines_of(&self) -> HashMap<Vec<u8>, Vec<u64>> {
-        self.lines_where(|_| true)
-    }
-
-    /// The lines of each entry that list it up to this day at least; without a day, for ever.
-    fn lines_until(&self, day: Option<Day>) -> HashMap<Vec<u8>, Vec<u64>> {
-        self.lines_where(|entry| match (entry.expires, day) {
-            (None, _) => true,
-            (Some(end), Some(day)) => end >= day,
-            (Some(_), None) => false,
-        })
-    }
-
-    fn lines_where(&self, counts: impl Fn(&ListedEntry) -> bool) -> HashMap<Vec<u8>, Vec<u64>> {
-        let mut lines: HashMap<Vec<u8>, Vec<u64>> = HashMap::new();
-        for entry in self.entries.iter().filter(|&entry| counts(entry)) {
-            let of_entry = lines.entry(entry.bytes.clone()).or_default();
-            of_entry.push(entry.line);
-        }
-        lines
-    }
-
-    /// The entries of one line.
-    fn entries_on(&self, line: u64) -> impl Iterator<Item = &[u8]> {
-        let from = self.entries.partition_point(|entry| entry.line < line);
-        let entries = self.entries.get(from..).unwrap_or_default();
-        entries
-            .iter()
-            .take_while(move |entry| entry.line == line)
-            .map(|entry| entry.bytes.as_slice())
-    }
-
-    /// Replaces the list, if that changes it.
-    fn finish(self, text: &[u8], wanted: &Wanted, done: Vec<Done>) -> Result<Edited, Error> {
-        let edited = Edited {
-            list: self.list.clone(),
-            entries: wanted
-                .iter()
-                .map(|(written, _)| written.clone())
-                .zip(done)
-                .collect(),
-            kept: Vec::new(),
-        };
-        if edited.changed() {
-            let mut file = self.replacement.file();
-            if self.is_new {
-                file.set_permissions(Permissions::from_mode(MODE))
-                    .map_err(Error::io(&self.list, "set the mode of"))?;
-            }
-            file.write_all(text)
-                .map_err(Error::io(&self.list, "write"))?;
-            self.replacement.commit()?;
-        }
-        Ok(edited)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::list::Day;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     fn plan() -> Plan {
         let mut plan = Plan::new("x.blf", Vec::new());
@@ -509,7 +343,7 @@ mod tests {
         );
         assert_eq!(fs::read_to_string(&list).unwrap(), text);
         let mode = fs::metadata(&list).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, MODE);
+        assert_eq!(mode & 0o777, 0o644);
     }
 
     #[test]

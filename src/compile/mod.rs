@@ -24,11 +24,12 @@
 //! | `limits` | what is not a complete list replaces none |
 //! | `alike` | filters whose keys mean the same |
 //! | `build`, `update`, `merge` | a filter from lists, from records and changes, from filters |
-//! | `edit` | single entries added to a text list, or removed from it |
+//! | `edited_list`, `edit` | single entries added to a text list, or removed from it |
 
 mod alike;
 mod build;
 mod edit;
+mod edited_list;
 mod error;
 pub mod guard;
 mod limits;
@@ -47,9 +48,9 @@ mod write;
 pub(crate) use alike::{open_alike, union_of_page};
 pub use build::build;
 pub use edit::{
-    Done, Edited, add_noted, add_or_renew, add_to_list, line_of, may_list, remove_from_list,
-    remove_lines,
+    Done, Edited, add_noted, add_or_renew, add_to_list, may_list, remove_from_list, remove_lines,
 };
+pub use edited_list::line_of;
 pub use error::Error;
 pub use merge::merge;
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name};

@@ -1,0 +1,200 @@
+//! A text list that is being edited: claimed, read, and replaced.
+//!
+//! It is replaced as a filter is: written next to the old one, synced, renamed.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{self, Permissions};
+use std::io::{self, Write};
+use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::Error;
+use super::read::is_allowlist;
+use crate::address::{Entry, Rules, escaped};
+use crate::filter::Replacement;
+use crate::list::{self, Day, Format, Reader, Row};
+
+/// A larger list is not kept by hand; `update` changes its filter.
+const MAX_LIST_BYTES: u64 = 64 << 20;
+/// Mode of a new list. Unlike a filter it holds no seed, and the service must be able to read it.
+const MODE: u32 = 0o644;
+
+/// A list that is being edited. Its lines are counted from 1.
+pub(super) struct EditedList {
+    replacement: Replacement,
+    path: PathBuf,
+    is_new: bool,
+    text: Vec<u8>,
+    /// Where each line is in the text, with its end.
+    lines: Vec<Range<usize>>,
+    /// By line.
+    entries: Vec<ListedEntry>,
+}
+
+/// An entry of a line.
+struct ListedEntry {
+    line: u64,
+    expires: Option<Day>,
+    /// Its canonical form.
+    bytes: Vec<u8>,
+}
+
+impl EditedList {
+    /// Claims and reads a list; one that is not there is empty.
+    ///
+    /// # Errors
+    /// When another program edits it, when it cannot be read, is no plain list or is too large.
+    pub(super) fn open(path: &Path, rules: Rules) -> Result<Self, Error> {
+        let refused = |why: &str| Error::io(path, "edit")(io::Error::other(why));
+        let replacement = Replacement::claim(path)?;
+        let text = match fs::metadata(path) {
+            Ok(meta) if meta.len() > MAX_LIST_BYTES => {
+                return Err(refused(
+                    "too large to edit; use blocklist-compile update to change its filter",
+                ));
+            }
+            Ok(_) => fs::read(path).map_err(Error::io(path, "read"))?,
+            Err(_) => Vec::new(),
+        };
+        list::check_text(&text).map_err(|_| refused("not a text file"))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        // A whitelist is read as the daemon reads it: `friend@good.example OK` is an entry there.
+        let format = if is_allowlist(path) {
+            Format::Whitelist
+        } else {
+            list::guess(&text, &name)
+        };
+        if !matches!(format, Format::Plain | Format::Whitelist) {
+            return Err(refused(&format!(
+                "a list of format {format}; only plain lists can be edited"
+            )));
+        }
+        let mut lines = Vec::new();
+        let mut entries = Vec::new();
+        let mut start = 0;
+        for (line, number) in text.split_inclusive(|byte| *byte == b'\n').zip(1_u64..) {
+            lines.push(start..start + line.len());
+            start += line.len();
+            read_line(line, format, |row| {
+                if let Row::Entry(raw) = row
+                    && let Ok(entry) = Entry::parse(raw.text, rules)
+                {
+                    entries.push(ListedEntry {
+                        line: number,
+                        expires: raw.expires,
+                        bytes: entry.as_bytes().to_vec(),
+                    });
+                }
+            });
+        }
+        Ok(Self {
+            is_new: !path.exists(),
+            replacement,
+            path: path.to_owned(),
+            text,
+            lines,
+            entries,
+        })
+    }
+
+    /// The file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A line as it is written, with its end; empty if there is none of this number.
+    pub(super) fn line(&self, number: u64) -> &[u8] {
+        let index = usize::try_from(number.wrapping_sub(1)).unwrap_or(usize::MAX);
+        let range = self.lines.get(index).cloned().unwrap_or_default();
+        &self.text[range]
+    }
+
+    /// The text without these lines.
+    pub(super) fn text_without(&self, leaving: &HashSet<u64>) -> Vec<u8> {
+        let mut text = Vec::with_capacity(self.text.len());
+        for (line, number) in self.lines.iter().zip(1_u64..) {
+            if !leaving.contains(&number) {
+                text.extend_from_slice(&self.text[line.clone()]);
+            }
+        }
+        text
+    }
+
+    /// The lines of each entry.
+    pub(super) fn lines_of(&self) -> HashMap<Vec<u8>, Vec<u64>> {
+        self.lines_where(|_| true)
+    }
+
+    /// The lines of each entry that list it up to this day at least; without a day, for ever.
+    pub(super) fn lines_until(&self, day: Option<Day>) -> HashMap<Vec<u8>, Vec<u64>> {
+        self.lines_where(|entry| match (entry.expires, day) {
+            (None, _) => true,
+            (Some(end), Some(day)) => end >= day,
+            (Some(_), None) => false,
+        })
+    }
+
+    fn lines_where(&self, counts: impl Fn(&ListedEntry) -> bool) -> HashMap<Vec<u8>, Vec<u64>> {
+        let mut lines: HashMap<Vec<u8>, Vec<u64>> = HashMap::new();
+        for entry in self.entries.iter().filter(|&entry| counts(entry)) {
+            let of_entry = lines.entry(entry.bytes.clone()).or_default();
+            of_entry.push(entry.line);
+        }
+        lines
+    }
+
+    /// The entries of one line.
+    pub(super) fn entries_on(&self, line: u64) -> impl Iterator<Item = &[u8]> {
+        let from = self.entries.partition_point(|entry| entry.line < line);
+        let entries = self.entries.get(from..).unwrap_or_default();
+        entries
+            .iter()
+            .take_while(move |entry| entry.line == line)
+            .map(|entry| entry.bytes.as_slice())
+    }
+
+    /// Puts a new text in the place of the list.
+    ///
+    /// # Errors
+    /// When the disk is full or fails; the old list stays then.
+    pub(super) fn replace(self, text: &[u8]) -> Result<(), Error> {
+        let mut file = self.replacement.file();
+        if self.is_new {
+            file.set_permissions(Permissions::from_mode(MODE))
+                .map_err(Error::io(&self.path, "set the mode of"))?;
+        }
+        file.write_all(text)
+            .map_err(Error::io(&self.path, "write"))?;
+        Ok(self.replacement.commit()?)
+    }
+}
+
+/// The first line of a text list that names this entry, in canonical form, with its number.
+///
+/// # Errors
+/// The list cannot be read.
+pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
+    let failed = || Error::io(list, "read");
+    if fs::metadata(list).map_err(failed())?.len() > MAX_LIST_BYTES {
+        return Ok(None);
+    }
+    let text = fs::read(list).map_err(failed())?;
+    for (line, number) in list::lines(&text).zip(1_u64..) {
+        let mut is_named = false;
+        read_line(line, Format::Plain, |row| {
+            is_named |= matches!(row, Row::Entry(raw)
+                if Entry::parse(raw.text, rules).is_ok_and(|found| found.as_bytes() == entry));
+        });
+        if is_named {
+            return Ok(Some((number, escaped(line).to_string())));
+        }
+    }
+    Ok(None)
+}
+
+/// The rows of one line.
+pub(super) fn read_line(line: &[u8], format: Format, mut row: impl FnMut(Row<'_>)) {
+    // Reading from memory does not fail.
+    let _ = Reader::new(format).read_all(line, &mut |_, found: Row<'_>| row(found));
+}
