@@ -18,7 +18,8 @@ use std::fmt;
 use std::io::{self, Read};
 use std::time::Duration;
 
-use blocklist_milter::address::{Block, Canonical, Entry, Rules};
+use blocklist_milter::address::{Canonical, Entry, Rules};
+use blocklist_milter::compile::Block;
 use blocklist_milter::list::{self, Format, Reader, Row};
 use blocklist_milter::sender::{Identity, Senders};
 use rustix::time::{ClockId, clock_gettime};

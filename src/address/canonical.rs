@@ -107,7 +107,7 @@ impl Canonical {
 
     /// Reads an address that only wants lower case, in a few nanoseconds; false, and
     /// nothing of use read, if it is another.
-    pub(super) fn read_plain(&mut self, written: &[u8], rules: Rules) -> bool {
+    pub(crate) fn read_plain(&mut self, written: &[u8], rules: Rules) -> bool {
         self.outer.read_plain(written, rules, &mut self.work)
     }
 

@@ -17,8 +17,7 @@
 //! | domain | UTS 46 to A-labels, lower case, no final dot; address literals in one form | `domain` |
 //! | provider | what a provider documents as one mailbox becomes one (dots at Gmail, `+tag`) | `providers` |
 //!
-//! An address that none of this touches but for its capitals takes a short cut (`plain`), and a
-//! whole list of such takes a shorter one (`block`).
+//! An address that none of this touches but for its capitals takes a short cut (`plain`).
 //!
 //! Input is bytes. Valid UTF-8 is Unicode; any other byte stays itself, for a
 //! replacement character would let two senders share a key. Nothing is repaired
@@ -27,7 +26,6 @@
 //! An [`Entry`] is what a list names, in its canonical text; a [`Key`](crate::filter::Key) is its
 //! hash.
 
-mod block;
 mod bounce;
 mod canonical;
 mod domain;
@@ -36,12 +34,11 @@ mod error;
 mod escaped;
 mod kind;
 mod parse;
-mod plain;
-mod providers;
+pub(crate) mod plain;
+pub(crate) mod providers;
 mod rules;
 mod unicode;
 
-pub use block::{Block, Line};
 pub use canonical::Canonical;
 pub use domain::MAX_DOMAIN_BYTES;
 pub use entry::Entry;
@@ -49,7 +46,6 @@ pub use error::ParseError;
 pub use escaped::{escaped, shortened};
 pub use kind::{Kind, Kinds};
 pub use parse::MAX_WRITTEN_BYTES;
-pub(crate) use providers::is_provider;
 pub use rules::Rules;
 
 /// Raised whenever the canonical form of any address changes, so that a filter

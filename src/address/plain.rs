@@ -5,33 +5,33 @@
 //! that is all. No rule is known here: whatever might be touched by one says no, and
 //! the full path reads it. A property test holds the two paths equal.
 //!
-//! Whole lists are read a block at a time by [`block`](super::block), which shares what is
+//! Whole lists are read a block at a time by `compile/read/block.rs`, which shares what is
 //! said here of bytes.
 
 use wide::u8x16;
 
 /// No plain address is longer (RFC 5321 section 4.5.3.1: 64 and 255 bytes, and the `@`).
-pub(super) const MAX_BYTES: usize = 320;
+pub(crate) const MAX_BYTES: usize = 320;
 
 /// Bytes looked at together.
-pub(super) const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// What sixteen bytes are to a plain address: vectors that are all ones in the lanes of the
 /// bytes of a class, which is in none of the others.
-pub(super) struct Classes {
+pub(crate) struct Classes {
     /// The bytes, ASCII letters in lower case.
-    pub(super) lowered: u8x16,
+    pub(crate) lowered: u8x16,
     /// A byte of a word: a letter, a digit, `+`, `-`, `_`.
-    pub(super) word: u8x16,
+    pub(crate) word: u8x16,
     /// A `.`, with a word on each side.
-    pub(super) dot: u8x16,
+    pub(crate) dot: u8x16,
     /// The `@`, with a word on each side.
-    pub(super) at: u8x16,
+    pub(crate) at: u8x16,
 }
 
 impl Classes {
     #[inline]
-    pub(super) fn of(bytes: u8x16) -> Self {
+    pub(crate) fn of(bytes: u8x16) -> Self {
         let is = |byte| bytes.simd_eq(u8x16::splat(byte));
         let case = u8x16::splat(0x20);
         let letter = within(bytes | case, b'a', b'z');
@@ -54,14 +54,14 @@ fn within(bytes: u8x16, first: u8, last: u8) -> u8x16 {
 }
 
 /// Does this stand between two words of a plain address?
-pub(super) const fn is_separator(byte: u8) -> bool {
+pub(crate) const fn is_separator(byte: u8) -> bool {
     matches!(byte, b'@' | b'.')
 }
 
 /// Puts a plain address into `out`, in lower case, and says where its `@` is; `None` if it is
 /// not plain, `out` then holding nothing of use.
 #[inline]
-pub(super) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.clear();
     out.reserve(address.len() + LANES);
     let mut seen = Seen {

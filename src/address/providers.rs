@@ -140,7 +140,7 @@ pub(super) struct Mailbox<'a> {
 
 /// Are these surely left as they are? Almost always true when they are; asked of every address.
 #[inline]
-pub(super) fn leave_alone(local: &[u8], domain: &[u8], rules: Rules) -> bool {
+pub(crate) fn leave_alone(local: &[u8], domain: &[u8], rules: Rules) -> bool {
     let tail = tail(domain);
     !(rules.providers && TAILS[tail / 64] & 1 << (tail % 64) != 0
         || rules.plus && local.contains(&b'+'))

@@ -27,7 +27,8 @@ use std::sync::LazyLock;
 
 use psl::{List, Psl as _, Type};
 
-use crate::address::{Kind, is_provider};
+use crate::address::Kind;
+use crate::address::providers::is_provider;
 
 /// Why an entry is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -299,7 +300,8 @@ fn parent(domain: &[u8]) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::{Danger, Guard};
-    use crate::address::{Entry, Kind, Rules, is_provider};
+    use crate::address::providers::is_provider;
+    use crate::address::{Entry, Kind, Rules};
 
     fn check(guard: &Guard, text: &str) -> Result<(), Danger> {
         let entry = Entry::parse(text.as_bytes(), Rules::default()).unwrap();

@@ -56,7 +56,7 @@ pub use merge::merge;
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
-pub use read::{Input, inputs};
+pub use read::{Block, Input, Line, inputs};
 pub use report::{FilterReport, InputReport, Mended, Reject, Report, Skipped};
 pub use update::{Changes, changeable, update};
 pub use wording::KindCount;

@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `input` | which files are read |
 //! | `feed` | blocks of whole lines for all workers |
+//! | `block` | the plain addresses of a block, found together |
 //! | `worker` | lines to keys |
 //! | `counts`, `rejects` | what became of the lines, counted and written down |
 
+mod block;
 mod counts;
 mod feed;
 mod input;
 mod rejects;
 mod worker;
 
+pub use block::{Block, Line};
 pub(super) use counts::{Counts, Example};
 pub(crate) use feed::open;
 pub(super) use feed::{Feed, Opened};

@@ -14,10 +14,11 @@ use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::block::{Block, Line};
 use super::counts::Counts;
 use super::feed::{Feed, Opened, Work, block_buffer};
 use super::rejects::{Lines, RejectsFile};
-use crate::address::{Block, Entry, Kind, Line, Rules};
+use crate::address::{Entry, Kind, Rules};
 use crate::compile::guard::{Danger, Guard};
 use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
 use crate::compile::{Error, Progress};

@@ -15,15 +15,13 @@
 //!
 //! A line between whose ends one `@` and nothing bad stands is its own canonical form in the
 //! lowered copy: nothing more is done for it, unless a provider has a rule for its domain.
-//! Every other line is for [`Entry::read`](super::Entry::read), and a property test
-//! holds the two equal. What is plain is said by [`plain`](super::plain).
+//! Every other line is for [`Entry::read`](crate::address::Entry::read), and a property test
+//! holds the two equal. What is plain is said by [`plain`](crate::address::plain).
 
 use wide::u8x16;
 
-use super::canonical::Canonical;
-use super::plain::{Classes, LANES, MAX_BYTES, is_separator};
-use super::providers;
-use super::rules::Rules;
+use crate::address::plain::{Classes, LANES, MAX_BYTES, is_separator};
+use crate::address::{Canonical, Rules, providers};
 
 /// Memory for the lowered copy of a piece and the marks in it; kept for the next.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +39,7 @@ pub struct Line<'a> {
     /// As it stands there, without its end (a newline, perhaps after a carriage return).
     pub written: &'a [u8],
     /// The canonical text of the mailbox, if the line is a plain address: what
-    /// [`Entry::read`](super::Entry::read) makes of it. Without it, nothing is said.
+    /// [`Entry::read`](crate::address::Entry::read) makes of it. Without it, nothing is said.
     pub mailbox: Option<&'a [u8]>,
 }
 
@@ -70,7 +68,8 @@ impl Block {
     /// Visits the lines of `text`, in their order; a last one needs no newline.
     ///
     /// ```
-    /// use blocklist_milter::address::{Block, Rules};
+    /// use blocklist_milter::address::Rules;
+    /// use blocklist_milter::compile::Block;
     /// let mut seen = Vec::new();
     /// Block::new().lines(b"Spam@Bad.Example\n\n# no", Rules::default(), |line| {
     ///     seen.push((line.written.to_vec(), line.mailbox.map(<[u8]>::to_vec)));
