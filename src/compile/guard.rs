@@ -22,7 +22,6 @@
 //! are other people's domains.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::sync::LazyLock;
 
 use psl::{List, Psl as _, Type};
@@ -31,63 +30,43 @@ use crate::address::Kind;
 use crate::address::providers::is_provider;
 
 /// Why an entry is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Danger {
     /// It names nobody, and so everybody.
+    #[error("would list every sender")]
     Everybody,
     /// A mailbox that every domain has to have, or that bounces come from.
+    #[error("every domain needs this mailbox; bounces and complaints come from it")]
     Duty,
     /// A local part that almost every domain has.
+    #[error("would list this mailbox at almost every domain")]
     CommonLocalPart,
     /// A public suffix: under it are domains of many owners.
+    #[error("a public suffix, with domains of many owners below it; list the domains themselves")]
     Suffix,
     /// The domains under a public suffix.
+    #[error("would list all domains below a public suffix, which have many owners")]
     UnderSuffix,
     /// A provider of mailboxes for anybody.
+    #[error("a provider where anyone can get a mailbox; list the addresses themselves")]
     Freemail,
     /// A service that many senders share.
+    #[error("a service that many senders share; list the addresses or the customer's domain")]
     Platform,
     /// The domains under one that has such a service below it.
+    #[error(
+        "would also list a service below it that many senders share; list the domains themselves"
+    )]
     AbovePlatform,
     /// This mailbox of every domain, and so of this protected one.
+    #[error(
+        "would list this mailbox at every domain, including {0}, which is protected by --protect"
+    )]
     ProtectedLocalPart(String),
     /// At, below or above this protected domain.
+    #[error("{0} is protected by --protect")]
     Protected(String),
-}
-
-impl fmt::Display for Danger {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Everybody => f.write_str("would list every sender"),
-            Self::Duty => f.write_str(
-                "every domain needs this mailbox; bounces and complaints come from it",
-            ),
-            Self::CommonLocalPart => {
-                f.write_str("would list this mailbox at almost every domain")
-            }
-            Self::Suffix => f.write_str(
-                "a public suffix, with domains of many owners below it; list the domains themselves",
-            ),
-            Self::UnderSuffix => f.write_str(
-                "would list all domains below a public suffix, which have many owners",
-            ),
-            Self::Freemail => f.write_str(
-                "a provider where anyone can get a mailbox; list the addresses themselves",
-            ),
-            Self::Platform => f.write_str(
-                "a service that many senders share; list the addresses or the customer's domain",
-            ),
-            Self::AbovePlatform => f.write_str(
-                "would also list a service below it that many senders share; list the domains themselves",
-            ),
-            Self::Protected(domain) => write!(f, "{domain} is protected by --protect"),
-            Self::ProtectedLocalPart(domain) => write!(
-                f,
-                "would list this mailbox at every domain, including {domain}, which is protected by --protect"
-            ),
-        }
-    }
 }
 
 /// What refuses such entries.

@@ -1,92 +1,145 @@
 //! Why a text cannot be taken as an entry.
 
-use std::fmt;
-
 use super::day::Day;
 use super::lines::MAX_LINE;
 
 /// Why a text cannot be taken as an entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 #[non_exhaustive]
 pub enum RejectReason {
     /// A regular expression.
+    #[error(
+        "a regular expression cannot be looked up; list the addresses or domains it stands for"
+    )]
     Pattern,
     /// A wild card where no entry can have one.
+    #[error(
+        "a wildcard is allowed only as *@domain, *.domain or local@*; if the * is part of the address, put the local part in double quotes"
+    )]
     Wildcard,
     /// A hash in place of an address; the name of the hash.
+    #[error("{0} hash instead of an address; the address cannot be recovered from it")]
     Hash(&'static str),
     /// More than [`MAX_LINE`] bytes.
+    #[error("longer than {MAX_LINE} bytes")]
     TooLong,
     /// A NUL byte.
+    #[error("a NUL byte; is this a text file in UTF-8?")]
     Nul,
     /// A web address.
+    #[error("a web address; list its domain")]
     Url,
     /// An IP address or network.
+    #[error("an IP address, not a sender's address or domain")]
     IpAddress,
     /// Words before the entry that do not say whether it is listed.
+    #[error("words that do not say who is listed; put # before a comment")]
     Words,
     /// A line of a whitelist that refuses somebody.
+    #[error("rejects a sender; a whitelist names senders to accept")]
     Refusal,
     /// An entry under a heading that does not say whether it is listed.
+    #[error(
+        "under a heading that does not say whether it is listed; call it [blocklist] or [whitelist]"
+    )]
     Section,
     /// An object of YAML.
+    #[error("an object of YAML; convert the list to JSON")]
     YamlObject,
     /// A heading over entries that are not listed, or the start of a comment around some, too late to read the list by headings.
+    #[error(
+        "a heading above, or comment around, entries that must not be listed; use --format sections"
+    )]
     LateHeading,
     /// An entry on an indented line, which continues the line before.
+    #[error("indented, so it continues the line before; remove the space if it is an entry")]
     Indented,
     /// A list of addresses that only the rules of a program give a meaning.
+    #[error("addresses that other rules use; to reject them, use blocklist_from")]
     NamedList,
     /// Words after the entry that are neither a comment nor an action.
+    #[error("words after the entry; put # before a comment")]
     Trailing,
     /// An entry in parentheses, which make a comment of it.
+    #[error("in parentheses, so a comment; remove them if it is an entry")]
     Parentheses,
     /// Either a comment or a second address after a semicolon.
+    #[error(
+        "after a semicolon, either a comment or another address; put # before a comment, or one address on a line"
+    )]
     Semicolon,
     /// Characters that no domain has: a separator, a bracket, a quote.
+    #[error("characters not allowed in a domain; is this a table?")]
     DomainSigns,
     /// Several addresses where one is expected.
+    #[error("more than one address; put each on its own line")]
     Several,
     /// Something else where the format has a domain.
+    #[error("not a domain")]
     NotADomain,
     /// No action in a format where each line has one.
+    #[error("no action after it, such as REJECT")]
     NoAction,
     /// A row of a table with nothing in the column that holds the entries.
+    #[error("no entry in this row")]
     NoColumn,
     /// A day of expiry that cannot be read.
+    #[error("unclear expiry date; write it as 2026-03-31")]
     Date,
     /// A comment that gives a day of expiry for the whole list. This is for whoever reads the
     /// list to obey, see [`expiry`](super::expiry); it is out of place behind the first entry.
+    #[error("put this before the first entry, for the whole list, or after an entry on its line")]
     ListExpires(Day),
     /// A row of too many fields.
+    #[error("too many fields in this row")]
     ManyFields,
     /// A further entry in a row that is about one.
+    #[error(
+        "a second entry in the same row; name the columns in a heading, or put it on its own line"
+    )]
     SecondEntry,
     /// A statement of SQL.
+    #[error("a statement of SQL; export the list as CSV")]
     Statement,
     /// A mail, and what is said in it of senders and recipients.
+    #[error("a mail, not a list; list its sender")]
     MailMessage,
     /// A line that says of the lines before it that they are not listed.
+    #[error("says that an entry on a line before it is not listed; export the list as CSV or JSON")]
     LateLine,
     /// A word that may allow the sender, or be the sender's own.
+    #[error(
+        "a word that may allow the sender; in a table, call its column action, or comment if it is not one"
+    )]
     UnclearWord,
     /// Neither yes nor no, in a column or key that says whether the sender is listed.
+    #[error("neither yes nor no in a column that says whether the sender is listed")]
     UnclearAnswer,
     /// A row inside the quotes of another.
+    #[error("inside a quoted field of another row")]
     InQuotes,
     /// A quote in a table that nothing closes.
+    #[error("a double quote that is never closed")]
     UnclosedQuote,
     /// An absolute name before the zone file said what its zone is.
+    #[error("the zone of this name is unknown; put $ORIGIN or the SOA record first")]
     ZoneUnknown,
     /// An object of JSON that says too late what happens to its entries.
+    #[error(
+        "this object says that its addresses are not listed, but only after too many of them; put that first"
+    )]
     LateAllowance,
     /// Not JSON: nothing after it is read.
+    #[error("not JSON here; nothing after it was read")]
     BadJson,
     /// A line that is not JSON.
+    #[error("this line is not JSON")]
     BadJsonLine,
     /// The end of the text inside an array, object or string.
+    #[error("the JSON text is truncated")]
     CutOffJson,
     /// A line of a web page.
+    #[error("a web page, not a list; was the download refused?")]
     WebPage,
 }
 
@@ -99,93 +152,5 @@ impl RejectReason {
             self,
             Self::LateHeading | Self::LateAllowance | Self::LateLine
         )
-    }
-}
-
-impl fmt::Display for RejectReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pattern => f.write_str(
-                "a regular expression cannot be looked up; list the addresses or domains it stands for",
-            ),
-            Self::Wildcard => f.write_str(
-                "a wildcard is allowed only as *@domain, *.domain or local@*; if the * is part of the address, put the local part in double quotes",
-            ),
-            Self::Hash(name) => write!(
-                f,
-                "{name} hash instead of an address; the address cannot be recovered from it"
-            ),
-            Self::TooLong => write!(f, "longer than {MAX_LINE} bytes"),
-            Self::Nul => f.write_str("a NUL byte; is this a text file in UTF-8?"),
-            Self::Url => f.write_str("a web address; list its domain"),
-            Self::IpAddress => f.write_str("an IP address, not a sender's address or domain"),
-            Self::Refusal => f.write_str("rejects a sender; a whitelist names senders to accept"),
-            Self::Words => f.write_str(
-                "words that do not say who is listed; put # before a comment",
-            ),
-            Self::Section => f.write_str(
-                "under a heading that does not say whether it is listed; call it [blocklist] or [whitelist]",
-            ),
-            Self::YamlObject => f.write_str("an object of YAML; convert the list to JSON"),
-            Self::LateHeading => f.write_str(
-                "a heading above, or comment around, entries that must not be listed; use --format sections",
-            ),
-            Self::Indented => f.write_str(
-                "indented, so it continues the line before; remove the space if it is an entry",
-            ),
-            Self::NamedList => f.write_str(
-                "addresses that other rules use; to reject them, use blocklist_from",
-            ),
-            Self::Trailing => {
-                f.write_str("words after the entry; put # before a comment")
-            }
-            Self::Parentheses => f.write_str(
-                "in parentheses, so a comment; remove them if it is an entry",
-            ),
-            Self::Semicolon => f.write_str(
-                "after a semicolon, either a comment or another address; \
-                 put # before a comment, or one address on a line",
-            ),
-            Self::DomainSigns => f.write_str(
-                "characters not allowed in a domain; is this a table?",
-            ),
-            Self::Several => f.write_str("more than one address; put each on its own line"),
-            Self::NotADomain => f.write_str("not a domain"),
-            Self::NoAction => f.write_str("no action after it, such as REJECT"),
-            Self::NoColumn => f.write_str("no entry in this row"),
-            Self::ManyFields => f.write_str("too many fields in this row"),
-            Self::SecondEntry => f.write_str(
-                "a second entry in the same row; name the columns in a heading, or put it on its own line",
-            ),
-            Self::Statement => f.write_str("a statement of SQL; export the list as CSV"),
-            Self::MailMessage => f.write_str("a mail, not a list; list its sender"),
-            Self::LateLine => f.write_str(
-                "says that an entry on a line before it is not listed; export the list as CSV or JSON",
-            ),
-            Self::UnclearWord => f.write_str(
-                "a word that may allow the sender; in a table, call its column action, or comment if it is not one",
-            ),
-            Self::UnclearAnswer => f.write_str(
-                "neither yes nor no in a column that says whether the sender is listed",
-            ),
-            Self::InQuotes => f.write_str("inside a quoted field of another row"),
-            Self::Date => f.write_str(
-                "unclear expiry date; write it as 2026-03-31",
-            ),
-            Self::ListExpires(_) => f.write_str(
-                "put this before the first entry, for the whole list, or after an entry on its line",
-            ),
-            Self::UnclosedQuote => f.write_str("a double quote that is never closed"),
-            Self::ZoneUnknown => {
-                f.write_str("the zone of this name is unknown; put $ORIGIN or the SOA record first")
-            }
-            Self::LateAllowance => f.write_str(
-                "this object says that its addresses are not listed, but only after too many of them; put that first",
-            ),
-            Self::BadJson => f.write_str("not JSON here; nothing after it was read"),
-            Self::BadJsonLine => f.write_str("this line is not JSON"),
-            Self::CutOffJson => f.write_str("the JSON text is truncated"),
-            Self::WebPage => f.write_str("a web page, not a list; was the download refused?"),
-        }
     }
 }
