@@ -1,9 +1,7 @@
-//! The words by which lists say what happens to a sender.
-//!
-//! Anything that lets a sender pass must be known here whatever the format: a line
-//! of an unexpected format must never turn an allowed sender into a listed one.
+//! What a word or a score beside an entry says about it.
 
 use super::row::Skip;
+use super::vocabulary::{Place, Sense, sense};
 
 /// What a word beside an entry says about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,23 +17,12 @@ pub(super) enum Action {
 impl Action {
     /// What `word` says, in any case; nothing when it is no word for an action.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
-        // Most of what is asked are addresses and numbers.
-        if word.len() > LONGEST || !word.first().is_some_and(u8::is_ascii_alphabetic) {
-            return None;
-        }
-        let is = |words: &[&str]| {
-            words
-                .iter()
-                .any(|known| known.as_bytes().eq_ignore_ascii_case(word))
-        };
-        if is(BLOCK) {
-            Some(Self::Block)
-        } else if is(ALLOW) {
-            Some(Self::Allow)
-        } else if is(OTHER) {
-            Some(Self::Other)
-        } else {
-            None
+        match sense(word, Place::Action)? {
+            Sense::Block => Some(Self::Block),
+            Sense::Allow => Some(Self::Allow),
+            Sense::Other | Sense::Recipient | Sense::Mention | Sense::Sender | Sense::Filling => {
+                Some(Self::Other)
+            }
         }
     }
 
@@ -67,78 +54,3 @@ impl Action {
         }
     }
 }
-
-/// No word below is longer.
-const LONGEST: usize = 15;
-
-const BLOCK: &[&str] = &[
-    "ban",
-    "banned",
-    "blacklist",
-    "blacklisted",
-    "block",
-    "blocked",
-    "blocklist",
-    "blocklisted",
-    "deny",
-    "denied",
-    "denylist",
-    "discard",
-    "drop",
-    "refuse",
-    "refused",
-    "reject",
-    "rejected",
-];
-
-const ALLOW: &[&str] = &[
-    "accept",
-    "accepted",
-    "allow",
-    "allowed",
-    "allowlist",
-    "allowlisted",
-    "exempt",
-    "exempted",
-    "ok",
-    "permit",
-    "permitted",
-    "relay",
-    "safelist",
-    "safelisted",
-    "trusted",
-    "unblock",
-    "unblocked",
-    "welcomelist",
-    "welcomelisted",
-    "whitelist",
-    "whitelisted",
-];
-
-const OTHER: &[&str] = &[
-    "bcc",
-    "defer",
-    "defer_if_permit",
-    "defer_if_reject",
-    "delay",
-    "dunno",
-    "filter",
-    "flag",
-    "greylist",
-    "hold",
-    "ignore",
-    "info",
-    "junk",
-    "log",
-    "monitor",
-    "none",
-    "prepend",
-    "quarantine",
-    "redirect",
-    "replace",
-    "skip",
-    "strip",
-    "tag",
-    "tempfail",
-    "warn",
-];

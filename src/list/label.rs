@@ -16,6 +16,7 @@ use super::action::Action;
 use super::day::Day;
 use super::entry::{is_ip, looks_like_entry};
 use super::row::Skip;
+use super::vocabulary::{Place, Sense, sense};
 use super::words::Words;
 
 /// What a label or heading says about its entries.
@@ -38,19 +39,15 @@ impl Meaning {
             return Self::Listed;
         }
         for word in words_of(name) {
-            let word = word.to_ascii_lowercase();
-            let is = |words: &[&str]| words.iter().any(|known| known.as_bytes() == word);
-            is_negated |= is(&["not", "never", "no", "non", "un"]);
-            let meaning = if Action::of(&word) == Some(Action::Allow) || is(ALLOWED) {
-                Self::Skipped(Skip::Allow)
-            } else if Action::of(&word) == Some(Action::Block) || is(BLOCKED) {
-                Self::Listed
-            } else if is(RECIPIENTS) {
-                Self::Skipped(Skip::NotSender)
-            } else if is(MENTIONED) {
-                Self::Skipped(Skip::Mention)
-            } else {
-                continue;
+            is_negated |= NEGATIONS
+                .iter()
+                .any(|negation| negation.eq_ignore_ascii_case(word));
+            let meaning = match sense(word, Place::Label) {
+                Some(Sense::Allow) => Self::Skipped(Skip::Allow),
+                Some(Sense::Block) => Self::Listed,
+                Some(Sense::Recipient) => Self::Skipped(Skip::NotSender),
+                Some(Sense::Mention) => Self::Skipped(Skip::Mention),
+                Some(Sense::Other | Sense::Sender | Sense::Filling) | None => continue,
             };
             found = match (found, meaning) {
                 // `Block (no whitelist)` may mean either.
@@ -73,20 +70,12 @@ impl Meaning {
 impl Meaning {
     /// Whether every word of a name is one of those that are known here.
     pub(super) fn all_known(name: &[u8]) -> bool {
-        words_of(name).all(|word| {
-            let word = word.to_ascii_lowercase();
-            Action::of(&word).is_some()
-                || [ALLOWED, BLOCKED, RECIPIENTS, MENTIONED, SENDERS, FILLING]
-                    .iter()
-                    .any(|words| words.iter().any(|known| known.as_bytes() == word))
-        })
+        words_of(name).all(|word| sense(word, Place::Label).is_some())
     }
 }
 
-/// What else headings are made of.
-const FILLING: &[&str] = &[
-    "and", "begin", "list", "of", "only", "our", "section", "start", "the", "these",
-];
+/// Words that turn what the others say round.
+const NEGATIONS: [&[u8]; 5] = [b"not", b"never", b"no", b"non", b"un"];
 
 /// The one name of a sender that speaks of a recipient.
 fn is_reply_to(name: &[u8]) -> bool {
@@ -102,11 +91,7 @@ fn is_reply_to(name: &[u8]) -> bool {
 /// Whether all words of a name are such as lists of senders have.
 pub(super) fn name_is_of_senders(name: &[u8]) -> bool {
     let mut words = words_of(name).peekable();
-    words.peek().is_some()
-        && words.all(|word| {
-            let word = word.to_ascii_lowercase();
-            SENDERS.iter().any(|known| known.as_bytes() == word)
-        })
+    words.peek().is_some() && words.all(|word| sense(word, Place::Label) == Some(Sense::Sender))
 }
 
 /// The words of a name, also where capitals divide them: `AllowedSenders`.
@@ -126,141 +111,6 @@ pub(super) fn words_of(name: &[u8]) -> impl Iterator<Item = &[u8]> {
         Some(word)
     })
 }
-
-/// Lets pass, besides the words for actions.
-const ALLOWED: &[&str] = &[
-    "allows",
-    "approved",
-    "except",
-    "exception",
-    "exceptions",
-    "exclude",
-    "excluded",
-    "excludes",
-    "exclusion",
-    "exclusions",
-    "exempt",
-    "exemption",
-    "exemptions",
-    "friends",
-    "good",
-    "ham",
-    "ignore",
-    "ignored",
-    "ignores",
-    "safe",
-    "unban",
-    "unbanned",
-    "unblock",
-    "unblocked",
-    "unlist",
-    "white",
-    "welcome",
-    "delist",
-    "delisted",
-];
-
-/// Refuses, besides the words for actions.
-const BLOCKED: &[&str] = &[
-    "abuser",
-    "abusers",
-    "bad",
-    "badmailfrom",
-    "black",
-    "junk",
-    "malicious",
-    "phisher",
-    "phishers",
-    "phishing",
-    "scam",
-    "scammer",
-    "scammers",
-    "spam",
-    "spammer",
-    "spammers",
-    "unwanted",
-    "disposable",
-];
-
-/// Receives.
-const RECIPIENTS: &[&str] = &[
-    "bcc",
-    "cc",
-    "connect",
-    "recipient",
-    "recipients",
-    "rcpt",
-    "target",
-    "targets",
-    "to",
-    "victim",
-    "victims",
-];
-
-/// Is named for another reason.
-const MENTIONED: &[&str] = &[
-    "about",
-    "admin",
-    "admins",
-    "author",
-    "authors",
-    "by",
-    "contact",
-    "contacts",
-    "creator",
-    "curator",
-    "info",
-    "license",
-    "licence",
-    "maintainer",
-    "maintainers",
-    "meta",
-    "metadata",
-    "operator",
-    "org",
-    "orgc",
-    "owner",
-    "owners",
-    "provider",
-    "publisher",
-    "reporter",
-    "reporters",
-    "submitter",
-    "support",
-];
-
-/// What lists of senders are made of.
-const SENDERS: &[&str] = &[
-    "address",
-    "addresses",
-    "domain",
-    "domains",
-    "e",
-    "email",
-    "emails",
-    "entries",
-    "entry",
-    "envelope",
-    "from",
-    "host",
-    "hosts",
-    "items",
-    "list",
-    "mail",
-    "mailbox",
-    "mailboxes",
-    "mailfrom",
-    "mails",
-    "path",
-    "resent",
-    "return",
-    "sender",
-    "senders",
-    "smtp",
-    "value",
-    "values",
-    "x",
-];
 
 /// What stands before the entries of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -344,7 +194,7 @@ fn leading(text: &[u8]) -> Option<(Meaning, &[u8])> {
     }
     if text.contains(&b'<') {
         // A display name. Commands are no names; but anybody can call himself so.
-        let is_command = COMMANDS.iter().any(|word| word.eq_ignore_ascii_case(first));
+        let is_command = sense(first, Place::Command).is_some();
         return is_command.then_some((Meaning::Unknown, rest));
     }
     Some((Meaning::of(first), rest))
@@ -388,18 +238,4 @@ const BULLETS: &[&[u8]] = &[
     "\u{2022}".as_bytes(),
     "\u{2013}".as_bytes(),
     "\u{b7}".as_bytes(),
-];
-
-/// Words that tell a reader to leave somebody out.
-const COMMANDS: &[&[u8]] = &[
-    b"allow",
-    b"except",
-    b"exclude",
-    b"ignore",
-    b"unban",
-    b"unblock",
-    b"unlist",
-    b"whitelist",
-    b"welcomelist",
-    b"delist",
 ];

@@ -70,6 +70,7 @@ mod spamassassin;
 mod status;
 mod table;
 mod verdict;
+pub(crate) mod vocabulary;
 mod words;
 
 pub use archive::{MAX_MEMBERS, Member, members, open_member};

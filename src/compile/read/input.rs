@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::address::escaped;
 use crate::compile::Error;
 use crate::filter::Source;
+use crate::list::vocabulary::{self, Place, Sense, sense};
 use crate::list::{self, Member};
 
 /// Bytes of a path, name or licence kept in the filter; it takes no more than 4096.
@@ -307,43 +308,6 @@ pub(crate) fn name_of(path: &Path) -> String {
 
 /// Beginnings of the names of files that are no lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
-/// In the names of allowlists, in lower case, written as one word or as two.
-const ALLOWLISTS: [&[u8]; 7] = [
-    b"allowlist",
-    b"goodlist",
-    b"knowngood",
-    b"safelist",
-    b"safesender",
-    b"welcomelist",
-    b"whitelist",
-];
-/// Words in such names.
-const ALLOWED: [&[u8]; 13] = [
-    b"allow",
-    b"allowed",
-    b"allowlisted",
-    b"approved",
-    b"exceptions",
-    b"exempt",
-    b"friends",
-    b"ham",
-    b"permitted",
-    b"trusted",
-    b"welcome",
-    b"white",
-    b"whitelisted",
-];
-/// Words that say the contrary.
-const BLOCKED: [&[u8]; 8] = [
-    b"bad",
-    b"black",
-    b"blacklist",
-    b"block",
-    b"blocked",
-    b"blocklist",
-    b"deny",
-    b"spam",
-];
 /// Endings of the names of copies, backups and unfinished files.
 const COPIES: [&[u8]; 20] = [
     b"~",
@@ -426,15 +390,15 @@ fn is_backup(file: &Path) -> bool {
 pub(crate) fn is_allowlist(file: &Path) -> bool {
     let name = name_in_lower_case(file);
     let mut words = name.split(|byte| !byte.is_ascii_alphanumeric());
-    if words.clone().any(|word| BLOCKED.contains(&word)) {
+    let says = |word, what| sense(word, Place::FileName) == Some(what);
+    if words.clone().any(|word| says(word, Sense::Block)) {
         return false;
     }
     let mut letters = name.clone();
     letters.retain(u8::is_ascii_alphanumeric);
-    ALLOWLISTS
-        .iter()
-        .any(|word| memchr::memmem::find(&letters, word).is_some())
-        || words.any(|word| ALLOWED.contains(&word))
+    vocabulary::words(Sense::Allow, Place::InFileName)
+        .any(|word| memchr::memmem::find(&letters, word.as_bytes()).is_some())
+        || words.any(|word| says(word, Sense::Allow))
 }
 
 /// A path as text that is safe to print and to keep.
