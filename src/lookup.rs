@@ -42,7 +42,7 @@ pub enum Error {
     /// The file cannot be read, or is damaged.
     #[error(transparent)]
     Filter(Arc<filter::Error>),
-    /// A read that was noted has no answer: it took too long, or was not begun.
+    /// A read that was noted took too long, or was not begun.
     #[error("the filter was not read in time")]
     NotInTime,
 }
@@ -68,7 +68,7 @@ pub enum Outcome<'a> {
     Listed(Record),
     /// Not known.
     Failed(&'a Error),
-    /// Not known yet: the read was noted ([`Reads::Note`]).
+    /// Not known yet: the read was noted ([`Reads::Note`]), or was not ([`Reads::Known`]).
     Unread,
 }
 
@@ -121,8 +121,8 @@ pub enum Reads<'a> {
     Now,
     /// Not at all: it is added here, once, and the outcome is [`Outcome::Unread`].
     Note(&'a mut Vec<Read>),
-    /// They were noted before, and these are the answers. A read without an answer is
-    /// [`Error::NotInTime`].
+    /// They were noted before, and these are the answers. What was not noted is
+    /// [`Outcome::Unread`] again.
     Known(&'a [(Read, Result<Answer, Error>)]),
 }
 
@@ -216,7 +216,7 @@ impl Lookup {
                     .find(|(read, _)| read.is_of(&self.filter, key))
                 {
                     Some((_, answer)) => then(Outcome::of(answer, today)),
-                    None => then(Outcome::Failed(&Error::NotInTime)),
+                    None => then(Outcome::Unread),
                 }
             }
         }

@@ -297,3 +297,26 @@ async fn nothing_is_certain_before_all_recipients_are_known() {
     assert_eq!(screen.end_of_headers(&Macros::default()), Reply::Later);
     assert_eq!(code(&later(&mut screen).await), 550);
 }
+
+/// The budget may end in the middle of a sender: that is no fault of the disk.
+#[tokio::test]
+async fn a_message_that_asks_too_much_is_no_fault_of_the_filter() {
+    let site = Site::with("", "disk");
+    let many: Vec<String> = (0..900)
+        .map(|n| format!("q{n}@{}z{n}.example", "a.".repeat(20)))
+        .collect();
+    let many = many.join(", ");
+    let named = [("From", &*many), ("Reply-To", &*many), ("Sender", &*many)];
+    let mut screen = site.screen();
+    assert_eq!(rcpt(&mut screen, "<ok@ok.example>"), Reply::Later);
+    assert_eq!(later(&mut screen).await, Reply::Continue);
+    for (name, value) in named {
+        screen.header(name.as_bytes(), value.as_bytes());
+    }
+    let reply = screen.end_of_headers(&Macros::default());
+    println!("{reply:?}");
+    assert_eq!(reply, Reply::Later);
+    assert_eq!(code(&later(&mut screen).await), 451);
+    let failures = site.live.snapshot().counts[0].list.failures.get();
+    assert_eq!(failures, 0);
+}

@@ -228,6 +228,7 @@ impl Readers {
             answers,
             abandoned,
             all_read,
+            is_over: false,
             deadline: Box::pin(sleep_until(deadline.0)),
         }
     }
@@ -255,6 +256,8 @@ pub struct Waiting<A> {
     answers: Arc<Mutex<Vec<A>>>,
     abandoned: Arc<AtomicBool>,
     all_read: oneshot::Receiver<()>,
+    /// All is read, or nothing will be: there is nothing to give up.
+    is_over: bool,
     deadline: Pin<Box<Sleep>>,
 }
 
@@ -264,6 +267,7 @@ impl<A> Waiting<A> {
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<A>> {
         // Also ready when the job was dropped unread.
         let all_read = Pin::new(&mut self.all_read).poll(cx).is_ready();
+        self.is_over |= all_read;
         if all_read || self.deadline.as_mut().poll(cx).is_ready() {
             return Poll::Ready(std::mem::take(&mut *lock(&self.answers)));
         }
@@ -273,7 +277,10 @@ impl<A> Waiting<A> {
 
 impl<A> Drop for Waiting<A> {
     fn drop(&mut self) {
-        self.abandoned.store(true, Relaxed);
+        // A reader that is just about to finish is not stuck.
+        if !self.is_over {
+            self.abandoned.store(true, Relaxed);
+        }
     }
 }
 
@@ -340,6 +347,17 @@ mod tests {
         let waiting = readers.submit(2, Arc::clone(&items), |item| item * 2, soon());
         let expected: Vec<u32> = items.iter().map(|item| item * 2).collect();
         assert_eq!(read(waiting), expected);
+    }
+
+    /// Whoever has the answers may ask for more before the reader has left its job.
+    #[tokio::test]
+    async fn a_reader_that_has_just_finished_is_not_stuck() {
+        let readers = Readers::start(1).expect("a thread");
+        let items: Arc<[u32]> = Arc::new([1]);
+        for _ in 0..20_000 {
+            let waiting = readers.submit(1, Arc::clone(&items), |item| *item, soon());
+            assert_eq!(read(waiting), [1]);
+        }
     }
 
     /// Time passes at once here when nothing else is to be done: the deadlines, above all.

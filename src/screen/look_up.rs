@@ -29,7 +29,7 @@ use super::progress::{Batch, Cursor, Part, Pending, Progress};
 use super::state::Screen;
 use crate::address::escaped;
 use crate::daemon::Deadline;
-use crate::lookup::{Outcome, Read, Reads};
+use crate::lookup::{self, Outcome, Read, Reads};
 use crate::policy::{Budget, Circumstances, Policy, Reach, Seen, Softening, is_aligned};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
@@ -152,7 +152,9 @@ impl<O: Observer> Screen<O> {
         };
         let known = batches.into_iter().flat_map(|batch| {
             let reads: Vec<_> = batch.reads.iter().cloned().collect();
-            reads.into_iter().zip(batch.answers.unwrap_or_default())
+            let answers = batch.answers.unwrap_or_default().into_iter();
+            let late = std::iter::repeat_with(|| Err(lookup::Error::NotInTime));
+            reads.into_iter().zip(answers.chain(late))
         });
         let known: Vec<_> = known.collect();
         self.message.hits.truncate(hits);
@@ -189,6 +191,8 @@ impl<O: Observer> Screen<O> {
         let policy = &snapshot.policy;
         let queue_id = &message.queue_id;
         let dkim = &message.dkim;
+        let is_last_look = matches!(reads, Reads::Known(_));
+        let mut unread = false;
         let aligned = |domain: &[u8]| dkim.iter().any(|signer| is_aligned(signer, domain));
         let mut now = Circumstances {
             reads,
@@ -212,17 +216,18 @@ impl<O: Observer> Screen<O> {
                         let name = policy.lists().get(*list).map_or("", |list| list.name());
                         live.tell_failure(name, &failure.to_string());
                     }
+                    // The budget did not last for all that this sender is found by.
+                    Outcome::Unread => unread |= is_last_look,
                     Outcome::Miss
                     | Outcome::Unproved
                     | Outcome::Expired(_)
-                    | Outcome::Listed(_)
-                    | Outcome::Unread => {}
+                    | Outcome::Listed(_) => {}
                 }
             }
             log_look_up(queue_id, policy, &sender, &seen);
             observer.seen(policy, &sender, &seen);
         });
-        message.progress.unfinished |= examined.is_err();
+        message.progress.unfinished |= examined.is_err() || unread;
         examined.is_ok()
     }
 
