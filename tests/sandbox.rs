@@ -174,6 +174,13 @@ fn of_threads(daemon: &Daemon, field: &str) -> Vec<String> {
     tasks.filter_map(|task| of(task.ok()?.path())).collect()
 }
 
+/// Name and nice value of a thread, from its `stat` (proc_pid_stat(5), fields 2 and 19).
+fn nice_of(stat: String) -> Option<(String, i32)> {
+    let (before, after) = stat.rsplit_once(") ")?;
+    let name = before.split_once('(')?.1.to_owned();
+    Some((name, after.split(' ').nth(16)?.parse().ok()?))
+}
+
 /// Without `limit_calls` in `daemon::run` there is no filter, without `keep_memory_private` there are dumps.
 #[test]
 fn every_thread_of_the_daemon_is_limited() {
@@ -196,6 +203,21 @@ fn every_thread_of_the_daemon_is_limited() {
         of_threads(&daemon, "NoNewPrivs:")
             .iter()
             .all(|on| on == "1")
+    );
+    // Also what a thread asks for after the calls are limited: a lower priority for what may wait.
+    until(
+        "the slow lane and the status pages have less priority",
+        || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("it runs");
+            let stats =
+                tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+            let niced: Vec<_> = stats.filter_map(nice_of).collect();
+            let of = |name: &str| {
+                let found = niced.iter().find(|(known, _)| known.starts_with(name));
+                found.map(|(_, nice)| *nice)
+            };
+            (of("slow lane") == Some(10) && of("status") == Some(10)).then_some(())
+        },
     );
     let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).expect("it runs");
     let core = limits.lines().find(|line| line.starts_with("Max core"));

@@ -107,7 +107,7 @@ impl Server {
             .spawn(move || {
                 // Of this thread alone, on Linux.
                 if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-                    tracing::debug!(%error, "cannot lower the priority of the status pages");
+                    tracing::warn!(%error, "cannot lower the priority of the status pages");
                 }
                 runtime.block_on(serve(listeners, &service, stopped));
             })?;

@@ -87,9 +87,9 @@ impl SlowLane {
             .spawn(move || {
                 // Of this thread, in Linux.
                 if cfg!(target_os = "linux")
-                    && let Err(error) = rustix::process::nice(NICE)
+                    && let Err(error) = rustix::process::setpriority_process(None, NICE)
                 {
-                    tracing::debug!(%error, "a slow lane has the priority of the workers");
+                    tracing::warn!(%error, "cannot lower the priority of a slow lane");
                 }
                 runtime.block_on(run);
             })?;
