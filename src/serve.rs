@@ -88,8 +88,13 @@ impl Service for Blocklists {
 
     fn reload(&self, cause: Cause) -> bool {
         let began_us = monotonic_us();
-        let refused = match self.live.reload() {
+        let reloaded = match cause {
+            Cause::Asked => self.live.reload(),
+            Cause::Changed => self.live.reload_changed(),
+        };
+        let refused = match reloaded {
             Reloaded::Kept(doubt) => Some(doubt),
+            Reloaded::Waits => None,
             done @ (Reloaded::Same | Reloaded::Changed) => {
                 if done == Reloaded::Same && cause == Cause::Asked {
                     info!("reload requested, nothing has changed");

@@ -80,6 +80,11 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// Files that changed by themselves take all lists or the whole whitelist away.
+    #[error(
+        "the change {0}: a file that is being written looks the same; if it is meant, run blocklist-milter reload"
+    )]
+    Loss(String),
     /// The user of the service cannot read a file that this process can.
     #[error("the service reads it as another user: {0}")]
     Denied(Box<Obstacle>),
@@ -182,6 +187,7 @@ impl Error {
             | Self::Pages { .. }
             | Self::Unreadable { .. }
             | Self::Denied(_)
+            | Self::Loss(_)
             | Self::Whitelist { .. }
             | Self::Several { .. } => None,
         }

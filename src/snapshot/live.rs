@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tracing::{error, info, warn};
 
 use super::lease::Shelf;
+use super::loss::{Loss, REST, Rest};
 use super::trouble::{Reloads, Trouble};
 use super::{Complaint, Counters, Error, Lease, Loaded, Snapshot, Tried};
 use crate::access;
@@ -24,6 +25,8 @@ pub struct Live {
     config_path: Option<PathBuf>,
     /// One reload at a time; filters that were read for a reload that was refused.
     reloading: Mutex<Tried>,
+    /// Since when the files that take something away have not changed.
+    rest: Mutex<Option<Rest>>,
     /// Never held while a file is read: who asks how it is does not wait for that.
     trouble: Mutex<Trouble>,
     /// Counts since the start.
@@ -44,6 +47,9 @@ pub enum Reloaded {
     Same,
     /// A doubt: the old is still in effect.
     Kept(String),
+    /// Something would be taken away by files that may still be written: the old is in effect until they have
+    /// rested, which [`Live::upkeep`] sees.
+    Waits,
 }
 
 impl Live {
@@ -51,10 +57,13 @@ impl Live {
     pub fn new(mut snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
         let counters = Counters::default();
         snapshot.counts = counters.of(&snapshot.policy);
+        let mut tried = Tried::default();
+        tried.remember(snapshot.files());
         Self {
             shelf: Shelf::new(snapshot),
             config_path,
-            reloading: Mutex::default(),
+            reloading: Mutex::new(tried),
+            rest: Mutex::default(),
             trouble: Mutex::default(),
             counters,
             circuit_breaker: CircuitBreaker::default(),
@@ -118,9 +127,19 @@ impl Live {
     }
 
     /// Reads configuration, filters and whitelists again, and puts them into effect if nothing is doubtful.
+    /// Somebody asked for it: what takes entries of the whitelist or lists away is meant.
     ///
     /// Blocks on files for as long as it takes to read them; not for an async task.
     pub fn reload(&self) -> Reloaded {
+        self.reload_as(true, Instant::now())
+    }
+
+    /// The same because files have changed: what takes something away may be half of a file (`loss`).
+    pub fn reload_changed(&self) -> Reloaded {
+        self.reload_as(false, Instant::now())
+    }
+
+    fn reload_as(&self, is_asked: bool, now: Instant) -> Reloaded {
         let mut tried = lock(&self.reloading);
         let old = self.snapshot();
         let began = Instant::now();
@@ -136,6 +155,15 @@ impl Live {
             },
             None => Snapshot::rebuild(old.config.clone(), &old, &mut tried),
         };
+        let loss = match &new {
+            Ok(new) if !is_asked => Loss::of(new, &old),
+            _ => None,
+        };
+        let new = match loss {
+            Some(loss) if loss.is_total => Err(Error::Loss(loss.to_string())),
+            Some(loss) if !self.have_rested(&old, &loss, now) => return Reloaded::Waits,
+            _ => new,
+        };
         let new = new.and_then(|new| {
             if !new.is_same(&old) {
                 self.load_pages(&new)?;
@@ -145,6 +173,7 @@ impl Live {
         match new {
             Ok(new) => {
                 tried.clear();
+                *lock(&self.rest) = None;
                 if lock(&self.trouble).accept() {
                     info!(
                         "configuration, filters and whitelists can be loaded again: the problem is solved"
@@ -153,17 +182,47 @@ impl Live {
                 if new.is_same(&old) {
                     return Reloaded::Same;
                 }
+                tried.remember(new.files());
                 self.replace(new, old, began);
                 Reloaded::Changed
             }
             Err(doubt) => {
                 let doubt = doubt.to_string();
                 tried.tidy();
+                *lock(&self.rest) = None;
                 self.counters.reloads_refused.increment();
                 lock(&self.trouble).refuse(&doubt);
                 Reloaded::Kept(doubt)
             }
         }
+    }
+
+    /// Whether the texts that take something away have not changed for [`REST`]; notes how they are.
+    fn have_rested(&self, old: &Snapshot, loss: &Loss, now: Instant) -> bool {
+        let paths = self.texts(old);
+        let mut rest = lock(&self.rest);
+        match &*rest {
+            Some(known) if known.is_of(&paths) => known.is_over(now),
+            _ => {
+                *rest = Some(Rest::begin(&paths, now));
+                info!(
+                    "a change {loss}: it takes effect when the files have not changed for {} s, or by \
+                     blocklist-milter reload",
+                    REST.as_secs()
+                );
+                false
+            }
+        }
+    }
+
+    /// The configuration and the whitelists.
+    fn texts(&self, snapshot: &Snapshot) -> Vec<PathBuf> {
+        let whitelist = &snapshot.config.whitelist;
+        (self.config_path.iter())
+            .chain(&whitelist.files)
+            .chain(&whitelist.correspondents)
+            .cloned()
+            .collect()
     }
 
     /// Takes the pages of new filters into memory where there is room for both them and the old ones.
@@ -229,12 +288,17 @@ impl Live {
         true
     }
 
-    /// What is to be done now and then: frees old snapshots, reads what a start left unread, repeats every
-    /// hour what is still wrong. `false`: there is more to free, come again soon.
+    /// What is to be done now and then: frees old snapshots, reads what a start left unread, puts into effect
+    /// what waited for files to rest, repeats every hour what is still wrong. `false`: there is more to free or
+    /// to wait for, come again soon.
     ///
     /// Not for an async task, like [`reload`](Self::reload).
     pub fn upkeep(&self, now: Instant) -> bool {
-        let freed = self.shelf.tidy();
+        let rested = lock(&self.rest).as_ref().map(|rest| rest.is_over(now));
+        if rested == Some(true) {
+            self.reload_as(false, now);
+        }
+        let freed = self.shelf.tidy() && rested != Some(false);
         let snapshot = self.snapshot();
         let is_checked = std::mem::replace(&mut lock(&self.trouble).start_is_checked, true);
         if !is_checked {

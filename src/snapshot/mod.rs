@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `open` | filter files, each opened and read as seldom as can be |
 //! | `gate` | reasons not to load a valid file in place of the one in effect |
+//! | `loss` | what a change takes away, and when that is meant |
 //! | `lease` | who holds which snapshot, and who frees it |
 //! | `counters` | what was counted since the start, by list and in all |
 //! | `trouble`, `freshness` | what is wrong at the moment; lists that are older than they should be |
@@ -32,6 +33,7 @@ mod freshness;
 mod gate;
 mod lease;
 mod live;
+mod loss;
 mod open;
 mod permissions;
 mod status;

@@ -8,6 +8,7 @@
 //! At a start nothing sound is to be protected and mail waits, so there the pages are taken into memory at
 //! once, and the rest is read while mail is served (see [`super::Live`]).
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    fn of(path: &Path) -> io::Result<Self> {
+    pub(super) fn of(path: &Path) -> io::Result<Self> {
         let file = std::fs::metadata(path)?;
         Ok(Self {
             device: file.dev(),
@@ -64,14 +65,20 @@ struct Checked {
     result: Result<(), Fault>,
 }
 
-/// The filters that were read for a reload that has not come to pass.
+/// What outlives the snapshots: the filters that were read for a reload that has not come to pass, and what
+/// was in effect last under each path.
 #[derive(Debug, Default)]
-pub(super) struct Tried(Vec<Checked>);
+pub(super) struct Tried {
+    checked: Vec<Checked>,
+    /// Also of paths that the configuration does not name at the moment: a list that comes back is compared
+    /// with what it was.
+    last: BTreeMap<PathBuf, Facts>,
+}
 
 impl Tried {
     /// Reads a filter as a whole, unless that was done.
     fn check(&mut self, file: &Loaded) -> Result<(), filter::Error> {
-        let known = self.0.iter().find(|known| known.file.is(file));
+        let known = self.checked.iter().find(|known| known.file.is(file));
         let result = if let Some(known) = known {
             known.result.clone()
         } else {
@@ -82,7 +89,7 @@ impl Tried {
                 // May be better next time.
                 Err(other) => return Err(other),
             };
-            self.0.push(Checked {
+            self.checked.push(Checked {
                 file: file.clone(),
                 result: result.clone(),
             });
@@ -96,12 +103,19 @@ impl Tried {
 
     /// Forgets what is no longer there.
     pub(super) fn tidy(&mut self) {
-        self.0
+        self.checked
             .retain(|known| Mark::of(&known.file.path).ok() == known.file.mark);
     }
 
+    /// Notes filters that are put into effect.
+    pub(super) fn remember<'a>(&mut self, files: impl Iterator<Item = &'a Loaded>) {
+        for file in files {
+            self.last.insert(file.path.clone(), Facts::of(&file.filter));
+        }
+    }
+
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.checked.clear();
     }
 }
 
@@ -146,7 +160,7 @@ pub(super) fn open(
         source: with_obstacle(source),
     };
     let mark = Mark::of(path).ok();
-    let tries = tried.iter().flat_map(|tried| &tried.0);
+    let tries = tried.iter().flat_map(|tried| &tried.checked);
     let known = new.iter().chain(old).chain(tries.map(|known| &known.file));
     let same = known.into_iter().find(|known| {
         known.path == *path && known.load == settings.load && known.mark == mark && mark.is_some()
@@ -158,16 +172,18 @@ pub(super) fn open(
     if old.iter().any(|known| known.is(&file)) || new.iter().any(|known| known.is(&file)) {
         return Ok(file);
     }
-    if let Some(before) = old.iter().find(|known| known.path == *path) {
-        let (found, running) = (Facts::of(&file.filter), Facts::of(&before.filter));
-        gate::compare(&found, &running, safety, now_s()).map_err(|source| Error::Objection {
+    if let Some(last) = tried.as_ref().and_then(|tried| tried.last.get(path)) {
+        let found = Facts::of(&file.filter);
+        gate::compare(&found, last, safety, now_s()).map_err(|source| Error::Objection {
             list: settings.terms.name.clone(),
             path: path.clone(),
             source,
         })?;
-        if file.filter.header().has_entries_of(before.filter.header()) {
-            file.unchanged_since_s = before.unchanged_since_s;
-        }
+    }
+    if let Some(before) = old.iter().find(|known| known.path == *path)
+        && file.filter.header().has_entries_of(before.filter.header())
+    {
+        file.unchanged_since_s = before.unchanged_since_s;
     }
     match tried {
         Some(tried) => tried.check(&file).map_err(failed)?,

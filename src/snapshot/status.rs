@@ -19,6 +19,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::Live;
 
+const NONE_YET: &str = "-";
 const DONE: &str = "done";
 const REFUSED: &str = "refused: ";
 
@@ -51,12 +52,12 @@ impl StatusFile {
         self.reload = Some(reload);
     }
 
-    /// Writes how it is, if that has changed. Mail does not depend on it, so that a folder which
+    /// Writes how it is, if that has changed or the file is gone. Mail does not depend on it, so that a folder which
     /// is missing or read-only is no error.
     pub fn update(&mut self, live: &Live) {
         let path = live.snapshot().config.status_file.clone();
         let reload = match &self.reload {
-            None => "-".to_owned(),
+            None => NONE_YET.to_owned(),
             Some(AskedReload { began_us, refused }) => match refused {
                 None => format!("{began_us} {DONE}"),
                 Some(reason) => format!("{began_us} {REFUSED}{}", reason.replace('\n', "; ")),
@@ -68,12 +69,17 @@ impl StatusFile {
             text.push('\n');
         }
         let now = (path, text);
-        if self.written.as_ref() != Some(&now) {
-            if let Err(error) = replace(&now.0, &now.1) {
-                tracing::debug!(file = %now.0.display(), %error, "cannot write the status");
-            }
-            self.written = Some(now);
+        // Somebody may have removed it.
+        if self.written.as_ref() == Some(&now) && now.0.exists() {
+            return;
         }
+        self.written = match replace(&now.0, &now.1) {
+            Ok(()) => Some(now),
+            Err(error) => {
+                tracing::debug!(file = %now.0.display(), %error, "cannot write the status");
+                None
+            }
+        };
     }
 }
 
@@ -111,14 +117,16 @@ impl Running {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let mut lines = text.lines();
+        let mut lines = text.lines().peekable();
         let process = lines.next()?.parse().ok()?;
-        let reload = lines.next()?.split_once(' ').and_then(|(time, outcome)| {
+        let reload = lines.peek()?.split_once(' ').and_then(|(time, outcome)| {
             Some(AskedReload {
                 began_us: time.parse().ok()?,
                 refused: outcome.strip_prefix(REFUSED).map(str::to_owned),
             })
         });
+        // A daemon of an older version, which runs until it is restarted, writes no such line.
+        lines.next_if(|line| reload.is_some() || *line == NONE_YET);
         Some(Self {
             process,
             reload,
@@ -131,6 +139,26 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
+    use crate::snapshot::Snapshot;
+
+    #[test]
+    fn what_could_not_be_written_or_is_gone_is_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run/status");
+        let text = "status_file = 'run/status'\n";
+        let config = Config::parse(text, &folder.path().join("c.toml")).unwrap();
+        let live = Live::new(Snapshot::build(config).unwrap(), None);
+        let mut file = StatusFile::default();
+        file.update(&live);
+        assert!(!path.exists());
+        fs::create_dir(folder.path().join("run")).unwrap();
+        for _ in 0..2 {
+            file.update(&live);
+            assert!(Running::read(&path).is_some());
+            fs::remove_file(&path).unwrap();
+        }
+    }
 
     #[test]
     fn what_is_written_is_read() {
@@ -145,6 +173,10 @@ mod tests {
             (reload.began_us, reload.refused.as_deref()),
             (42, Some("a: b"))
         );
+        // Of a version without the line about reloads.
+        let older = running("7\nserving 1 list, 2 entries, 0 on the whitelist\nold\n");
+        assert_eq!((older.reload, older.complaints.len()), (None, 1));
+        assert!(older.status.starts_with("serving 1 list"));
         assert_eq!(running("7\n42 done\n").reload.unwrap().refused, None);
         for wrong in ["", "x", "7"] {
             assert_eq!(Running::parse(wrong), None, "{wrong}");
