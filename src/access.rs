@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, PROC_SUPER_MAGIC, fstatfs};
 
 /// A user as `/etc/passwd` and `/etc/group` know it, or that of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ impl Account {
 }
 
 /// Opens a file for reading. A pipe or a device in its place is refused: reading it may wait for ever, or
-/// never end.
+/// never end. So is a link to the system's facts about its processes: what is read from a list may be shown.
 ///
 /// # Errors
 /// What opening it gave, or that it is no regular file.
@@ -200,7 +200,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(at_once).open(path)?;
-    if file.metadata()?.is_file() {
+    if file.metadata()?.is_file() && fstatfs(&file)?.f_type != PROC_SUPER_MAGIC {
         Ok(file)
     } else {
         Err(io::Error::new(
@@ -306,6 +306,14 @@ mod tests {
 
     fn set(path: &Path, mode: u32) {
         fs::set_permissions(path, Permissions::from_mode(mode)).expect("our own");
+    }
+
+    #[test]
+    fn what_is_no_file_of_somebody_is_refused() {
+        for path in ["/proc/self/environ", "/dev/null", "/"] {
+            let refused = open_regular(Path::new(path)).expect_err(path);
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path}");
+        }
     }
 
     #[test]

@@ -153,14 +153,18 @@ fn a_reload_harms_no_other_process() {
     let mut other = Killed(other);
     site.write("status", &format!("{}\n-\nserving\n", other.0.id()));
     let config = site.path().join("milter.toml");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
-    let output = command
-        .args(["reload", "--config"])
-        .arg(config)
-        .output()
-        .expect("it starts");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(other.0.try_wait().expect("our own child").is_none());
+    let number = other.0.id().to_string();
+    for arguments in [&[][..], &["--pid", &number]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+        let output = command
+            .args(["reload", "--config"])
+            .arg(&config)
+            .args(arguments)
+            .output()
+            .expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(other.0.try_wait().expect("our own child").is_none());
+    }
 }
 
 /// Connections never take the descriptor that a new list needs.

@@ -72,6 +72,12 @@ impl<'a> Decision<'a> {
         self.values.get(field as usize).map_or("", |value| value)
     }
 
+    /// Whether it is one that the daemon writes: each says what was done, and whom a list hit.
+    fn is_whole(&self) -> bool {
+        let has = |field| !self.get(field).is_empty();
+        has(Field::Action) && (has(Field::Address) || !has(Field::List))
+    }
+
     fn set(&mut self, field: Field, value: Cow<'a, str>) {
         if let Some(place) = self.values.get_mut(field as usize) {
             *place = value;
@@ -116,7 +122,7 @@ fn own(line: &str, now: i64) -> Option<LogLine<'_>> {
     let fields = rest
         .strip_prefix(DECISION)
         .and_then(|rest| rest.strip_prefix(' '));
-    let decision = fields.and_then(read_fields);
+    let decision = fields.and_then(read_fields).filter(Decision::is_whole);
     Some(LogLine {
         at,
         level,
@@ -225,7 +231,7 @@ impl<'a> Object<'a> {
     }
 
     fn into_line(self) -> Option<LogLine<'a>> {
-        let what = if self.text == DECISION {
+        let what = if self.text == DECISION && self.decision.is_whole() {
             What::Decision(Box::new(self.decision))
         } else {
             What::Event(format!("{}{}", self.text, self.others).into())
@@ -405,6 +411,10 @@ mod tests {
             format!("Nov 21 14:03:22 mx postfix/smtpd[7]: x blocklist-milter[7]: INFO {fields}"),
             format!(r#"{{"MESSAGE":" INFO {fields}","SYSLOG_IDENTIFIER":"sshd"}}"#),
             format!("mx blocklist-milter[7]: INFO {fields}"),
+            // Cut, or not the daemon's: nobody is named, or nothing was done.
+            " INFO message queue_id=4Xy list=spam action=reject".to_owned(),
+            " INFO message queue_id=4Xy address=a@b.example list=spam".to_owned(),
+            r#"{"level":"INFO","message":"message","list":"spam","action":"reject"}"#.to_owned(),
             "INFO".to_owned(),
             "<".to_owned(),
             "{".to_owned(),

@@ -35,7 +35,8 @@ pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
     // A fault that shows here is told without the daemon, with line and column.
     let file = Config::load(config)?.status_file;
     let process = match args.pid {
-        Some(process) => process,
+        Some(process) if is_daemon(process) => process,
+        Some(process) => return Err(format!("process {process} is not a blocklist-milter").into()),
         None => known_process(&file)?,
     };
     let asked_us = monotonic_us();
@@ -67,17 +68,24 @@ pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
     }
 }
 
-/// The daemon that writes this file. Its number may be another program's by now, which SIGHUP could end.
+/// The daemon that writes this file.
 fn known_process(file: &Path) -> Result<i32, Box<dyn Error>> {
     let unknown = || {
         let file = file.display();
-        format!("{file}: names no running daemon; start it, or name its process with --pid")
+        format!(
+            "{file}: names no running daemon; start it (restart it if status_file was changed), or name its process \
+             with --pid"
+        )
     };
     let process = Running::read(file).ok_or_else(unknown)?.process;
-    let command = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    if command.trim_end() == COMMAND {
-        Ok(process)
-    } else {
-        Err(unknown().into())
+    match is_daemon(process) {
+        true => Ok(process),
+        false => Err(unknown().into()),
     }
+}
+
+/// A number may be another program's by now, which SIGHUP could end.
+fn is_daemon(process: i32) -> bool {
+    let command = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    command.trim_end() == COMMAND
 }
