@@ -131,7 +131,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__build)
-            opts="-o -q -h --output --name --fpr --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --overwrite --plus --srs --nfkc --no-providers --input --format --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
+            opts="-o -q -h --output --name --fpr --part --source --no-records --seed-from --seed --allow-empty --max-shrink --max-growth --overwrite --plus --srs --nfkc --no-providers --input --format --expires --protect --allow --allow-world --max-rejects --strict --rejects --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -150,6 +150,14 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --fpr)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --part)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -445,7 +453,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__merge)
-            opts="-o -q -h --output --name --fpr --overwrite --threads --memory --date --report --json --quiet --help"
+            opts="-o -q -h --output --name --fpr --overwrite --expect --source --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -464,6 +472,14 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --fpr)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expect)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

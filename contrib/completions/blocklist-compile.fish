@@ -32,7 +32,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a 
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "update" -d 'Add or remove entries of a filter directly, without its text lists (the filter must have records)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "add" -d 'Block a sender: add entries to a text list (and to its filter, with --filter)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "remove" -d 'Unblock a sender: remove entries from a text list (and from its filter, with --filter)'
-complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "merge" -d 'Merge filters with the same seed (see --seed-from) into one'
+complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "merge" -d 'Merge filters with the same seed (see --seed-from) into one, or the parts of a list into its filter'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "compare" -d 'Count the entries that two filters share'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "overlap" -d 'Count the entries that each pair of filters shares, to see which lists are worth having'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "false-positives" -d 'Find known good senders that the filter lists or matches'
@@ -41,6 +41,8 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a 
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -s o -l output -d 'Filter file to write' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l name -d 'Name of the list in logs and replies [default: the output file\'s name without .blf]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l fpr -d 'False-positive rate of the Bloom filter' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l part -d 'Write a part of a list instead of a filter: the entries of one piece' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l source -d 'Count all inputs as this one list: they are pieces of it' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed-from -d 'Use the hash seed of this filter, to merge and compare the two' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed -d 'Hash seed, in hexadecimal [default: that of the file to replace, or random]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-shrink -d 'Write nothing if an input, or the whole filter, has lost more than this share of its entries, such as 20%' -r
@@ -99,6 +101,8 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand remo
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -s o -l output -d 'The filter file to write' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l name -d 'Name of the list in logs and replies [default: the output file\'s name without .blf]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l fpr -d 'False-positive rate, as for build [default: the lowest rate of the inputs]' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l expect -d 'Parts only: write nothing unless exactly the pieces in this file are there' -r -F
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l source -d 'Parts only: write nothing unless they are parts of this list; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l threads -d 'Number of worker threads [default: one per processor]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l memory -d 'Memory limit, such as 512M or 2G [default: a quarter of the available memory]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l date -d 'Build date [default: SOURCE_DATE_EPOCH, or today]' -r
@@ -122,7 +126,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "update" -d 'Add or remove entries of a filter directly, without its text lists (the filter must have records)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "add" -d 'Block a sender: add entries to a text list (and to its filter, with --filter)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "remove" -d 'Unblock a sender: remove entries from a text list (and from its filter, with --filter)'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "merge" -d 'Merge filters with the same seed (see --seed-from) into one'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "merge" -d 'Merge filters with the same seed (see --seed-from) into one, or the parts of a list into its filter'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "compare" -d 'Count the entries that two filters share'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "overlap" -d 'Count the entries that each pair of filters shares, to see which lists are worth having'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge compare overlap false-positives verify help" -f -a "false-positives" -d 'Find known good senders that the filter lists or matches'

@@ -4,16 +4,19 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::Error;
+use super::finish::Finish;
 use super::lineage::Lineage;
-use super::partition::{Arena, InOrder, NARROW_SOURCES, Narrow, StagedKey, Store, Wide, sort_all};
+use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
-use super::read::{Feed, Found, Input, Read, ReadOptions, find_all, read, total_bytes};
-use super::report::{FilterReport, ReadReport, Report};
-use super::wording::kind_counts;
-use super::write::assemble;
+use super::read::{
+    Feed, Found, Input, Opened, Read, ReadOptions, cut, find_all, joined_digest, read, text,
+    total_bytes,
+};
+use super::report::{ReadReport, Report};
 use crate::address::RULES_VERSION;
-use crate::filter::{Replacement, Spec, Writer, sizing};
+use crate::filter::format::MAX_NAME;
+use crate::filter::{Replacement, Spec};
 
 /// Builds a filter from text lists.
 ///
@@ -26,22 +29,35 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check()?;
     let replacement = Replacement::claim(&plan.output)?;
+    // Pieces are often numbered, as old copies of a list are; they are meant whatever their names.
+    let (named, meant) = match plan.part {
+        Some(_) => (Vec::new(), [&plan.inputs[..], &plan.meant].concat()),
+        None => (plan.inputs.clone(), plan.meant.clone()),
+    };
     let Found {
         lists: inputs,
         passed_over,
         perhaps_meant,
-    } = find_all(&plan.inputs, &plan.meant)?;
+    } = find_all(&named, &meant)?;
     if let ([], Some(first)) = (inputs.as_slice(), perhaps_meant) {
         return Err(Error::Plan(format!("no list to read: {first}")));
     }
-    let lineage = Lineage::of(&plan.output, &plan.seed, plan.overwrite)?;
+    let lineage = match plan.part {
+        Some(_) => Lineage::of_part(&plan.output, &plan.seed, plan.overwrite)?,
+        None => Lineage::of(&plan.output, &plan.seed, plan.overwrite)?,
+    };
+    let sources: Vec<u32> = match plan.source {
+        Some(_) => vec![0; inputs.len()],
+        None => (0..).take(inputs.len()).collect(),
+    };
+    let last_source = sources.iter().max().copied().unwrap_or(0);
     let options = ReadOptions {
         rules: plan.rules,
         seed: lineage.seed,
         today: plan.today(),
         expires: plan.expires,
         guard: plan.guard()?,
-        sources: (0..).take(inputs.len()).collect(),
+        sources,
         keeps_dates: plan.records,
         refuses_ends: !plan.records,
         rejects: plan.rejects_file()?,
@@ -60,7 +76,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     // Keys of half the size serve when no row has dates of its own. That shows only
     // when it is read; what cannot be read twice is taken as if it had.
     let read_twice = inputs.iter().all(Input::is_regular);
-    let narrow = inputs.len() <= NARROW_SOURCES as usize && (read_twice || !plan.records);
+    let narrow = last_source < NARROW_SOURCES && (read_twice || !plan.records);
     if narrow && let Some(keys) = build.read::<Narrow>(replacement.target(), &mut arena)? {
         return build.write(replacement, keys);
     }
@@ -94,7 +110,8 @@ impl Build<'_> {
         self.progress
             .begin(Phase::Reading, total_bytes(self.inputs));
         let feed = Feed::new(self.inputs, self.plan.format, self.progress)
-            .counting_lines(self.options.rejects.is_some());
+            .counting_lines(self.options.rejects.is_some())
+            .taking_digests(self.plan.part.is_some());
         let store = Store::new(output, arena);
         read(
             feed,
@@ -113,7 +130,14 @@ impl Build<'_> {
     ) -> Result<Report, Error> {
         let Self { plan, progress, .. } = *self;
         let spilled_bytes = read.keys.spilled_bytes();
+        let digest = plan.part.as_ref().and_then(|_| digest_of(&read.opened));
+        if plan.part.is_some() && digest.is_none() {
+            return Err(Error::Plan("an input was not read to its end".to_owned()));
+        }
         let mut lists = ReadReport::new(self.inputs, read.opened, read.counts);
+        if let Some(file) = &plan.source {
+            lists.count_as(file);
+        }
         let sources = std::mem::take(&mut lists.sources);
         let mut report = Report::begun(plan, lists, spilled_bytes);
         report.passed_over.clone_from(&self.passed_over);
@@ -122,51 +146,61 @@ impl Build<'_> {
         if report.refuse(plan) {
             return Ok(report);
         }
-        report.check_nothing_lost(plan, before)?;
+        // A piece may hold nothing, and what a list had before is not in its parts.
+        if plan.part.is_none() {
+            report.check_nothing_lost(plan, before)?;
+        }
         report.refuse_changed_lists(plan);
         if report.refused.is_some() {
             return Ok(report);
         }
 
-        progress.begin(Phase::Sorting, report.rows);
-        let counts = sort_all(
-            &read.keys,
-            plan.sorters(read.keys.used_bytes(), read.keys.largest_bytes()),
-            progress,
-        )?;
-        let entries = counts.entries();
-        report.refuse_shrunk_filter(plan, before, entries);
-        if report.refused.is_some() {
-            return Ok(report);
-        }
-        report.doubles = report.rows - entries;
-        report.kinds = kind_counts(&counts);
-        for (number, input) in self.options.sources.iter().zip(&mut report.inputs) {
-            input.own = counts.of_source(*number);
-        }
-
         let spec = Spec {
-            name: plan.name.clone(),
+            name: match plan.part {
+                Some(_) => piece_name(plan, self.inputs),
+                None => plan.name.clone(),
+            },
             generation: self.lineage.generation,
             built: plan.built,
             seed: self.lineage.seed,
             rules_version: RULES_VERSION,
             rules: plan.rules.bits(),
-            kinds: counts.kind_bits(),
+            kinds: 0,
             fpr: plan.fpr,
             records: plan.records,
             sources,
         };
-        progress.begin(Phase::Writing, entries);
-        let writer = Writer::begin(replacement, spec, entries, sizing::shape(entries, plan.fpr))?;
-        let header = assemble(
-            writer,
-            InOrder::new(&read.keys, self.options.dates()),
-            plan.workers(),
+        let finish = Finish {
+            plan,
             progress,
-        )?;
-        report.filter = Some(FilterReport::new(&header, &plan.output));
-        report.seconds = self.started.elapsed().as_secs_f64();
-        Ok(report)
+            started: self.started,
+            dates: self.options.dates(),
+            before,
+            digest,
+        };
+        finish.run(replacement, &read.keys, spec, report)
     }
+}
+
+/// The name that tells a piece from the others of its list. Standard input has none: pieces that
+/// come from there are told apart by their content.
+fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
+    let given = plan.part.as_deref().unwrap_or_default();
+    match inputs {
+        [input] if given.is_empty() && !input.is_stdin() => cut(input.shown(), MAX_NAME),
+        _ => cut(text(Path::new(given)), MAX_NAME),
+    }
+}
+
+/// The digest of all inputs together, in the order of their numbers.
+fn digest_of(opened: &[Opened]) -> Option<u128> {
+    let mut opened: Vec<_> = opened.iter().collect();
+    opened.sort_by_key(|opened| opened.input);
+    let digests = opened
+        .into_iter()
+        .map(|opened| opened.digest.as_ref()?.get().copied());
+    digests
+        .collect::<Option<Vec<_>>>()
+        .as_deref()
+        .map(joined_digest)
 }

@@ -34,6 +34,12 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
+    /// The output exists and is not a part of a list.
+    #[error("{}: exists but is not a part of a list; move it away, or replace it with --overwrite", path.display())]
+    NotAPart {
+        /// The output.
+        path: PathBuf,
+    },
     /// Nothing was read where something was before, or where all lines were rejected.
     #[error("no entry in {0}; use --allow-empty to build it anyway")]
     NothingListed(String),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Error;
 use super::plan::Seed;
-use crate::filter::{self, Filter, Load, Source};
+use crate::filter::{self, Filter, Load, Part, Source};
 
 /// What the existing filter at the output says of its successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,14 +30,8 @@ impl Lineage {
                 });
             }
         };
-        let seed = match (seed, &old) {
-            (&Seed::Fixed(seed), _) => seed,
-            (Seed::Keep, Some(old)) => old.spec().seed,
-            (Seed::Of(other), _) => Filter::open(other, Load::Disk)?.spec().seed,
-            (Seed::Keep, None) => random_seed()?,
-        };
         Ok(Self {
-            seed,
+            seed: value_of(seed, old.as_ref().map(|old| old.spec().seed))?,
             generation: old
                 .as_ref()
                 .map_or(1, |old| old.spec().generation.saturating_add(1)),
@@ -47,6 +41,39 @@ impl Lineage {
                 sources: old.spec().sources.clone(),
             }),
         })
+    }
+
+    /// The same for a part of a list: an older one of this name is replaced, whatever it holds.
+    ///
+    /// # Errors
+    /// When the output exists and is no part (unless it may be overwritten), and when a seed cannot
+    /// be had.
+    pub(crate) fn of_part(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
+        match Part::is_at(output) {
+            Ok(true) => {}
+            Err(_) if !output.exists() => {}
+            Ok(false) | Err(_) if overwrite => {}
+            Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
+            Ok(false) | Err(_) => {
+                return Err(Error::NotAPart {
+                    path: output.to_path_buf(),
+                });
+            }
+        }
+        Ok(Self {
+            seed: value_of(seed, None)?,
+            generation: 1,
+            before: Before::default(),
+        })
+    }
+}
+
+fn value_of(seed: &Seed, old: Option<u64>) -> Result<u64, Error> {
+    match (seed, old) {
+        (&Seed::Fixed(seed), _) => Ok(seed),
+        (Seed::Keep, Some(old)) => Ok(old),
+        (Seed::Of(other), _) => Ok(Filter::open(other, Load::Disk)?.spec().seed),
+        (Seed::Keep, None) => random_seed(),
     }
 }
 

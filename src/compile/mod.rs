@@ -23,7 +23,8 @@
 //! | `wording`, `report`, `text` | the result, as JSON and as text |
 //! | `limits` | what is not a complete list replaces none |
 //! | `alike` | filters whose keys mean the same |
-//! | `build`, `update`, `merge` | a filter from lists, from records and changes, from filters |
+//! | `finish` | staged keys to the finished file |
+//! | `build`, `update`, `merge`, `parts` | a filter from lists, from records and changes, from filters, from the parts of a list |
 //! | `edited_list`, `edit` | single entries added to a text list, or removed from it |
 
 mod alike;
@@ -31,11 +32,13 @@ mod build;
 mod edit;
 mod edited_list;
 mod error;
+mod finish;
 pub mod guard;
 mod limits;
 mod lineage;
 mod merge;
 mod partition;
+mod parts;
 mod plan;
 mod progress;
 mod read;
@@ -53,13 +56,16 @@ pub use edit::{
 pub use edited_list::line_of;
 pub use error::Error;
 pub use merge::merge;
+pub use parts::{Expected, is_part, join};
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 pub use read::{Block, Input, Line, inputs};
-pub use report::{FilterReport, InputReport, Mended, Reject, Report, Skipped};
+pub use report::{FilterReport, InputReport, Mended, PartReport, Reject, Report, Skipped};
 pub use update::{Changes, changeable, update};
 pub use wording::KindCount;
-pub(crate) use wording::{bits_per_entry, bits_shown, kind_counts, kinds_shown, rate_in_people};
+pub(crate) use wording::{
+    bits_per_entry, bits_shown, digest_shown, kind_counts, kinds_shown, rate_in_people,
+};
 pub use write::Changed;
 pub(crate) use write::EntryCounts;

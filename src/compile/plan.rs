@@ -39,6 +39,10 @@ pub struct Plan {
     pub output: PathBuf,
     /// Name of the list, shown in logs and replies.
     pub name: String,
+    /// Write a part of a list instead of a filter; the name of the piece, empty for the usual one.
+    pub part: Option<String>,
+    /// The file that all inputs count as: they are its pieces.
+    pub source: Option<String>,
     /// Lists and folders of lists; `-` is standard input.
     pub inputs: Vec<PathBuf>,
     /// The same, whatever they are called.
@@ -101,6 +105,8 @@ impl Plan {
         let output = output.into();
         Self {
             name: name_of(&output),
+            part: None,
+            source: None,
             output,
             inputs,
             meant: Vec::new(),
@@ -211,6 +217,17 @@ impl Plan {
         if self.inputs.is_empty() && self.meant.is_empty() {
             return Err(Error::Plan(
                 "no input: give a list, a folder, or - for standard input".to_owned(),
+            ));
+        }
+        if self.part.is_some() && self.seed == Seed::Keep {
+            return Err(Error::Plan(
+                "--part: give the seed that all parts of the list share, by --seed-from or --seed"
+                    .to_owned(),
+            ));
+        }
+        if self.part.is_some() && !self.records {
+            return Err(Error::Plan(
+                "--part: a part consists of records; build it without --no-records".to_owned(),
             ));
         }
         if self.expires.is_some() && !self.records {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::plan::Plan;
-use super::read::{Counts, Example, Input, Opened};
-use super::wording::{KindCount, bits_per_entry};
-use super::write::Changed;
+use super::read::{Counts, Example, Input, Opened, name_of, text};
+use super::wording::{KindCount, bits_per_entry, digest_shown};
+use super::write::{Changed, Sources};
 use crate::filter::{Header, Source, sizing};
 use crate::lookup::rate_per_sender;
 use crate::numbers::counted;
@@ -53,6 +53,8 @@ pub struct Report {
     pub changed: Option<Changed>,
     /// The filter; none when it was refused.
     pub filter: Option<FilterReport>,
+    /// The part of a list, where one was written instead of a filter.
+    pub part: Option<PartReport>,
     /// Seconds it took.
     pub seconds: f64,
     /// Bytes that did not fit into memory.
@@ -80,6 +82,37 @@ pub struct InputReport {
     pub ends_within_line: bool,
     /// Rejected lines.
     pub rejected: u64,
+}
+
+impl InputReport {
+    /// The same for both as one.
+    fn with(self, other: &Self) -> Self {
+        Self {
+            lines: self.lines + other.lines,
+            entries: self.entries + other.entries,
+            own: self.own + other.own,
+            expired: self.expired + other.expired,
+            before: None,
+            ends_within_line: self.ends_within_line || other.ends_within_line,
+            rejected: self.rejected + other.rejected,
+            ..self
+        }
+    }
+
+    /// A list of which only the source in a filter is known.
+    pub(crate) fn of_source(source: &Source, expired: u64) -> Self {
+        Self {
+            file: source.file.clone(),
+            format: "parts".to_owned(),
+            lines: source.lines,
+            entries: source.entries,
+            own: 0,
+            expired,
+            before: None,
+            ends_within_line: false,
+            rejected: source.rejected,
+        }
+    }
 }
 
 /// Lines rejected for one reason.
@@ -166,6 +199,35 @@ impl FilterReport {
     }
 }
 
+/// The written part of a list.
+#[derive(Clone, Debug, Serialize)]
+pub struct PartReport {
+    /// Name of the piece; empty for standard input.
+    pub piece: String,
+    /// XXH3-128 of the text, as 32 hexadecimal digits.
+    pub digest: String,
+    /// Distinct entries.
+    pub entries: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Whether everybody may read the file, and the seed in it.
+    pub world_readable: bool,
+}
+
+impl PartReport {
+    /// From the header that was written.
+    pub(crate) fn new(header: &Header, output: &Path) -> Self {
+        let mode = output.metadata().map_or(0, |meta| meta.mode());
+        Self {
+            piece: header.spec.name.clone(),
+            digest: digest_shown(header.part.unwrap_or(0)),
+            entries: header.entries,
+            bytes: header.file_bytes(),
+            world_readable: mode & 0o004 != 0,
+        }
+    }
+}
+
 /// What reading gave, for the sources in the filter and for the report.
 #[derive(Debug, Default)]
 pub(crate) struct ReadReport {
@@ -181,6 +243,28 @@ pub(crate) struct ReadReport {
 }
 
 impl ReadReport {
+    /// Makes one source and one input of all: pieces of this file.
+    pub(crate) fn count_as(&mut self, file: &str) {
+        let path = Path::new(file);
+        let (name, file) = (name_of(path), text(path));
+        for source in &mut self.sources {
+            (source.name, source.file) = (name.clone(), file.clone());
+        }
+        let mut sources = Sources::default();
+        sources.add_counts(&self.sources);
+        self.sources = sources.into_list();
+        let inputs = std::mem::take(&mut self.inputs);
+        self.inputs = inputs
+            .into_iter()
+            .reduce(|all, input| all.with(&input))
+            .into_iter()
+            .collect();
+        for input in &mut self.inputs {
+            input.file.clone_from(&file);
+        }
+        self.files = vec![file; self.inputs.len()];
+    }
+
     /// Joins the counts of all workers with what the inputs said of themselves.
     pub(crate) fn new(inputs: &[Input], mut opened: Vec<Opened>, mut counts: Counts) -> Self {
         opened.sort_by_key(|opened| opened.input);
@@ -288,6 +372,7 @@ impl Report {
             no_longer_read: Vec::new(),
             changed: None,
             filter: None,
+            part: None,
             seconds: 0.0,
             spilled_bytes,
         }

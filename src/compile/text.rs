@@ -105,6 +105,26 @@ impl fmt::Display for Report {
                 self.output.display()
             );
         }
+        if let Some(part) = &self.part {
+            writeln!(
+                f,
+                "part      {}: {}, {}",
+                self.output.display(),
+                counted(part.entries, "entry", "entries"),
+                size(part.bytes)
+            )?;
+            match part.piece.as_str() {
+                "" => writeln!(f, "piece     {}", part.digest)?,
+                piece => writeln!(f, "piece     {piece}, {}", part.digest)?,
+            }
+            if part.world_readable {
+                writeln!(
+                    f,
+                    "warning   all users can read {0}, including its secret hash seed; use chmod o= {0}",
+                    self.output.display()
+                )?;
+            }
+        }
         if let Some(filter) = &self.filter {
             if self.inputs.is_empty() && filter.entries == 0 && self.changed.is_none() {
                 writeln!(
@@ -182,6 +202,9 @@ impl fmt::Display for Report {
         }
         if self.changed.is_some() {
             f.write_str("\nnote      the next build from text lists replaces these changes")?;
+        }
+        if self.part.is_some() {
+            return f.write_str("\nnext      blocklist-compile merge -o FILE PART...");
         }
         write!(
             f,

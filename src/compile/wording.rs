@@ -91,6 +91,11 @@ pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
     )
 }
 
+/// The digest of a text, as 32 hexadecimal digits.
+pub(crate) fn digest_shown(digest: u128) -> String {
+    format!("{digest:032x}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -90,6 +90,12 @@ pub enum Fault {
     /// The magic is missing.
     #[error("not a filter file; build one with blocklist-compile build")]
     NotAFilter,
+    /// A part of a list in the place of a filter.
+    #[error("one part of a list, not a filter; join all its parts with blocklist-compile merge")]
+    Part,
+    /// A filter in the place of a part.
+    #[error("not a part of a list; make one with blocklist-compile build --part")]
+    NotAPart,
     /// A layout this program does not know.
     #[error(
         "format version {found}, but this program reads {known}: build the filter again, or update the program"

@@ -59,7 +59,8 @@ impl Reader {
         &self.path
     }
 
-    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+    /// Opens a file and reads its header, without the sources, of which it gives the number.
+    pub(super) fn open_header(path: &Path) -> Result<(File, Header, u32), Error> {
         let failed = |action| Error::io(path, action);
         let invalid = |fault| Error::invalid(path, fault);
         // Without waiting: a pipe in the place of the file would wait for a writer.
@@ -92,8 +93,14 @@ impl Reader {
         let mut bytes = [0; HEADER_BYTES];
         file.read_exact_at(&mut bytes, 0)
             .map_err(failed("read the header"))?;
-        let (mut header, sources) = format::decode_header(&bytes, file_bytes).map_err(invalid)?;
+        let (header, sources) = format::decode_header(&bytes, file_bytes).map_err(invalid)?;
+        Ok((file, header, sources))
+    }
 
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let failed = |action| Error::io(path, action);
+        let invalid = |fault| Error::invalid(path, fault);
+        let (file, mut header, sources) = Self::open_header(path)?;
         let section = |part: &'static str, section: Section| {
             let length = usize::try_from(section.length).map_err(|_| Error::Memory {
                 path: path.to_owned(),
@@ -140,6 +147,14 @@ impl Reader {
     pub(super) fn no_records(&self) -> Error {
         Error::NoRecords {
             path: self.path.clone(),
+        }
+    }
+
+    /// Refuses a part of a list.
+    pub(super) fn of_filter(self) -> Result<Self, Error> {
+        match self.header.part {
+            Some(_) => Err(self.invalid(Fault::Part)),
+            None => Ok(self),
         }
     }
 
@@ -315,8 +330,6 @@ impl Reader {
     }
 
     fn check_records(&self, number: u64, page: &Page, records: &[Record]) -> Result<(), Error> {
-        let spec = &self.header.spec;
-        let fault = |what| Err(self.invalid(Fault::Records { page: number, what }));
         for record in records {
             if !page::contains(page, record.key, self.header.shape.probes) {
                 let fault = Fault::Lost {
@@ -325,6 +338,15 @@ impl Reader {
                 };
                 return Err(self.invalid(fault));
             }
+        }
+        self.check_classes(number, records)
+    }
+
+    /// Is each record of a declared kind, and of a source that is there?
+    pub(super) fn check_classes(&self, number: u64, records: &[Record]) -> Result<(), Error> {
+        let spec = &self.header.spec;
+        let fault = |what| Err(self.invalid(Fault::Records { page: number, what }));
+        for record in records {
             if u32::from(spec.kinds)
                 .checked_shr(record.kind.into())
                 .unwrap_or(0)

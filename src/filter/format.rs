@@ -25,6 +25,9 @@
 //! Pages and records are summed page by page, in the sums and the directory; their
 //! own checksum in the section table is 0. Without records (flag 0 clear) directory
 //! and records are empty.
+//!
+//! A part of a list (flag 2, see `part`) has no pages and no sums; `pages` is its number of
+//! blocks of records, and the digest of its input stands at 4072.
 
 use twox_hash::XxHash3_64;
 
@@ -109,6 +112,8 @@ pub struct Header {
     pub estimated: bool,
     /// Bits set in all pages.
     pub set_bits: u64,
+    /// For a part of a list: the XXH3-128 of the text it was made from.
+    pub part: Option<u128>,
     pub(super) sections: Sections,
 }
 
@@ -125,6 +130,19 @@ impl Header {
         // The sum of the pages' sums.
         let entries = |header: &Self| (header.spec.seed, header.entries, header.sections.sums.sum);
         entries(self) == entries(other)
+    }
+
+    /// Whether two parts of a list, or two filters of one shape, have equal records and sources.
+    #[must_use]
+    pub fn has_records_of(&self, other: &Self) -> bool {
+        // The sum of the records' sums, and that of the sources.
+        let records = |header: &Self| {
+            let Sections {
+                directory, sources, ..
+            } = header.sections;
+            (header.entries, directory.sum, sources.sum)
+        };
+        records(self) == records(other)
     }
 
     /// Size of the Bloom pages in bytes.
@@ -168,8 +186,9 @@ pub(super) const SUM_BYTES: u64 = 8;
 pub(super) const SLOT_BYTES: u64 = 16;
 
 impl Sections {
-    /// The one order and size of the sections; sums still to be filled in.
-    pub(super) fn lay_out(pages: u64, records: bool, sources: u64, records_bytes: u64) -> Self {
+    /// The one order and size of the sections of so many pages of bits and blocks of records;
+    /// sums still to be filled in.
+    pub(super) fn lay_out(pages: u64, blocks: u64, sources: u64, records_bytes: u64) -> Self {
         let mut offset = HEADER_BYTES as u64;
         let mut next = |length| {
             let section = Section {
@@ -183,7 +202,7 @@ impl Sections {
         Self {
             pages: next(pages * PAGE_BYTES as u64),
             sums: next(pages * SUM_BYTES),
-            directory: next(if records { pages * SLOT_BYTES } else { 0 }),
+            directory: next(blocks * SLOT_BYTES),
             sources: next(sources),
             records: next(records_bytes),
         }
@@ -204,13 +223,16 @@ impl Sections {
 const PAGE_SIZE: u32 = PAGE_BITS / 8;
 const FLAG_RECORDS: u32 = 1;
 const FLAG_ESTIMATED: u32 = 2;
+const FLAG_PART: u32 = 4;
+const DIGEST_AT: usize = HEADER_BYTES - 24;
 const SUM_AT: usize = HEADER_BYTES - 8;
 
 /// The header page.
 pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     let Header { spec, shape, .. } = header;
     let flags = if spec.records { FLAG_RECORDS } else { 0 }
-        | if header.estimated { FLAG_ESTIMATED } else { 0 };
+        | if header.estimated { FLAG_ESTIMATED } else { 0 }
+        | header.part.map_or(0, |_| FLAG_PART);
     let mut out = Vec::with_capacity(HEADER_BYTES);
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -236,7 +258,8 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
         }
     }
     put_text(&mut out, &spec.name);
-    out.resize(SUM_AT, 0);
+    out.resize(DIGEST_AT, 0);
+    out.extend_from_slice(&header.part.unwrap_or(0).to_le_bytes());
     let sum = XxHash3_64::oneshot(&out);
     out.extend_from_slice(&sum.to_le_bytes());
     out
@@ -272,8 +295,12 @@ pub(super) fn decode_header(
     let [rules, kinds] = fields.array()?;
     let flags = fields.u32()?;
     expect_field("flags", flags.into(), |v| {
-        v <= u64::from(FLAG_RECORDS | FLAG_ESTIMATED)
+        v <= u64::from(FLAG_RECORDS | FLAG_ESTIMATED) || v == u64::from(FLAG_RECORDS | FLAG_PART)
     })?;
+    let digest = bytes[DIGEST_AT..].first_chunk().copied();
+    let part = digest
+        .map(u128::from_le_bytes)
+        .filter(|_| flags & FLAG_PART != 0);
     let generation = fields.u64()?;
     let built = fields.u64()?;
     let seed = fields.u64()?;
@@ -309,7 +336,9 @@ pub(super) fn decode_header(
         records: section()?,
     };
     let records = flags & FLAG_RECORDS != 0;
-    check_sections(&sections, pages, records, file_bytes)?;
+    let blocks = if records { pages } else { 0 };
+    let bit_pages = if part.is_some() { 0 } else { pages };
+    check_sections(&sections, bit_pages, blocks, file_bytes)?;
     let name = fields
         .text(MAX_NAME)
         .filter(|name| plain(name))
@@ -334,6 +363,7 @@ pub(super) fn decode_header(
         entries,
         estimated: flags & FLAG_ESTIMATED != 0,
         set_bits,
+        part,
         sections,
     };
     Ok((header, source_count))
@@ -343,16 +373,16 @@ pub(super) fn decode_header(
 fn check_sections(
     sections: &Sections,
     pages: u64,
-    records: bool,
+    blocks: u64,
     file_bytes: u64,
 ) -> Result<(), Fault> {
     let sources = sections.sources.length;
     expect_field("sources length", sources, |v| v <= MAX_SOURCES_BYTES)?;
     let records_bytes = sections.records.length;
     expect_field("records length", records_bytes, |v| {
-        v < 1 << 62 && (records || v == 0)
+        v < 1 << 62 && (blocks > 0 || v == 0)
     })?;
-    let expected = Sections::lay_out(pages, records, sources, records_bytes);
+    let expected = Sections::lay_out(pages, blocks, sources, records_bytes);
     for ((part, found), (_, expected)) in sections.in_order().iter().zip(expected.in_order()) {
         if (found.offset, found.length) != (expected.offset, expected.length) {
             return Err(Fault::Field {

@@ -23,6 +23,7 @@
 //! | [`format`](mod@format) | the file layout |
 //! | `file`       | reading, and checking what was read |
 //! | [`replacement`] | a temporary file that replaces the old one when complete; its lock |
+//! | `part`       | a part of a list: records without pages, on their way to a filter |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `stats`      | fill, estimated entries, rates, page loads |
 //!
@@ -35,6 +36,7 @@ pub mod format;
 mod key;
 mod packed;
 pub mod page;
+mod part;
 mod record;
 mod records;
 pub mod replacement;
@@ -53,11 +55,12 @@ use crate::parallel::processors;
 pub use error::{Error, Fault};
 pub use format::{Header, Source, Spec};
 pub use key::Key;
+pub use part::Part;
 pub use record::Record;
 pub use replacement::Replacement;
 pub use sizing::Shape;
 pub use stats::Stats;
-pub use writer::{EncodedPage, Writer, encode_keys, encode_page};
+pub use writer::{EncodedPage, Writer, encode_block, encode_keys, encode_page};
 
 /// Where the pages are while a filter is open. Records stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,7 +107,7 @@ impl Filter {
     /// cannot be read, [`Error::Memory`] when its pages do not fit.
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
         let filter = Self {
-            reader: Reader::open(path)?,
+            reader: Reader::open(path)?.of_filter()?,
             memory: OnceLock::new(),
         };
         match load {
@@ -152,13 +155,17 @@ impl Filter {
         self.reader.check(true, threads).map(drop)
     }
 
-    /// Reads all of a filter file: every sum, every record, every record's bits.
+    /// Reads all of a filter file, or of a part of a list: every sum, every record, every
+    /// record's bits.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`] with the first fault, [`Error::Io`].
     pub fn verify(path: &Path) -> Result<Header, Error> {
         let reader = Reader::open(path)?;
+        if reader.header.part.is_some() {
+            return Part::of(reader)?.check();
+        }
         reader.check(true, processors())?;
         Ok(reader.header)
     }

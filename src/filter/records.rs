@@ -40,9 +40,9 @@ pub(super) fn sum(block: &[u8]) -> u64 {
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     high: Vec<u64>,
-    classes: Vec<Class>,
+    pub(super) classes: Vec<Class>,
     /// Number of each record's class; empty while there is but one class.
-    numbers: Vec<u32>,
+    pub(super) numbers: Vec<u32>,
     /// Where a class was put: hash table with open addressing, number + 1 or 0.
     table: Vec<u32>,
 }
@@ -105,7 +105,7 @@ pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, ou
 
 impl Scratch {
     /// Numbers the classes in the order in which they first appear.
-    fn classify(&mut self, records: &[Record]) {
+    pub(super) fn classify(&mut self, records: &[Record]) {
         self.classes.clear();
         self.numbers.clear();
         let Some(first) = records.first().map(Class::of) else {
@@ -150,12 +150,12 @@ fn low_bits(pages: u64, records: usize) -> u8 {
 }
 
 /// Bits that tell so many classes apart.
-fn class_bits(classes: usize) -> u8 {
+pub(super) fn class_bits(classes: usize) -> u8 {
     let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
     u8::try_from(bits).unwrap_or(32)
 }
 
-fn length(count: usize) -> u32 {
+pub(super) fn length(count: usize) -> u32 {
     u32::try_from(count).expect("a page holds far fewer than 2^32 records")
 }
 

@@ -16,6 +16,7 @@ use super::file;
 use super::format::{self, Header, Sections, Spec};
 use super::key::Key;
 use super::page::{self, Filling, PAGE_BYTES, Page};
+use super::part;
 use super::record::Record;
 use super::records::{self, Scratch};
 use super::replacement::Replacement;
@@ -91,6 +92,21 @@ pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &m
     fill(shape, records.iter().map(|record| record.key), out);
 }
 
+/// Encodes one block of a part: the sorted, distinct records of that block, which may be none.
+///
+/// # Panics
+///
+/// When the records are out of order, or of several blocks.
+pub fn encode_block(shape: Shape, records: &[Record], out: &mut EncodedPage) {
+    out.block.clear();
+    part::encode(shape, records, &mut out.scratch, &mut out.block);
+    out.block_sum = records::sum(&out.block);
+    out.number = records
+        .first()
+        .map(|first| page::page_of(first.key, shape.pages));
+    out.count = u32::try_from(records.len()).ok();
+}
+
 /// The same without records, from keys alone.
 ///
 /// # Panics
@@ -159,6 +175,43 @@ impl Writer {
         entries: u64,
         shape: Shape,
     ) -> Result<Self, Error> {
+        Self::start(replacement, spec, entries, shape, None)
+    }
+
+    /// Begins a part of a list, of exactly so many entries, made from a text of this XXH3-128.
+    /// It takes what [`encode_block`] encodes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unwritable`] when the spec breaks a bound, or is without records.
+    pub fn begin_part(
+        replacement: Replacement,
+        spec: Spec,
+        entries: u64,
+        digest: u128,
+    ) -> Result<Self, Error> {
+        let records = spec.records;
+        let part = Self::start(
+            replacement,
+            spec,
+            entries,
+            part::shape(entries),
+            Some(digest),
+        )?;
+        if records {
+            Ok(part)
+        } else {
+            Err(part.unwritable("a part of a list without records"))
+        }
+    }
+
+    fn start(
+        replacement: Replacement,
+        spec: Spec,
+        entries: u64,
+        shape: Shape,
+        part: Option<u128>,
+    ) -> Result<Self, Error> {
         let unwritable = |what| Error::Unwritable {
             path: replacement.target().to_owned(),
             what,
@@ -168,7 +221,9 @@ impl Writer {
         if sources.len() as u64 > format::MAX_SOURCES_BYTES {
             return Err(unwritable("the names of the sources take more than 64 MiB"));
         }
-        let sections = Sections::lay_out(shape.pages, spec.records, sources.len() as u64, 0);
+        let blocks = if spec.records { shape.pages } else { 0 };
+        let pages = part.map_or(shape.pages, |_| 0);
+        let sections = Sections::lay_out(pages, blocks, sources.len() as u64, 0);
         Ok(Self {
             replacement,
             pages: Stream::at(sections.pages.offset),
@@ -179,6 +234,7 @@ impl Writer {
                 entries,
                 estimated: false,
                 set_bits: 0,
+                part,
                 sections,
             },
             sums: Vec::new(),
@@ -201,6 +257,12 @@ impl Writer {
         &self.header.spec
     }
 
+    /// Whether this is a part of a list.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.header.part.is_some()
+    }
+
     /// Appends the next pages.
     ///
     /// # Errors
@@ -216,13 +278,15 @@ impl Writer {
                 return Err(self.unwritable("pages out of order"));
             }
             self.appended += 1;
-            self.header.set_bits += u64::from(page.set_bits);
             self.counted = self
                 .counted
                 .zip(page.count)
                 .map(|(sum, count)| sum + u64::from(count));
-            self.sums.extend_from_slice(&page.sum.to_le_bytes());
-            self.pages.write(&self.replacement, page.bits.as_slice())?;
+            if !self.is_part() {
+                self.header.set_bits += u64::from(page.set_bits);
+                self.sums.extend_from_slice(&page.sum.to_le_bytes());
+                self.pages.write(&self.replacement, page.bits.as_slice())?;
+            }
             if self.header.spec.records {
                 self.records.write(&self.replacement, &page.block)?;
                 let end = self.records.end() - self.header.sections.records.offset;
@@ -271,7 +335,10 @@ impl Writer {
         }
         self.replacement.sync()?;
         write_at(&self.replacement, &format::encode_header(&self.header), 0)?;
-        file::check_sums(self.replacement.path())?;
+        // What reads a part checks every block; nothing is in use until then.
+        if !self.is_part() {
+            file::check_sums(self.replacement.path())?;
+        }
         self.replacement.commit()?;
         Ok(self.header)
     }

@@ -11,7 +11,7 @@ use crate::compile::{
     EntryCounts, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown,
     rate_in_people,
 };
-use crate::filter::{Header, Key, Load, Stats};
+use crate::filter::{Header, Key, Load, Source, Stats};
 use crate::lookup::{Lookup, rate_per_sender};
 use crate::numbers::{counted, grouped, size};
 
@@ -96,6 +96,20 @@ pub struct SourceInfo {
     pub rejected: u64,
 }
 
+impl SourceInfo {
+    pub(super) fn new(source: &Source, own: Option<u64>) -> Self {
+        Self {
+            name: source.name.clone(),
+            file: source.file.clone(),
+            licence: source.licence.clone(),
+            lines: source.lines,
+            entries: source.entries,
+            own,
+            rejected: source.rejected,
+        }
+    }
+}
+
 /// Describes a filter file. Reads all of its records.
 ///
 /// # Errors
@@ -115,17 +129,9 @@ pub fn info(path: &Path) -> Result<Info, Error> {
 fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Info {
     let spec = &header.spec;
     let present = Kinds::from_bits(spec.kinds).unwrap_or(Kinds::ALL);
-    let sources = (0_u32..)
-        .zip(&spec.sources)
-        .map(|(number, source)| SourceInfo {
-            name: source.name.clone(),
-            file: source.file.clone(),
-            licence: source.licence.clone(),
-            lines: source.lines,
-            entries: source.entries,
-            own: counts.map(|counts| counts.of_source(number)),
-            rejected: source.rejected,
-        });
+    let sources = (0_u32..).zip(&spec.sources).map(|(number, source)| {
+        SourceInfo::new(source, counts.map(|counts| counts.of_source(number)))
+    });
     Info {
         name: spec.name.clone(),
         generation: spec.generation,
@@ -162,11 +168,11 @@ fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Inf
 
 /// Sixteen bits of a hash of the seed: equal for equal seeds, and of no use to anyone who
 /// would like to know the seed.
-fn seed_id(seed: u64) -> String {
+pub(super) fn seed_id(seed: u64) -> String {
     format!("{:04x}", Key::of(b"seed id", seed).0 >> 48)
 }
 
-fn rule_names(bits: u8) -> Vec<&'static str> {
+pub(super) fn rule_names(bits: u8) -> Vec<&'static str> {
     let rules = Rules::from_bits(bits).unwrap_or_default();
     let all = [
         (rules.providers, "providers"),
@@ -235,38 +241,43 @@ impl fmt::Display for Info {
             self.rules.join(", "),
             self.seed_id
         )?;
-        write!(f, "sources   {}", self.sources.len())?;
-        for source in self.sources.iter().take(SHOWN) {
-            write!(
-                f,
-                "\n  {}: {}, {}",
-                escaped(source.name.as_bytes()),
-                counted(source.lines, "line", "lines"),
-                counted(source.entries, "entry", "entries")
-            )?;
-            if let Some(own) = source.own {
-                write!(f, ", {} first found in this list", grouped(own))?;
-            }
-            if source.rejected > 0 {
-                write!(
-                    f,
-                    ", {} rejected",
-                    counted(source.rejected, "line", "lines")
-                )?;
-            }
-            if !source.licence.is_empty() {
-                write!(f, " ({})", source.licence)?;
-            }
-        }
-        if self.sources.len() > SHOWN {
-            write!(
-                f,
-                "\n  and {} more (--json has them all)",
-                self.sources.len() - SHOWN
-            )?;
-        }
-        Ok(())
+        write_sources(f, &self.sources)
     }
+}
+
+/// The sources, from "sources" on; without a line end behind the last.
+pub(super) fn write_sources(f: &mut fmt::Formatter<'_>, sources: &[SourceInfo]) -> fmt::Result {
+    write!(f, "sources   {}", sources.len())?;
+    for source in sources.iter().take(SHOWN) {
+        write!(
+            f,
+            "\n  {}: {}, {}",
+            escaped(source.name.as_bytes()),
+            counted(source.lines, "line", "lines"),
+            counted(source.entries, "entry", "entries")
+        )?;
+        if let Some(own) = source.own {
+            write!(f, ", {} first found in this list", grouped(own))?;
+        }
+        if source.rejected > 0 {
+            write!(
+                f,
+                ", {} rejected",
+                counted(source.rejected, "line", "lines")
+            )?;
+        }
+        if !source.licence.is_empty() {
+            write!(f, " ({})", source.licence)?;
+        }
+    }
+    if sources.len() > SHOWN {
+        write!(
+            f,
+            "\n  and {} more (--json has them all)",
+            sources.len() - SHOWN
+        )?;
+    }
+    Ok(())
 }
 
 /// An estimate as a whole number.

@@ -3,7 +3,7 @@
 //! | file | about |
 //! |---|---|
 //! | `query` | who is listed, by which entry, from which list, since when |
-//! | `info` | a filter at a glance |
+//! | `info`, `part` | a filter at a glance; a part of a list |
 //! | `shared` | entries that several filters share, counted or estimated |
 //! | `compare`, `overlap`, `picture` | two filters; several, each with each; the same as a picture |
 //! | `known_good` | senders known to be good, held against a filter |
@@ -12,6 +12,7 @@ mod compare;
 mod info;
 mod known_good;
 mod overlap;
+mod part;
 mod picture;
 mod query;
 mod shared;
@@ -20,4 +21,5 @@ pub use compare::{Comparison, compare};
 pub use info::{Info, SourceInfo, info};
 pub use known_good::{KnownGood, false_positives};
 pub use overlap::{Overlap, overlap};
+pub use part::{PartInfo, part_info};
 pub use query::{Finding, Match, Query};

@@ -21,7 +21,8 @@ const BUILD_EXAMPLES: &str = "\
 Examples:
   blocklist-compile build -o spammers.blf lists/
   zcat more.gz | blocklist-compile build -o more.blf --max-shrink 20% -
-  blocklist-compile build -o new.blf --expires 30d feed.csv";
+  blocklist-compile build -o new.blf --expires 30d feed.csv
+  blocklist-compile build --part -o a.part --seed-from seed.blf --source big.txt piece.a";
 
 const QUERY_EXAMPLES: &str = "\
 Examples:
@@ -47,8 +48,9 @@ Example:
   blocklist-compile remove lists/own.txt --filter own.blf friend@good.example";
 
 const MERGE_EXAMPLES: &str = "\
-Example:
-  blocklist-compile merge -o all.blf spammers.blf disposable.blf";
+Examples:
+  blocklist-compile merge -o all.blf spammers.blf disposable.blf
+  blocklist-compile merge -o big.blf --source big.txt --expect pieces.txt parts/*.part";
 
 const COMPARE_EXAMPLES: &str = "\
 Example:
@@ -122,7 +124,11 @@ pub enum Command {
     /// again: add the sender to the whitelist instead.
     #[command(after_long_help = REMOVE_EXAMPLES)]
     Remove(EditArgs),
-    /// Merge filters with the same seed (see --seed-from) into one.
+    /// Merge filters with the same seed (see --seed-from) into one, or the parts of a list into its filter.
+    ///
+    /// The parts of a list (see build --part) give the same file, byte for byte, as one build of the whole
+    /// list with the same seed, date and --source, in whatever order they are given. Two equal parts of
+    /// one piece are taken once; two different ones are refused.
     #[command(after_long_help = MERGE_EXAMPLES)]
     Merge(Merge),
     /// Count the entries that two filters share.
@@ -194,6 +200,26 @@ pub struct Build {
     /// they are not listed.
     #[arg(long, value_name = "P", default_value_t = compile::DEFAULT_FPR, value_parser = rate)]
     pub fpr: f64,
+    /// Write a part of a list instead of a filter: the entries of one piece.
+    ///
+    /// For lists that are too large for one machine: build each piece anywhere, then merge all parts. All of
+    /// them need the same seed (--seed-from or --seed) and should have the same --date. NAME tells the
+    /// piece from the others [default: the input file].
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        conflicts_with_all = ["name", "no_records", "max_shrink", "max_growth", "allow_empty"]
+    )]
+    pub part: Option<String>,
+    /// Count all inputs as this one list: they are pieces of it.
+    ///
+    /// The filter then names NAME in their place. With the name of the file that was cut into pieces, the
+    /// filter is the same as that of the whole file.
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
     /// Leave out the exact records, which confirm matches.
     ///
     /// The file is less than half as large, but the share --fpr of unlisted senders is treated as listed.
@@ -383,7 +409,18 @@ pub struct Merge {
     /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,
-    /// The filters to merge.
+    /// Parts only: write nothing unless exactly the pieces in this file are there.
+    ///
+    /// One per line: the name of a piece, its digest, or its digest and its name. A missing and an
+    /// additional piece are errors.
+    #[arg(long, value_name = "FILE")]
+    pub expect: Option<PathBuf>,
+    /// Parts only: write nothing unless they are parts of this list; may be repeated.
+    ///
+    /// As given to build --source. A part of another list, and a list without a part, are errors.
+    #[arg(long, value_name = "NAME")]
+    pub source: Vec<String>,
+    /// The filters or parts to merge.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Resources and reports.

@@ -18,7 +18,7 @@ use super::Done;
 use super::output::{Output, say};
 use super::progress::Watcher;
 use crate::clock::today;
-use crate::compile::{self, Changes, Error, Plan, Progress, Report, Seed};
+use crate::compile::{self, Changes, Error, Expected, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
 use crate::filter::format::MAGIC;
 use crate::inspect;
@@ -38,6 +38,9 @@ fn run(cli: Cli, out: &mut Output) -> Done {
     match cli.command {
         Command::Build(args) => return build(&args, out),
         Command::Query(args) => return query::query(&args, out),
+        Command::Info { json, file } if compile::is_part(&file)? => {
+            out.show(&inspect::part_info(&file)?, json)?;
+        }
         Command::Info { json, file } => out.show(&inspect::info(&file)?, json)?,
         Command::Update(args) => return update(&args, out),
         Command::Add(args) => return edit(&args, true, out),
@@ -61,6 +64,8 @@ fn build(args: &Build, out: &mut Output) -> Done {
         plan.name = compile::list_name(name);
     }
     plan.fpr = args.fpr;
+    plan.part.clone_from(&args.part);
+    plan.source.clone_from(&args.source);
     plan.records = !args.no_records;
     plan.seed = match (&args.seed_from, args.seed) {
         (Some(other), _) => Seed::Of(other.clone()),
@@ -151,8 +156,21 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         plan.name = compile::list_name(name);
     }
     plan.overwrite = args.overwrite;
+    let expected = Expected {
+        pieces: args.expect.clone(),
+        sources: args.source.clone(),
+    };
     work(&plan, &args.work, &args.files, out, |plan, progress| {
-        compile::merge(plan, args.fpr, progress)
+        // Filters and parts do not mix: whichever comes second is refused by name.
+        let is_part = match plan.inputs.first() {
+            Some(first) => compile::is_part(first)?,
+            None => false,
+        };
+        if is_part || expected.is_some() {
+            compile::join(plan, args.fpr, &expected, progress)
+        } else {
+            compile::merge(plan, args.fpr, progress)
+        }
     })
 }
 
@@ -315,7 +333,9 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::
         }))?;
         return Ok(());
     }
-    let records = if header.spec.records {
+    let records = if header.part.is_some() {
+        "all records and checksums of this part"
+    } else if header.spec.records {
         "all pages, records and checksums"
     } else {
         "all pages and checksums"

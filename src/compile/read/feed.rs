@@ -20,6 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use super::digest::{Digest, Digested};
 use super::input::{Content, Input};
 use crate::compile::{Error, Progress};
 use crate::filter::Source;
@@ -88,6 +89,8 @@ pub(crate) struct Opened {
     pub(crate) ends_within_line: bool,
     /// When its entries end, as the list says at its head.
     pub(crate) expires: Option<Day>,
+    /// That of its text, where one is taken.
+    pub(crate) digest: Option<Digest>,
 }
 
 /// All inputs, one after the other.
@@ -98,6 +101,7 @@ pub(crate) struct Feed<'a> {
     counts_lines: bool,
     /// The lists name what to remove.
     removes: bool,
+    takes_digests: bool,
     state: Mutex<State>,
 }
 
@@ -151,6 +155,7 @@ impl<'a> Feed<'a> {
             progress,
             counts_lines: false,
             removes: false,
+            takes_digests: false,
             state: Mutex::default(),
         }
     }
@@ -169,6 +174,14 @@ impl<'a> Feed<'a> {
     pub(crate) fn counting_lines(self, counts_lines: bool) -> Self {
         Self {
             counts_lines,
+            ..self
+        }
+    }
+
+    /// Takes the digest of each input while it is read.
+    pub(crate) fn taking_digests(self, takes_digests: bool) -> Self {
+        Self {
+            takes_digests,
             ..self
         }
     }
@@ -316,8 +329,15 @@ impl<'a> Feed<'a> {
                 Format::Plain => list::expiry(&head),
                 _ => None,
             },
+            digest: None,
         };
-        Ok((opened, Box::new(Cursor::new(head).chain(content))))
+        let content = Cursor::new(head).chain(content);
+        if !self.takes_digests {
+            return Ok((opened, Box::new(content)));
+        }
+        let (content, digest) = Digested::new(content);
+        let digest = Some(digest);
+        Ok((Opened { digest, ..opened }, Box::new(content)))
     }
 
     /// An input that is not a complete list.

@@ -403,11 +403,15 @@ pub(crate) fn is_allowlist(file: &Path) -> bool {
 
 /// A path as text that is safe to print and to keep.
 pub(crate) fn text(path: &Path) -> String {
-    cut(escaped(path.as_os_str().as_encoded_bytes()).to_string())
+    cut(
+        escaped(path.as_os_str().as_encoded_bytes()).to_string(),
+        MAX_TEXT_BYTES,
+    )
 }
 
-fn cut(mut text: String) -> String {
-    let end = (0..=MAX_TEXT_BYTES.min(text.len()))
+/// The text without what is beyond so many bytes.
+pub(crate) fn cut(mut text: String, most_bytes: usize) -> String {
+    let end = (0..=most_bytes.min(text.len()))
         .rev()
         .find(|end| text.is_char_boundary(*end));
     text.truncate(end.unwrap_or(0));
@@ -432,7 +436,7 @@ fn licence(head: &[u8]) -> String {
         let rest = &line[at + 7..];
         let colon = rest.iter().position(|byte| *byte == b':')?;
         let note = rest[colon + 1..].trim_ascii();
-        (!note.is_empty()).then(|| cut(escaped(note).to_string()))
+        (!note.is_empty()).then(|| cut(escaped(note).to_string(), MAX_TEXT_BYTES))
     });
     found.take(1).collect()
 }

@@ -7,7 +7,7 @@ use crate::filter::Source;
 
 /// The sources of several filters and lists as one list, sorted by file as a build
 /// sorts them. A file that several name is one source.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     by_file: BTreeMap<(String, String), Source>,
 }
@@ -21,7 +21,8 @@ impl Sources {
         }
     }
 
-    /// Adds sources of filters that each hold a part: the counts of one file add up.
+    /// Adds sources of filters that each hold a part: the counts of one file add up. Only one
+    /// piece of a file has the note of its licence.
     pub(crate) fn add_counts(&mut self, sources: &[Source]) {
         for source in sources {
             let key = (source.file.clone(), source.name.clone());
@@ -34,6 +35,9 @@ impl Sources {
                     sum.lines = sum.lines.saturating_add(source.lines);
                     sum.entries = sum.entries.saturating_add(source.entries);
                     sum.rejected = sum.rejected.saturating_add(source.rejected);
+                    let notes = [&sum.licence, &source.licence].into_iter();
+                    let note = notes.filter(|note| !note.is_empty()).min();
+                    sum.licence = note.cloned().unwrap_or_default();
                 }
             }
         }

@@ -1,0 +1,80 @@
+//! Staged keys -> the finished file, the same way for lists and for parts of lists.
+
+use std::time::Instant;
+
+use super::Error;
+use super::lineage::Before;
+use super::partition::{Dates, InOrder, Sealed, StagedKey, sort_all};
+use super::plan::Plan;
+use super::progress::{Phase, Progress};
+use super::report::{FilterReport, PartReport, Report};
+use super::wording::kind_counts;
+use super::write::assemble;
+use crate::filter::{Replacement, Spec, Writer, sizing};
+
+/// What has to be known beside the keys.
+pub(crate) struct Finish<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) progress: &'a Progress,
+    pub(crate) started: Instant,
+    /// Of entries whose staged keys keep none.
+    pub(crate) dates: Dates,
+    /// The filter that is to be replaced.
+    pub(crate) before: &'a Before,
+    /// For a part of a list: that of its text.
+    pub(crate) digest: Option<u128>,
+}
+
+impl Finish<'_> {
+    /// Sorts, counts and writes. The `kinds` of `spec` are found out here. The inputs of `report`
+    /// are the sources, in the order of their numbers.
+    ///
+    /// # Errors
+    /// When the disk fails, and on an interrupt.
+    pub(crate) fn run<I: StagedKey>(
+        &self,
+        replacement: Replacement,
+        keys: &Sealed<'_, I>,
+        spec: Spec,
+        mut report: Report,
+    ) -> Result<Report, Error> {
+        let Self { plan, progress, .. } = *self;
+        progress.begin(Phase::Sorting, report.rows);
+        let counts = sort_all(
+            keys,
+            plan.sorters(keys.used_bytes(), keys.largest_bytes()),
+            progress,
+        )?;
+        let entries = counts.entries();
+        report.refuse_shrunk_filter(plan, self.before, entries);
+        if report.refused.is_some() {
+            return Ok(report);
+        }
+        report.doubles = report.rows.saturating_sub(entries);
+        report.kinds = kind_counts(&counts);
+        for (number, input) in (0..).zip(&mut report.inputs) {
+            input.own = counts.of_source(number);
+        }
+
+        let spec = Spec {
+            kinds: counts.kind_bits(),
+            ..spec
+        };
+        progress.begin(Phase::Writing, entries);
+        let writer = match self.digest {
+            Some(digest) => Writer::begin_part(replacement, spec, entries, digest)?,
+            None => {
+                let shape = sizing::shape(entries, spec.fpr);
+                Writer::begin(replacement, spec, entries, shape)?
+            }
+        };
+        let in_order = InOrder::new(keys, self.dates);
+        let header = assemble(writer, in_order, plan.workers(), progress)?;
+        match self.digest {
+            Some(_) => report.part = Some(PartReport::new(&header, &plan.output)),
+            None => report.filter = Some(FilterReport::new(&header, &plan.output)),
+        }
+        report.seconds = self.started.elapsed().as_secs_f64();
+        Ok(report)
+    }
+}

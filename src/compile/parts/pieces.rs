@@ -1,0 +1,282 @@
+//! Which parts there are, and whether they are those that must be there.
+//!
+//! A part names its piece of the text and has the digest of it:
+//!
+//! | two parts with | are |
+//! |---|---|
+//! | the same piece, digest and records | attempts at the same piece: one is taken |
+//! | the same piece and digest, other records | made in different ways: refused |
+//! | the same piece, another digest | of different texts; one of them is out of date: refused |
+//! | no piece (standard input), the same digest | the same piece |
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::address::{Kinds, RULES_VERSION, Rules};
+use crate::compile::read::text;
+use crate::compile::wording::digest_shown;
+use crate::compile::write::Sources;
+use crate::compile::{Error, Progress};
+use crate::filter::{Header, Part, Spec};
+use crate::lookup;
+use crate::numbers::grouped;
+
+/// Names shown in a message; the others are counted.
+const SHOWN: usize = 8;
+/// Bytes of a file of names: a million names of 64 bytes.
+const MAX_NAMES_BYTES: u64 = 64 << 20;
+
+/// What the parts of a list must be.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    /// Names the pieces that must be there, and no others: a line for each, with its name, its
+    /// digest, or its digest and its name.
+    pub pieces: Option<PathBuf>,
+    /// The files whose pieces they must be, each with one piece or more; any when there are none.
+    pub sources: Vec<String>,
+}
+
+/// A part by its header.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) path: PathBuf,
+    pub(super) header: Header,
+}
+
+impl Piece {
+    fn open(path: &Path) -> Result<Self, Error> {
+        let header = Part::open(path)?.header().clone();
+        let spec = &header.spec;
+        let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
+        if rules.is_none() || Kinds::from_bits(spec.kinds).is_none() {
+            return Err(Error::Lookup(lookup::Error::Rules {
+                path: path.to_owned(),
+                found: spec.rules_version,
+                options: spec.rules,
+            }));
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            header,
+        })
+    }
+
+    fn name(&self) -> &str {
+        &self.header.spec.name
+    }
+
+    fn digest(&self) -> String {
+        digest_shown(self.header.part.unwrap_or(0))
+    }
+
+    /// The ways to name it in a file of names.
+    fn names(&self) -> [String; 3] {
+        let (name, digest) = (self.name().to_owned(), self.digest());
+        let both = format!("{digest} {name}");
+        [name, digest, both]
+    }
+
+    fn refused(&self, why: &str) -> Error {
+        Error::Unlike(format!("{}: {why}", self.path.display()))
+    }
+
+    /// Whether its keys mean what those of `first` mean.
+    fn check_like(&self, first: &Self) -> Result<(), Error> {
+        let (spec, other) = (&self.header.spec, &first.header.spec);
+        let path = first.path.display();
+        if spec.seed != other.seed {
+            return Err(self.refused(&format!(
+                "has a different hash seed from {path}; build it again with the same --seed-from"
+            )));
+        }
+        if spec.rules != other.rules {
+            return Err(self.refused(&format!(
+                "made with other address rules than {path} (see info); build it again with the same"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether it and `other` are two attempts at one piece.
+    fn check_twin(&self, other: &Self) -> Result<(), Error> {
+        let path = other.path.display();
+        let piece = match self.name() {
+            "" => self.digest(),
+            name => name.to_owned(),
+        };
+        if self.header.part != other.header.part {
+            return Err(self.refused(&format!(
+                "made from another text than {path}, but both are the piece {piece}; remove the one that is out of date"
+            )));
+        }
+        if !self.header.has_records_of(&other.header) {
+            return Err(self.refused(&format!(
+                "has other records than {path}, but both were made from the piece {piece}; \
+                 build one of them again with the options of all parts, --date too, and remove the other"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// All parts of a list.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// One or more, each piece once.
+    pub(super) pieces: Vec<Piece>,
+    sources: Sources,
+}
+
+impl Pieces {
+    /// # Errors
+    /// When a part cannot be read, and when it is not as expected.
+    pub(super) fn of(
+        paths: &[PathBuf],
+        expected: &Expected,
+        progress: &Progress,
+    ) -> Result<Self, Error> {
+        let mut pieces: Vec<Piece> = Vec::with_capacity(paths.len());
+        let mut places: BTreeMap<(String, Option<u128>), usize> = BTreeMap::new();
+        for path in paths {
+            progress.go_on()?;
+            let piece = Piece::open(path)?;
+            if let Some(first) = pieces.first() {
+                piece.check_like(first)?;
+            }
+            // What has no name is known by its digest.
+            let digest = piece.header.part.filter(|_| piece.name().is_empty());
+            match places.entry((piece.name().to_owned(), digest)) {
+                Entry::Vacant(place) => {
+                    place.insert(pieces.len());
+                    pieces.push(piece);
+                }
+                Entry::Occupied(place) => piece.check_twin(&pieces[*place.get()])?,
+            }
+        }
+        if pieces.is_empty() {
+            return Err(Error::Plan("no part to merge".to_owned()));
+        }
+        expected.check_sources(&pieces)?;
+        expected.check_pieces(&pieces)?;
+        let mut sources = Sources::default();
+        for piece in &pieces {
+            sources.add_counts(&piece.header.spec.sources);
+        }
+        Ok(Self { pieces, sources })
+    }
+
+    /// Entries of all parts, duplicates among them included.
+    pub(super) fn entries(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.header.entries).sum()
+    }
+
+    /// What all have in common, the lowest of their rates, and the sources of all.
+    pub(super) fn spec(&self) -> Spec {
+        let rates = self.pieces.iter().map(|piece| piece.header.spec.fpr);
+        Spec {
+            fpr: rates.fold(1.0, f64::min),
+            sources: self.sources.clone().into_list(),
+            ..self.pieces[0].header.spec.clone()
+        }
+    }
+
+    /// For each part, the numbers of its sources among those of all.
+    pub(super) fn numbers(&self) -> Vec<Vec<u32>> {
+        let numbers = |piece: &Piece| self.sources.numbers(&piece.header.spec.sources);
+        self.pieces.iter().map(numbers).collect()
+    }
+}
+
+impl Expected {
+    /// Whether anything is expected.
+    pub fn is_some(&self) -> bool {
+        self.pieces.is_some() || !self.sources.is_empty()
+    }
+
+    fn check_sources(&self, pieces: &[Piece]) -> Result<(), Error> {
+        if self.sources.is_empty() {
+            return Ok(());
+        }
+        let wanted: BTreeSet<_> = self
+            .sources
+            .iter()
+            .map(|file| text(Path::new(file)))
+            .collect();
+        let mut found = BTreeSet::new();
+        for piece in pieces {
+            for source in &piece.header.spec.sources {
+                if !wanted.contains(&source.file) {
+                    return Err(piece.refused(&format!(
+                        "a part of {}, which is not given by --source",
+                        source.file
+                    )));
+                }
+                found.insert(&source.file);
+            }
+        }
+        match wanted.iter().find(|file| !found.contains(file)) {
+            Some(file) => Err(Error::Unlike(format!(
+                "--source {file}: no part of it is here"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn check_pieces(&self, pieces: &[Piece]) -> Result<(), Error> {
+        let Some(file) = &self.pieces else {
+            return Ok(());
+        };
+        let wanted = names_in(file).map_err(Error::io(file, "read"))?;
+        let mut missing: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
+        for piece in pieces {
+            let names = piece.names();
+            if !names.iter().any(|name| wanted.contains(name)) {
+                return Err(piece.refused(&format!(
+                    "the part of a piece that is not in {}: {}",
+                    file.display(),
+                    names[2].trim_end()
+                )));
+            }
+            for name in &names {
+                missing.remove(name.as_str());
+            }
+        }
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let shown: Vec<_> = missing.iter().take(SHOWN).copied().collect();
+        let others = match missing.len() - shown.len() {
+            0 => String::new(),
+            count => format!(" and {} more", grouped(count as u64)),
+        };
+        Err(Error::Unlike(format!(
+            "{}: no part of these pieces is here: {}{others}",
+            file.display(),
+            shown.join(", ")
+        )))
+    }
+}
+
+/// The lines of a file of names; of a digest and a name, with one space between them.
+fn names_in(file: &Path) -> io::Result<BTreeSet<String>> {
+    let mut names = String::new();
+    let read = File::open(file)?
+        .take(MAX_NAMES_BYTES + 1)
+        .read_to_string(&mut names)?;
+    if read as u64 > MAX_NAMES_BYTES {
+        return Err(io::Error::other("longer than 64 MiB"));
+    }
+    let lines = names.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = |line: &str| match line.split_once(char::is_whitespace) {
+        Some((digest, name)) if is_digest(digest) => format!("{digest} {}", name.trim_start()),
+        _ => line.to_owned(),
+    };
+    Ok(lines.map(line).collect())
+}
+
+fn is_digest(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
