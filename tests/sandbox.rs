@@ -216,7 +216,8 @@ fn every_thread_of_the_daemon_is_limited() {
                 let found = niced.iter().find(|(known, _)| known.starts_with(name));
                 found.map(|(_, nice)| *nice)
             };
-            (of("slow lane") == Some(10) && of("status") == Some(10)).then_some(())
+            let low = ["slow lane", "status", "watch"];
+            low.iter().all(|name| of(name) == Some(10)).then_some(())
         },
     );
     let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).expect("it runs");

@@ -32,6 +32,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, tim
 
 use super::Service;
 use super::listen::Listener;
+use super::priority;
 use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
@@ -53,8 +54,6 @@ const HEADER_BYTES_MAX: usize = 8 << 10;
 const TICK: Duration = Duration::from_secs(5);
 /// How long accepting pauses after an error, such as no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
-/// How much less urgent than mail, as nice(1) has it.
-const NICE: i32 = 10;
 
 /// What a client waits for an answer, and how much it takes of one.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -105,10 +104,7 @@ impl Server {
         thread::Builder::new()
             .name("status".to_owned())
             .spawn(move || {
-                // Of this thread alone, on Linux.
-                if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-                    tracing::warn!(%error, "cannot lower the priority of the status pages");
-                }
+                priority::lower("status");
                 runtime.block_on(serve(listeners, &service, stopped));
             })?;
         Ok(Self { _stop: stop })

@@ -41,6 +41,7 @@ mod handover;
 mod http;
 mod listen;
 pub mod logging;
+mod priority;
 mod readers;
 #[cfg(test)]
 mod rig;

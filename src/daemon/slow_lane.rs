@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::priority;
 use super::watchdog::Heartbeat;
 
 /// A packet of more than this makes a long step. The headers of real messages are shorter.
@@ -37,8 +38,6 @@ pub(super) const LONG_STEP: Duration = Duration::from_micros(100);
 pub(super) const SLOW_SECONDS: u32 = 10;
 /// So long work has no more than half of the processors.
 const WORKERS_A_LANE: usize = 2;
-/// How much lower its priority is (`man 7 sched`: "The nice value").
-const NICE: i32 = 10;
 /// Steps between two looks at the time, one to five milliseconds each.
 const STEPS_A_LOOK: u32 = 8;
 
@@ -85,12 +84,7 @@ impl SlowLane {
         thread::Builder::new()
             .name(format!("slow lane {n}"))
             .spawn(move || {
-                // Of this thread, in Linux.
-                if cfg!(target_os = "linux")
-                    && let Err(error) = rustix::process::setpriority_process(None, NICE)
-                {
-                    tracing::warn!(%error, "cannot lower the priority of a slow lane");
-                }
+                priority::lower("slow lane");
                 runtime.block_on(run);
             })?;
         Ok(Self {

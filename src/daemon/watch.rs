@@ -33,6 +33,7 @@ use sd_notify::NotifyState;
 
 use super::Service;
 use super::changes::Changes;
+use super::priority;
 
 /// Between two looks at the files when nothing hints at a change.
 const POLL: Duration = Duration::from_secs(30);
@@ -72,7 +73,11 @@ impl Watch {
         let hints = Hints::new(messages.clone());
         thread::Builder::new()
             .name("watch".to_owned())
-            .spawn(move || watch(&*service, &hints, &received))?;
+            .spawn(move || {
+                // It reads gigabytes while mail is served.
+                priority::lower("watch");
+                watch(&*service, &hints, &received);
+            })?;
         Ok(Self { messages })
     }
 
