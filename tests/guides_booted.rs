@@ -52,6 +52,11 @@ fn choosing_lists() {
 }
 
 #[test]
+fn many_hosts() {
+    follow("docs/many-hosts.md");
+}
+
+#[test]
 fn sizing() {
     follow("docs/sizing.md");
 }

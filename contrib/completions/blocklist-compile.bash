@@ -19,11 +19,17 @@ _blocklist__compile() {
             blocklist__compile,add)
                 cmd="blocklist__compile__subcmd__add"
                 ;;
+            blocklist__compile,apply)
+                cmd="blocklist__compile__subcmd__apply"
+                ;;
             blocklist__compile,build)
                 cmd="blocklist__compile__subcmd__build"
                 ;;
             blocklist__compile,compare)
                 cmd="blocklist__compile__subcmd__compare"
+                ;;
+            blocklist__compile,delta)
+                cmd="blocklist__compile__subcmd__delta"
                 ;;
             blocklist__compile,false-positives)
                 cmd="blocklist__compile__subcmd__false__subcmd__positives"
@@ -55,11 +61,17 @@ _blocklist__compile() {
             blocklist__compile__subcmd__help,add)
                 cmd="blocklist__compile__subcmd__help__subcmd__add"
                 ;;
+            blocklist__compile__subcmd__help,apply)
+                cmd="blocklist__compile__subcmd__help__subcmd__apply"
+                ;;
             blocklist__compile__subcmd__help,build)
                 cmd="blocklist__compile__subcmd__help__subcmd__build"
                 ;;
             blocklist__compile__subcmd__help,compare)
                 cmd="blocklist__compile__subcmd__help__subcmd__compare"
+                ;;
+            blocklist__compile__subcmd__help,delta)
+                cmd="blocklist__compile__subcmd__help__subcmd__delta"
                 ;;
             blocklist__compile__subcmd__help,false-positives)
                 cmd="blocklist__compile__subcmd__help__subcmd__false__subcmd__positives"
@@ -95,7 +107,7 @@ _blocklist__compile() {
 
     case "${cmd}" in
         blocklist__compile)
-            opts="-h -V --help --version build query info update add remove merge compare overlap false-positives verify help"
+            opts="-h -V --help --version build query info update add remove merge delta apply compare overlap false-positives verify help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -120,6 +132,32 @@ _blocklist__compile() {
                     return 0
                     ;;
                 --note)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__compile__subcmd__apply)
+            opts="-o -q -h --output --overwrite --threads --json --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --threads)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -242,6 +280,28 @@ _blocklist__compile() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        blocklist__subcmd__compile__subcmd__delta)
+            opts="-o -q -h --output --json --quiet --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         blocklist__subcmd__compile__subcmd__false__subcmd__positives)
             opts="-h --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -257,7 +317,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__help)
-            opts="build query info update add remove merge compare overlap false-positives verify help"
+            opts="build query info update add remove merge delta apply compare overlap false-positives verify help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -271,6 +331,20 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__help__subcmd__add)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__compile__subcmd__help__subcmd__apply)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -299,6 +373,20 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__help__subcmd__compare)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        blocklist__subcmd__compile__subcmd__help__subcmd__delta)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )

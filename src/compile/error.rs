@@ -40,6 +40,12 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
+    /// The output exists and is not a delta.
+    #[error("{}: exists but is not a delta; move it away, or name another file", path.display())]
+    NotADelta {
+        /// The output.
+        path: PathBuf,
+    },
     /// Nothing was read where something was before, or where all lines were rejected.
     #[error("no entry in {0}; use --allow-empty to build it anyway")]
     NothingListed(String),

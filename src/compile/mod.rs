@@ -25,10 +25,12 @@
 //! | `alike` | filters whose keys mean the same |
 //! | `finish` | staged keys to the finished file |
 //! | `build`, `update`, `merge`, `parts` | a filter from lists, from records and changes, from filters, from the parts of a list |
+//! | `delta` | what has changed between two filters, and a filter made of another by that |
 //! | `edited_list`, `edit` | single entries added to a text list, or removed from it |
 
 mod alike;
 mod build;
+mod delta;
 mod edit;
 mod edited_list;
 mod error;
@@ -50,6 +52,7 @@ mod write;
 
 pub(crate) use alike::{open_alike, union_of_page};
 pub use build::build;
+pub use delta::{Applied, Deltas, Made, Pair, apply, make as make_delta};
 pub use edit::{
     Done, Edited, add_noted, add_or_renew, add_to_list, may_list, remove_from_list, remove_lines,
 };

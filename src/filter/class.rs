@@ -12,16 +12,16 @@ use super::record::Record;
 pub(super) const CLASS_BYTES: usize = 10;
 
 /// What records share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Class {
-    kind: u8,
-    source: u32,
-    added: u16,
-    expires: Option<u16>,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Class {
+    pub(crate) kind: u8,
+    pub(crate) source: u32,
+    pub(crate) added: u16,
+    pub(crate) expires: Option<u16>,
 }
 
 impl Class {
-    pub(super) fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &Record) -> Self {
         Self {
             kind: record.kind,
             source: record.source,
@@ -30,7 +30,7 @@ impl Class {
         }
     }
 
-    pub(super) fn record(self, key: Key) -> Record {
+    pub(crate) fn record(self, key: Key) -> Record {
         Record {
             key,
             kind: self.kind,

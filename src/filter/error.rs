@@ -203,4 +203,23 @@ pub enum Fault {
         /// The key.
         key: Key,
     },
+    /// The magic of a delta is missing.
+    #[error("not a delta; make one with blocklist-compile delta")]
+    NotADelta,
+    /// A layout of deltas that this program does not know.
+    #[error(
+        "delta version {found}, but this program reads {known}: use the whole filter, or update the program"
+    )]
+    DeltaVersion {
+        /// The version found.
+        found: u32,
+        /// The version that this program reads.
+        known: u32,
+    },
+    /// A delta cannot be what a writer wrote.
+    #[error("{what}: the delta is damaged; copy it again, or use the whole filter")]
+    Delta {
+        /// What is wrong.
+        what: &'static str,
+    },
 }

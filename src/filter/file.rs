@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
 
+use super::digest::Digest;
 use super::error::{Error, Fault};
 use super::format::{self, HEADER_BYTES, Header, Section};
 use super::page::{self, PAGE_BYTES, Page};
@@ -138,6 +139,11 @@ impl Reader {
             sums,
             directory,
         })
+    }
+
+    /// SHA-256 of the whole file; `None` if `go_on` says no.
+    pub(super) fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
+        Digest::of_file(&self.file, go_on).map_err(Error::io(&self.path, "read"))
     }
 
     pub(super) fn invalid(&self, fault: Fault) -> Error {

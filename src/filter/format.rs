@@ -31,6 +31,7 @@
 
 use twox_hash::XxHash3_64;
 
+use super::digest::Digest;
 use super::error::Fault;
 use super::page::{PAGE_BITS, PAGE_BYTES};
 use super::sizing::{MAX_PAGES, MAX_PROBES, RATES, Shape};
@@ -143,6 +144,13 @@ impl Header {
             (header.entries, directory.sum, sources.sum)
         };
         records(self) == records(other)
+    }
+
+    /// SHA-256 of the header page. The header holds the checksums of all parts, so this tells one file
+    /// from another, and takes no time.
+    #[must_use]
+    pub fn identity(&self) -> Digest {
+        Digest::of(&encode_header(self))
     }
 
     /// Size of the Bloom pages in bytes.

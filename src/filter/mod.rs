@@ -25,11 +25,15 @@
 //! | [`replacement`] | a temporary file that replaces the old one when complete; its lock |
 //! | `part`       | a part of a list: records without pages, on their way to a filter |
 //! | `writer`     | encoding pages on any thread, writing them in order |
+//! | `delta`      | what makes one filter of another |
+//! | `digest`     | SHA-256 of files |
 //! | `stats`      | fill, estimated entries, rates, page loads |
 //!
 //! A file that fails its checks is an [`Error`], never an answer.
 
 mod class;
+pub(crate) mod delta;
+mod digest;
 mod error;
 mod file;
 pub mod format;
@@ -52,6 +56,8 @@ use page::Page;
 use records::RecordBlock;
 
 use crate::parallel::processors;
+pub(crate) use class::Class;
+pub use digest::Digest;
 pub use error::{Error, Fault};
 pub use format::{Header, Source, Spec};
 pub use key::Key;
@@ -60,7 +66,7 @@ pub use record::Record;
 pub use replacement::Replacement;
 pub use sizing::Shape;
 pub use stats::Stats;
-pub use writer::{EncodedPage, Writer, encode_block, encode_keys, encode_page};
+pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_keys, encode_page};
 
 /// Where the pages are while a filter is open. Records stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -153,6 +159,24 @@ impl Filter {
     /// [`Error::Invalid`] with the first fault, [`Error::Io`].
     pub fn check(&self, threads: usize) -> Result<(), Error> {
         self.reader.check(true, threads).map(drop)
+    }
+
+    /// The same without decoding the records: every sum.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn check_sums(&self, threads: usize) -> Result<(), Error> {
+        self.reader.check(false, threads).map(drop)
+    }
+
+    /// SHA-256 of the whole file; `None` if `go_on` says no, which is asked now and then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when it cannot be read.
+    pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
+        self.reader.digest(go_on)
     }
 
     /// Reads all of a filter file, or of a part of a list: every sum, every record, every

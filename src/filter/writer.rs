@@ -11,6 +11,7 @@ use std::path::Path;
 
 use twox_hash::XxHash3_64;
 
+use super::digest::Digest;
 use super::error::{Error, Fault};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
@@ -302,10 +303,19 @@ impl Writer {
     ///
     /// # Errors
     ///
+    /// As [`complete`](Self::complete). The old file stays then.
+    pub fn finish(self) -> Result<Header, Error> {
+        self.complete()?.commit()
+    }
+
+    /// Writes the rest and checks the whole, which is still to take the place of the old file.
+    ///
+    /// # Errors
+    ///
     /// [`Error::Io`] when the disk is full or fails, [`Error::Unwritable`] when pages or
     /// entries are missing, [`Error::Invalid`] when what was read back is not what was
-    /// written. The old file stays then.
-    pub fn finish(mut self) -> Result<Header, Error> {
+    /// written.
+    pub fn complete(mut self) -> Result<Complete, Error> {
         if self.appended != self.header.shape.pages {
             return Err(self.unwritable("fewer pages than the shape has"));
         }
@@ -339,8 +349,10 @@ impl Writer {
         if !self.is_part() {
             file::check_sums(self.replacement.path())?;
         }
-        self.replacement.commit()?;
-        Ok(self.header)
+        Ok(Complete {
+            replacement: self.replacement,
+            header: self.header,
+        })
     }
 
     fn unwritable(&self, what: &'static str) -> Error {
@@ -348,6 +360,41 @@ impl Writer {
             path: self.replacement.target().to_owned(),
             what,
         }
+    }
+}
+
+/// A filter file that is written and checked, under its hidden name. Dropping it removes it.
+#[derive(Debug)]
+pub struct Complete {
+    replacement: Replacement,
+    header: Header,
+}
+
+impl Complete {
+    /// Its header.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// SHA-256 of the whole file; `None` if `go_on` says no, which is asked now and then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] when it cannot be read.
+    pub fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
+        Digest::of_file(self.replacement.file(), go_on)
+            .map_err(Error::io(self.replacement.path(), "read"))
+    }
+
+    /// Puts it in the place of the old file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replacement::commit`].
+    pub fn commit(self) -> Result<Header, Error> {
+        self.replacement.commit()?;
+        Ok(self.header)
     }
 }
 

@@ -52,6 +52,15 @@ Examples:
   blocklist-compile merge -o all.blf spammers.blf disposable.blf
   blocklist-compile merge -o big.blf --source big.txt --expect pieces.txt parts/*.part";
 
+const DELTA_EXAMPLES: &str = "\
+Example:
+  blocklist-compile delta -o 41-42.delta spammers.41.blf spammers.42.blf";
+
+const APPLY_EXAMPLES: &str = "\
+Examples:
+  blocklist-compile apply -o spammers.blf spammers.blf 41-42.delta
+  blocklist-compile apply -o new.blf old.blf 41-42.delta 42-43.delta 43-44.delta";
+
 const COMPARE_EXAMPLES: &str = "\
 Example:
   blocklist-compile compare --json yesterday.blf today.blf";
@@ -131,6 +140,22 @@ pub enum Command {
     /// one piece are taken once; two different ones are refused.
     #[command(after_long_help = MERGE_EXAMPLES)]
     Merge(Merge),
+    /// Write what has changed from one filter to the next, for hosts that have the first.
+    ///
+    /// A delta holds the added and removed entries, and what apply needs to make NEW from OLD to the last
+    /// byte. Entries that expire need no space. Both filters must have records and the same hash seed, as
+    /// two builds of one output have. Like a filter, a delta holds the seed: keep it private.
+    ///
+    /// Exit code 1: nothing was written, because the filters are too different. Use NEW itself.
+    #[command(after_long_help = DELTA_EXAMPLES)]
+    Delta(Delta),
+    /// Make a filter from an older one and deltas.
+    ///
+    /// The result is NEW, the filter that the last delta was made for, to the last byte: its SHA-256 is compared
+    /// with the one in the delta before the output is replaced. A delta for another filter, or a damaged one, is
+    /// refused, and nothing is written.
+    #[command(after_long_help = APPLY_EXAMPLES)]
+    Apply(Apply),
     /// Count the entries that two filters share.
     #[command(after_long_help = COMPARE_EXAMPLES)]
     Compare {
@@ -426,6 +451,51 @@ pub struct Merge {
     /// Resources and reports.
     #[command(flatten)]
     pub work: Work,
+}
+
+/// Options of `delta`.
+#[derive(Debug, Args)]
+pub struct Delta {
+    /// The delta to write; replaces a delta only.
+    #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
+    pub output: PathBuf,
+    /// The filter that the hosts have.
+    pub old: PathBuf,
+    /// The filter that they are to have.
+    pub new: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print errors only.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Options of `apply`.
+#[derive(Debug, Args)]
+pub struct Apply {
+    /// The filter file to write; may be OLD.
+    ///
+    /// An existing one is replaced only after the new one is complete and checked.
+    #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
+    pub output: PathBuf,
+    /// Replace an output that is not a filter file, or is damaged.
+    #[arg(long)]
+    pub overwrite: bool,
+    /// The filter that the first delta is for.
+    pub old: PathBuf,
+    /// The deltas, each for what the one before it makes.
+    #[arg(required = true, value_name = "DELTA")]
+    pub deltas: Vec<PathBuf>,
+    /// Number of worker threads [default: one per processor].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Print errors only.
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// Options of `query`.

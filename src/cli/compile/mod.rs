@@ -4,9 +4,10 @@
 //! [`compile`], and prints what comes back; `query` reads long lists of
 //! addresses. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict`,
 //! `--max-rejects`, `--max-shrink` or `--max-growth` (for `query`: not listed;
-//! `false-positives`: found some; `remove`: not found), 2 failed.
+//! `false-positives`: found some; `remove`: not found; `delta`: too different), 2 failed.
 
 pub mod args;
+mod delta;
 mod query;
 
 use std::fs::{self, File};
@@ -46,6 +47,8 @@ fn run(cli: Cli, out: &mut Output) -> Done {
         Command::Add(args) => return edit(&args, true, out),
         Command::Remove(args) => return edit(&args, false, out),
         Command::Merge(args) => return merge(&args, out),
+        Command::Delta(args) => return delta::make(&args, out),
+        Command::Apply(args) => return delta::apply(&args, out),
         Command::Compare { json, a, b } => out.show(&inspect::compare(&a, &b)?, json)?,
         Command::Overlap { json, svg, files } => overlap(&files, svg.as_deref(), json, out)?,
         Command::FalsePositives {

@@ -51,6 +51,21 @@ pub(crate) fn assemble<S: Sorted>(
     threads: usize,
     progress: &Progress,
 ) -> Result<Header, Error> {
+    let writer = fill(writer, source, threads, progress)?;
+    progress.begin(Phase::Checking, 0);
+    Ok(writer.finish()?)
+}
+
+/// Writes all records of `source` to `writer`, which is still to be finished.
+///
+/// # Errors
+/// When the source or the disk fails, and on an interrupt.
+pub(crate) fn fill<S: Sorted>(
+    writer: Writer,
+    source: S,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Writer, Error> {
     let shared = Shared {
         source: Mutex::new(Taking {
             source,
@@ -66,13 +81,8 @@ pub(crate) fn assemble<S: Sorted>(
     };
     let done = on_threads(0..threads, |_| work(&shared, progress));
     done.into_iter().collect::<Result<(), Error>>()?;
-    let writer = shared
-        .appending
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner)
-        .writer;
-    progress.begin(Phase::Checking, 0);
-    Ok(writer.finish()?)
+    let appending = shared.appending.into_inner();
+    Ok(appending.unwrap_or_else(PoisonError::into_inner).writer)
 }
 
 /// One worker. When it ends early, or panics, the others end too.

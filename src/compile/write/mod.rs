@@ -12,7 +12,7 @@ mod entry_counts;
 mod records;
 mod sources;
 
-pub(super) use assemble::assemble;
+pub(super) use assemble::{assemble, fill};
 pub(crate) use entry_counts::EntryCounts;
 pub(super) use entry_counts::count_entries;
 pub use records::Changed;

@@ -25,6 +25,12 @@ pub(crate) trait Sorted: Send {
     fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error>;
 }
 
+impl<S: Sorted + ?Sized> Sorted for Box<S> {
+    fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+        (**self).take_before(end, into)
+    }
+}
+
 /// The records of a filter file, its sources renumbered.
 pub(crate) struct FileRecords<'a> {
     records: Records<'a>,

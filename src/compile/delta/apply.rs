@@ -1,0 +1,171 @@
+//! A filter of another and deltas.
+//!
+//! The records of OLD are read once, in sequence, and go through all deltas at the same time, so a chain of
+//! ten costs little more than one. What is written must be NEW to the last byte, or it is removed.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::patched::Patched;
+use super::{named, open, records};
+use crate::compile::lineage::Lineage;
+use crate::compile::write::{Sorted, fill};
+use crate::compile::{Error, Phase, Progress, Seed};
+use crate::filter::delta::Delta;
+use crate::filter::{self, Fault, Filter, Replacement, Writer};
+use crate::numbers::{counted, size};
+use crate::parallel::processors;
+
+/// What to make a filter of.
+#[derive(Clone, Debug)]
+pub struct Deltas {
+    /// The filter that the first delta is for.
+    pub old: PathBuf,
+    /// The deltas, in their order.
+    pub deltas: Vec<PathBuf>,
+    /// Replace an output that is no filter, or a damaged one.
+    pub overwrite: bool,
+    /// Workers; at least one.
+    pub threads: usize,
+}
+
+impl Deltas {
+    /// The deltas of a filter, with every default.
+    #[must_use]
+    pub fn new(old: &Path, deltas: &[PathBuf]) -> Self {
+        Self {
+            old: old.to_owned(),
+            deltas: deltas.to_vec(),
+            overwrite: false,
+            threads: processors(),
+        }
+    }
+}
+
+/// What came of it. Its text is what `blocklist-compile apply` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Applied {
+    /// The filter.
+    pub output: PathBuf,
+    /// How many deltas were applied.
+    pub deltas: usize,
+    /// Size of the filter.
+    pub bytes: u64,
+    /// Its entries.
+    pub entries: u64,
+    /// Its generation.
+    pub generation: u64,
+    /// Its identity: SHA-256 of its header page, in hexadecimal.
+    pub identity: String,
+    /// SHA-256 of the whole file.
+    pub sha256: String,
+    /// Seconds it took.
+    pub seconds: f64,
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}: generation {}, {}, {}; {} applied",
+            self.output.display(),
+            self.generation,
+            counted(self.entries, "entry", "entries"),
+            size(self.bytes),
+            counted(self.deltas as u64, "delta", "deltas")
+        )
+    }
+}
+
+/// Writes to `output`, which may be the old filter, what the deltas make of that.
+///
+/// # Errors
+/// When a delta is not for what was before it, or is damaged; when the result is not to the last byte the filter
+/// that the last delta was made for; and whatever keeps it from being written. Then nothing has
+/// changed.
+pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Applied, Error> {
+    let started = Instant::now();
+    let replacement = Replacement::claim(output)?;
+    let old = open(&deltas.old)?;
+    Lineage::of(output, &Seed::Fixed(old.spec().seed), deltas.overwrite)?;
+    let chain = open_chain(&old, &deltas.deltas)?;
+    let Some(last) = chain.last() else {
+        return Err(Error::Plan("no delta to apply".to_owned()));
+    };
+    let (last, path) = (last.head.clone(), last.path().to_owned());
+    let mut stream: Box<dyn Sorted + '_> = Box::new(records(&old)?);
+    for delta in chain {
+        stream = Box::new(Patched::new(stream, delta));
+    }
+    let (spec, entries, shape) = (last.new.spec.clone(), last.new.entries, last.new.shape);
+    progress.begin(Phase::Writing, entries);
+    let writer = Writer::begin(replacement, spec, entries, shape)?;
+    let writer = fill(writer, stream, deltas.threads.max(1), progress)?;
+    progress.begin(Phase::Checking, 0);
+    let complete = writer.complete()?;
+    let digest = complete.digest(|| !progress.stopped())?;
+    let digest = digest.ok_or(Error::Interrupted)?;
+    if digest != last.digest || *complete.header() != last.new {
+        let what = "it does not make the filter that it names";
+        let fault = Fault::Delta { what };
+        return Err(filter::Error::Invalid { path, fault }.into());
+    }
+    let header = complete.commit()?;
+    Ok(Applied {
+        output: output.to_owned(),
+        deltas: deltas.deltas.len(),
+        bytes: header.file_bytes(),
+        entries: header.entries,
+        generation: header.spec.generation,
+        identity: header.identity().to_string(),
+        sha256: digest.to_string(),
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+/// Opens deltas, each of which must be for what those before it make.
+fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
+    let mut chain: Vec<Delta> = Vec::with_capacity(paths.len());
+    let mut most_entries = old.entries();
+    for path in paths {
+        let delta = Delta::open(path)?;
+        let (before, header) = match chain.last() {
+            Some(last) => (last.path(), &last.head.new),
+            None => (old.path(), old.header()),
+        };
+        let identity = header.identity();
+        let head = &delta.head;
+        let refused = |why: String| Err(Error::Unlike(format!("{}: {why}", path.display())));
+        if head.new.identity() == identity {
+            return refused(format!(
+                "{} already is {}, which this delta makes",
+                before.display(),
+                named(header.spec.generation, identity)
+            ));
+        }
+        if head.old != identity {
+            let what = if chain.is_empty() { "is" } else { "makes" };
+            return refused(format!(
+                "this delta is for {}, but {} {what} {}; use the whole filter, or the deltas between the two",
+                named(head.old_generation, head.old),
+                before.display(),
+                named(header.spec.generation, identity)
+            ));
+        }
+        // A filter of more entries than there can be would take a disk full of pages.
+        most_entries = most_entries.saturating_add(head.added_count);
+        if head.new.entries > most_entries {
+            let what = "it names more entries than it has";
+            return Err(filter::Error::Invalid {
+                path: path.clone(),
+                fault: Fault::Delta { what },
+            }
+            .into());
+        }
+        chain.push(delta);
+    }
+    Ok(chain)
+}

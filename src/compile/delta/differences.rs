@@ -1,0 +1,184 @@
+//! The records of two filters side by side, and which classes they change to.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::records;
+use crate::compile::write::Sorted;
+use crate::compile::{Error, Progress};
+use crate::filter::delta::MAX_CLASSES;
+use crate::filter::page::first_key;
+use crate::filter::{Class, Filter, Record};
+
+/// Steps in which records are read.
+const STEPS: u64 = 4096;
+
+/// Most pairs of classes that are counted.
+const MAX_PAIRS: usize = 4 << 20;
+
+/// One key in OLD or NEW.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Difference {
+    /// In both: the class in OLD and in NEW.
+    Kept(Class, Class),
+    /// In OLD alone.
+    Removed,
+    /// In NEW alone.
+    Added(Record),
+}
+
+/// Visits all keys of both filters in their order. Records of `old` that expire on the day `expired` or
+/// before are as if they were not there. Ends early if `visit` says `false`.
+///
+/// # Errors
+/// When a filter fails, on an interrupt, and what `visit` returns.
+pub(super) fn differences(
+    (old, new): (&Filter, &Filter),
+    expired: u16,
+    progress: &Progress,
+    mut visit: impl FnMut(Difference) -> Result<bool, Error>,
+) -> Result<(), Error> {
+    let (mut old, mut new) = (records(old)?, records(new)?);
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for step in 0..STEPS {
+        progress.go_on()?;
+        before.clear();
+        after.clear();
+        let end = (step + 1 < STEPS).then(|| first_key(step + 1, STEPS));
+        old.take_before(end, &mut before)?;
+        new.take_before(end, &mut after)?;
+        let mut left = before
+            .iter()
+            .filter(|record| !has_expired(record, expired))
+            .peekable();
+        for record in &after {
+            while left.next_if(|old| old.key < record.key).is_some() {
+                if !visit(Difference::Removed)? {
+                    return Ok(());
+                }
+            }
+            let difference = match left.next_if(|old| old.key == record.key) {
+                Some(old) => Difference::Kept(Class::of(old), Class::of(record)),
+                None => Difference::Added(*record),
+            };
+            if !visit(difference)? {
+                return Ok(());
+            }
+        }
+        for _ in left {
+            if !visit(Difference::Removed)? {
+                return Ok(());
+            }
+        }
+        progress.add(after.len() as u64);
+    }
+    Ok(())
+}
+
+/// Whether a record is not in a filter that is built on this day.
+pub(super) fn has_expired(record: &Record, day: u16) -> bool {
+    record.expires.is_some_and(|expires| expires <= day)
+}
+
+/// How often each difference of classes occurs.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) removed: u64,
+    pub(super) added: u64,
+    pub(super) kept: u64,
+    pairs: HashMap<(Class, Class), u64>,
+    added_classes: HashMap<Class, u64>,
+    /// The pair of the last record, and how often it came in a row.
+    run: Option<((Class, Class), u64)>,
+    too_many: bool,
+}
+
+/// What a delta says of classes.
+#[derive(Debug)]
+pub(super) struct Classes {
+    /// What becomes of a class, where it does not stay.
+    pub(super) mapped: BTreeMap<Class, Class>,
+    /// Classes of exceptions, and of added records; the most frequent first.
+    pub(super) changed: Vec<Class>,
+    pub(super) added: Vec<Class>,
+    /// How many exceptions.
+    pub(super) changed_count: u64,
+}
+
+impl Counts {
+    pub(super) fn count(&mut self, difference: Difference) {
+        match difference {
+            Difference::Removed => self.removed += 1,
+            Difference::Added(record) => {
+                self.added += 1;
+                *self.added_classes.entry(Class::of(&record)).or_default() += 1;
+            }
+            Difference::Kept(old, new) => {
+                self.kept += 1;
+                match &mut self.run {
+                    Some((pair, length)) if *pair == (old, new) => *length += 1,
+                    Some(_) | None => {
+                        self.end_run();
+                        self.run = Some(((old, new), 1));
+                    }
+                }
+            }
+        }
+    }
+
+    fn end_run(&mut self) {
+        let Some((pair, length)) = self.run.take() else {
+            return;
+        };
+        if self.pairs.len() < MAX_PAIRS {
+            *self.pairs.entry(pair).or_default() += length;
+        } else if let Some(count) = self.pairs.get_mut(&pair) {
+            *count += length;
+        } else {
+            self.too_many = true;
+        }
+    }
+
+    /// What to say of classes; `None`: there are more than a delta can have.
+    pub(super) fn classes(mut self) -> Option<Classes> {
+        /// A pair takes about as many bytes as so many exceptions.
+        const WORTH_A_PAIR: u64 = 8;
+        self.end_run();
+        let mut most: BTreeMap<Class, (u64, Class)> = BTreeMap::new();
+        for (&(old, new), &count) in &self.pairs {
+            // Of equally frequent ones always the same.
+            let place = most.entry(old).or_insert((count, new));
+            *place = (count, new).max(*place);
+        }
+        let stays = |class: Class| self.pairs.get(&(class, class)).copied().unwrap_or(0);
+        let mapped: BTreeMap<_, _> = most
+            .into_iter()
+            .filter(|&(old, (count, new))| old != new && count > stays(old) + WORTH_A_PAIR)
+            .map(|(old, (_, new))| (old, new))
+            .collect();
+        let mut changed: HashMap<Class, u64> = HashMap::new();
+        for ((old, new), count) in &self.pairs {
+            if mapped.get(old).unwrap_or(old) != new {
+                *changed.entry(*new).or_default() += count;
+            }
+        }
+        let classes = Classes {
+            changed_count: changed.values().sum(),
+            mapped,
+            changed: by_frequency(changed),
+            added: by_frequency(self.added_classes),
+        };
+        let lengths = [
+            classes.changed.len(),
+            classes.added.len(),
+            classes.mapped.len(),
+        ];
+        let fits = !self.too_many && lengths.iter().all(|&length| length <= MAX_CLASSES);
+        fits.then_some(classes)
+    }
+}
+
+fn by_frequency(counts: HashMap<Class, u64>) -> Vec<Class> {
+    let mut classes: Vec<_> = counts.into_iter().collect();
+    classes.sort_unstable_by(|(a, a_count), (b, b_count)| b_count.cmp(a_count).then(a.cmp(b)));
+    classes.into_iter().map(|(class, _)| class).collect()
+}

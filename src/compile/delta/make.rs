@@ -1,0 +1,230 @@
+//! A delta of two filters.
+//!
+//! The records of both are read twice in sequence: once to know the classes, once to write the edits.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use serde::Serialize;
+
+use super::differences::{Classes, Counts, Difference, differences};
+use super::open;
+use crate::compile::{Error, Phase, Progress, day_of};
+use crate::filter::delta::{Delta, DeltaWriter, Head, Touch, Written, is_derived};
+use crate::filter::{Class, Filter, Replacement};
+use crate::numbers::{counted, grouped, size};
+use crate::parallel::processors;
+
+/// Two generations of a filter.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// What hosts have.
+    pub old: PathBuf,
+    /// What they are to have.
+    pub new: PathBuf,
+}
+
+/// What a delta holds. Its text is what `blocklist-compile delta` prints.
+#[derive(Clone, Debug, Serialize)]
+pub struct Made {
+    /// The delta.
+    pub output: PathBuf,
+    /// Why it was not written, if the filters are too different.
+    pub refused: Option<String>,
+    /// Entries of NEW that OLD does not have.
+    pub added: u64,
+    /// Entries of OLD that NEW does not have and that have not expired.
+    pub removed: u64,
+    /// Entries of both whose source or dates differ in another way than those of others like them.
+    pub changed: u64,
+    /// Size of the delta; 0 if it was not written.
+    pub bytes: u64,
+    /// Size of NEW.
+    pub new_bytes: u64,
+    /// Entries of NEW.
+    pub entries: u64,
+    /// Identity of OLD: SHA-256 of its header page, in hexadecimal.
+    pub old_identity: String,
+    /// That of NEW.
+    pub new_identity: String,
+    /// SHA-256 of NEW, the whole file.
+    pub new_sha256: String,
+    /// Seconds it took.
+    pub seconds: f64,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let output = self.output.display();
+        if let Some(why) = &self.refused {
+            return write!(f, "{output}: not written: {why}");
+        }
+        let [added, removed, changed] = [self.added, self.removed, self.changed].map(grouped);
+        write!(
+            f,
+            "{output}: {added} added, {removed} removed, {changed} changed; {}, {:.3} % of the {} of the whole filter",
+            size(self.bytes),
+            self.bytes as f64 * 100.0 / self.new_bytes as f64,
+            size(self.new_bytes)
+        )
+    }
+}
+
+/// Writes to `output` what makes the new filter of a pair from the old one.
+///
+/// # Errors
+/// When a filter has no records or fails, when `output` exists and is not a delta, and whatever keeps it from
+/// being written.
+pub fn make(output: &Path, pair: &Pair, progress: &Progress) -> Result<Made, Error> {
+    let started = Instant::now();
+    let replacement = Replacement::claim(output)?;
+    if output.exists() && !Delta::is_one(output) {
+        return Err(Error::NotADelta {
+            path: output.to_owned(),
+        });
+    }
+    let (old, new) = (open(&pair.old)?, open(&pair.new)?);
+    for filter in [&old, &new] {
+        filter.records()?;
+    }
+    let mut made = Made {
+        output: output.to_owned(),
+        refused: None,
+        added: 0,
+        removed: 0,
+        changed: 0,
+        bytes: 0,
+        new_bytes: new.header().file_bytes(),
+        entries: new.entries(),
+        old_identity: old.header().identity().to_string(),
+        new_identity: new.header().identity().to_string(),
+        new_sha256: String::new(),
+        seconds: 0.0,
+    };
+    made.refused = unlike(&old, &new);
+    if made.refused.is_none() {
+        write(replacement, (&old, &new), &mut made, progress)?;
+    }
+    made.seconds = started.elapsed().as_secs_f64();
+    Ok(made)
+}
+
+/// Why the two cannot be old and new, if they cannot.
+fn unlike(old: &Filter, new: &Filter) -> Option<String> {
+    let (old_path, new_path) = (old.path().display(), new.path().display());
+    let why = if old.spec().seed != new.spec().seed {
+        format!("{new_path} has another hash seed than {old_path}, so they share nothing")
+    } else if !is_derived(new.header()) {
+        format!("the size of {new_path} does not follow from its entries")
+    } else {
+        return None;
+    };
+    Some(format!("{why}; {INSTEAD}"))
+}
+
+const INSTEAD: &str = "use the whole filter";
+
+fn write(
+    replacement: Replacement,
+    (old, new): (&Filter, &Filter),
+    made: &mut Made,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let expired = day_of(new.spec().built).0;
+    progress.begin(Phase::Counting, new.entries());
+    let mut counts = Counts::default();
+    differences((old, new), expired, progress, |difference| {
+        counts.count(difference);
+        Ok(true)
+    })?;
+    (made.added, made.removed) = (counts.added, counts.removed);
+    if counts.kept < new.entries() / 2 {
+        made.refused = Some(format!(
+            "only {} of {} in {} are in {}; {INSTEAD}",
+            grouped(counts.kept),
+            counted(new.entries(), "entry", "entries"),
+            new.path().display(),
+            old.path().display()
+        ));
+        return Ok(());
+    }
+    let Some(classes) = counts.classes() else {
+        made.refused = Some(format!("too many different sources and dates; {INSTEAD}"));
+        return Ok(());
+    };
+    made.changed = classes.changed_count;
+
+    progress.begin(Phase::Checking, 0);
+    new.check_sums(processors())?;
+    let digest = new.digest(|| !progress.stopped())?;
+    let digest = digest.ok_or(Error::Interrupted)?;
+    made.new_sha256 = digest.to_string();
+    let head = Head {
+        old: old.header().identity(),
+        old_generation: old.spec().generation,
+        digest,
+        new: new.header().clone(),
+        expired,
+        mapped: classes
+            .mapped
+            .iter()
+            .map(|(old, new)| (*old, *new))
+            .collect(),
+        changed: classes.changed.clone(),
+        added: classes.added.clone(),
+        touched_count: made.removed + made.changed,
+        added_count: made.added,
+    };
+    progress.begin(Phase::Writing, new.entries());
+    let mut writer = DeltaWriter::begin(replacement, &head)?;
+    let wrote = edits((old, new), expired, &classes, &mut writer, progress)?;
+    let written = if wrote {
+        writer.finish()?
+    } else {
+        Written::TooLarge
+    };
+    match written {
+        Written::Bytes(bytes) => made.bytes = bytes,
+        Written::TooLarge => {
+            made.refused = Some(format!("the delta would be larger; {INSTEAD}"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes all edits; whether they are smaller than the filter.
+fn edits(
+    filters: (&Filter, &Filter),
+    expired: u16,
+    classes: &Classes,
+    writer: &mut DeltaWriter,
+    progress: &Progress,
+) -> Result<bool, Error> {
+    let mut index = 0;
+    let mut fits = true;
+    let mut last = None;
+    differences(filters, expired, progress, |difference| {
+        fits = !writer.is_too_large();
+        match difference {
+            Difference::Added(record) => writer.add(record.key, Class::of(&record))?,
+            Difference::Removed => {
+                writer.touch(index, Touch::Removed)?;
+                index += 1;
+            }
+            Difference::Kept(old, new) => {
+                let becomes = match last {
+                    Some((class, becomes)) if class == old => becomes,
+                    Some(_) | None => classes.mapped.get(&old).copied().unwrap_or(old),
+                };
+                last = Some((old, becomes));
+                if becomes != new {
+                    writer.touch(index, Touch::Changed(new))?;
+                }
+                index += 1;
+            }
+        }
+        Ok(fits)
+    })?;
+    Ok(fits)
+}

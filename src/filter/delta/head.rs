@@ -1,0 +1,192 @@
+//! The head of a delta: which filters it is between, and what its edits refer to.
+//!
+//! ```text
+//!   32   identity of OLD: SHA-256 of its header page
+//!   u64  generation of OLD
+//!   32   SHA-256 of NEW, the whole file
+//!   u64  bytes of NEW
+//!   4096 header page of NEW; then its sources section
+//!   u16  day: records of OLD that expire then or before are not in NEW
+//!   u32  pairs of classes, 10 + 10 bytes each: what becomes of records that no edit names
+//!   u32  classes that edits give to records of OLD, 10 bytes each
+//!   u32  classes of added records, 10 bytes each
+//!   u64  records of OLD that edits name;  u64 added records
+//! ```
+//!
+//! It is compressed (zlib): a header page is mostly zeros, and sources are text. Lists of classes
+//! begin with the most frequent, whose number takes the fewest bits.
+
+use std::io::{self, Read, Write};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use twox_hash::XxHash3_64;
+
+use super::super::class::{CLASS_BYTES, Class};
+use super::super::digest::{DIGEST_BYTES, Digest};
+use super::super::error::Fault;
+use super::super::format::{self, HEADER_BYTES, Header};
+use super::super::sizing;
+
+/// Most classes of a list of them: every day of 11 years for 256 sources.
+pub(crate) const MAX_CLASSES: usize = 1 << 20;
+
+/// What a delta says before its edits.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Head {
+    /// The filter it is for.
+    pub(crate) old: Digest,
+    /// Generation of that.
+    pub(crate) old_generation: u64,
+    /// Digest of the whole file that it makes.
+    pub(crate) digest: Digest,
+    /// The header of that, with its sources.
+    pub(crate) new: Header,
+    /// Records of OLD that expire on this day or before are not in NEW.
+    pub(crate) expired: u16,
+    /// Classes of records of OLD that no edit names, and what they are in NEW; the others stay.
+    pub(crate) mapped: Vec<(Class, Class)>,
+    /// Classes that edits give to records of OLD.
+    pub(crate) changed: Vec<Class>,
+    /// Classes of added records.
+    pub(crate) added: Vec<Class>,
+    /// How many records of OLD are removed or changed by an edit.
+    pub(crate) touched_count: u64,
+    /// How many records are added.
+    pub(crate) added_count: u64,
+}
+
+impl Head {
+    pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
+        let mut out = ZlibEncoder::new(Vec::new(), Compression::best());
+        out.write_all(&self.old.0)?;
+        out.write_all(&self.old_generation.to_le_bytes())?;
+        out.write_all(&self.digest.0)?;
+        out.write_all(&self.new.file_bytes().to_le_bytes())?;
+        out.write_all(&format::encode_header(&self.new))?;
+        out.write_all(&format::encode_sources(&self.new.spec.sources))?;
+        out.write_all(&self.expired.to_le_bytes())?;
+        out.write_all(&count(self.mapped.len())?)?;
+        for (old, new) in &self.mapped {
+            out.write_all(&old.encode())?;
+            out.write_all(&new.encode())?;
+        }
+        for classes in [&self.changed, &self.added] {
+            out.write_all(&count(classes.len())?)?;
+            for class in classes {
+                out.write_all(&class.encode())?;
+            }
+        }
+        out.write_all(&self.touched_count.to_le_bytes())?;
+        out.write_all(&self.added_count.to_le_bytes())?;
+        out.finish()
+    }
+
+    /// Every field is checked; memory is taken as bytes come, and for lists of bounded length.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, Fault> {
+        let mut fields = Fields(ZlibDecoder::new(bytes));
+        let old = Digest(fields.array::<DIGEST_BYTES>()?);
+        let old_generation = fields.u64()?;
+        let digest = Digest(fields.array::<DIGEST_BYTES>()?);
+        let new_bytes = fields.u64()?;
+        let header = fields.array::<HEADER_BYTES>()?;
+        let (mut new, source_count) = format::decode_header(&header, new_bytes)?;
+        let sources = new.sections.sources;
+        // Its length was checked with the header.
+        let listed = fields.bytes(sources.length)?;
+        if XxHash3_64::oneshot(&listed) != sources.sum {
+            return Err(Fault::Sum { part: "sources" });
+        }
+        new.spec.sources = format::decode_sources(&listed, source_count)?;
+        if !is_derived(&new) {
+            return Err(Fault::Delta {
+                what: "it makes a filter without records, or of a size that does not follow from its entries",
+            });
+        }
+        let expired = u16::from_le_bytes(fields.array()?);
+        let mut mapped = Vec::new();
+        for _ in 0..fields.count()? {
+            mapped.push((fields.class()?, fields.class()?));
+        }
+        let mut classes = || -> Result<Vec<_>, Fault> {
+            let count = fields.count()?;
+            (0..count).map(|_| fields.class()).collect()
+        };
+        let (changed, added) = (classes()?, classes()?);
+        let head = Self {
+            old,
+            old_generation,
+            digest,
+            new,
+            expired,
+            mapped,
+            changed,
+            added,
+            touched_count: fields.u64()?,
+            added_count: fields.u64()?,
+        };
+        if fields.0.read(&mut [0]).map_err(|_| malformed())? > 0 {
+            return Err(malformed());
+        }
+        Ok(head)
+    }
+}
+
+/// Whether size and pages of a filter follow from its entries and rate, so that it can be made again
+/// from its records, and nobody can ask for more pages than those need.
+pub(crate) fn is_derived(header: &Header) -> bool {
+    header.spec.records
+        && header.part.is_none()
+        && !header.estimated
+        && header.shape == sizing::shape(header.entries, header.spec.fpr)
+}
+
+fn count(length: usize) -> io::Result<[u8; 4]> {
+    let length = u32::try_from(length).map_err(io::Error::other)?;
+    Ok(length.to_le_bytes())
+}
+
+fn malformed() -> Fault {
+    Fault::Delta {
+        what: "its head is malformed",
+    }
+}
+
+/// Takes little-endian fields from a compressed stream.
+struct Fields<R>(R);
+
+impl<R: Read> Fields<R> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let mut bytes = [0; N];
+        self.0.read_exact(&mut bytes).map_err(|_| malformed())?;
+        Ok(bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, Fault> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// Length of a list of classes.
+    fn count(&mut self) -> Result<usize, Fault> {
+        let count = usize::try_from(u32::from_le_bytes(self.array()?)).unwrap_or(usize::MAX);
+        if count > MAX_CLASSES {
+            return Err(malformed());
+        }
+        Ok(count)
+    }
+
+    fn class(&mut self) -> Result<Class, Fault> {
+        let bytes = self.array::<CLASS_BYTES>()?;
+        Class::decode(&bytes).map_err(|what| Fault::Delta { what })
+    }
+
+    fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Fault> {
+        let mut bytes = Vec::new();
+        let taken = (&mut self.0).take(length).read_to_end(&mut bytes);
+        match taken {
+            Ok(count) if count as u64 == length => Ok(bytes),
+            Ok(_) | Err(_) => Err(malformed()),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Reading a delta, and checking it.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::hash::Hasher;
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Take};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+use twox_hash::XxHash3_64;
+
+use super::super::class::Class;
+use super::super::error::{Error, Fault};
+use super::super::key::Key;
+use super::rice::BitReader;
+use super::{
+    COUNT_BITS, Head, MAGIC, PARAMETER_BITS, PRELUDE_BYTES, SEGMENT_EDITS, SUM_BYTES, Touch,
+    VERSION,
+};
+
+/// Longest head: more than 64 MiB of sources and three full lists of classes take, if nothing in them
+/// can be compressed.
+const MAX_HEAD_BYTES: u32 = 128 << 20;
+
+/// A delta whose checksum is right and whose head is read.
+#[derive(Debug)]
+pub(crate) struct Delta {
+    path: PathBuf,
+    pub(crate) head: Head,
+    segments: Take<BufReader<File>>,
+}
+
+impl Delta {
+    /// Whether a file begins as a delta does.
+    pub(crate) fn is_one(path: &Path) -> bool {
+        let mut start = [0; MAGIC.len()];
+        open(path)
+            .is_ok_and(|(file, _)| file.read_exact_at(&mut start, 0).is_ok() && start == MAGIC)
+    }
+
+    /// Opens a delta, and checks its checksum and its head.
+    pub(crate) fn open(path: &Path) -> Result<Self, Error> {
+        let failed = || Error::io(path, "read");
+        let invalid = |fault| Error::invalid(path, fault);
+        let cut_off = || {
+            invalid(Fault::Delta {
+                what: "it is cut off",
+            })
+        };
+        let (file, bytes) = open(path)?;
+        let mut prelude = [0; PRELUDE_BYTES];
+        let length = prelude
+            .len()
+            .min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        file.read_exact_at(&mut prelude[..length], 0)
+            .map_err(failed())?;
+        let [magic, versions] = prelude.as_chunks::<8>().0 else {
+            return Err(cut_off());
+        };
+        if *magic != MAGIC {
+            return Err(invalid(Fault::NotADelta));
+        }
+        let [version, head_bytes] = versions.as_chunks::<4>().0 else {
+            return Err(cut_off());
+        };
+        let found = u32::from_le_bytes(*version);
+        if length == PRELUDE_BYTES && found != VERSION {
+            let known = VERSION;
+            return Err(invalid(Fault::DeltaVersion { found, known }));
+        }
+        let head_bytes = u32::from_le_bytes(*head_bytes);
+        let segments_bytes = bytes
+            .checked_sub(PRELUDE_BYTES as u64 + SUM_BYTES + u64::from(head_bytes))
+            .filter(|_| head_bytes <= MAX_HEAD_BYTES)
+            .ok_or_else(cut_off)?;
+        check_sum(path, &file, bytes - SUM_BYTES)?;
+
+        let mut file = BufReader::new(file);
+        file.seek(SeekFrom::Start(PRELUDE_BYTES as u64))
+            .map_err(failed())?;
+        let mut head = Vec::new();
+        (&mut file)
+            .take(head_bytes.into())
+            .read_to_end(&mut head)
+            .map_err(failed())?;
+        let head = Head::decode(&head).map_err(invalid)?;
+        // Each edit takes a bit at least.
+        let edits = head.touched_count.saturating_add(head.added_count);
+        if edits > segments_bytes.saturating_mul(8) {
+            return Err(cut_off());
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            head,
+            segments: file.take(segments_bytes),
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The edits, and the head that they refer to.
+    pub(crate) fn into_edits(self) -> (Edits, Head) {
+        let edits = Edits {
+            touched_left: self.head.touched_count,
+            added_left: self.head.added_count,
+            path: self.path,
+            bits: BitReader::new(self.segments),
+            changed_classes: self.head.changed.clone(),
+            added_classes: self.head.added.clone(),
+            touched: VecDeque::new(),
+            added: VecDeque::new(),
+            next_index: Some(0),
+            next_key: Some(0),
+        };
+        (edits, self.head)
+    }
+}
+
+/// A regular file and its length. Without waiting: a pipe would wait for a writer.
+fn open(path: &Path) -> Result<(File, u64), Error> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0))
+        .open(path)
+        .map_err(Error::io(path, "open"))?;
+    let metadata = file
+        .metadata()
+        .map_err(Error::io(path, "read its length"))?;
+    if !metadata.is_file() {
+        return Err(Error::NotAFile {
+            path: path.to_owned(),
+        });
+    }
+    Ok((file, metadata.len()))
+}
+
+/// Compares the bytes before `end` with the checksum behind them.
+fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
+    let failed = || Error::io(path, "read");
+    let mut sum = XxHash3_64::new();
+    let mut buffer = vec![0; 1 << 16];
+    let mut at = 0;
+    while at < end {
+        let count = usize::try_from(end - at).map_or(buffer.len(), |left| left.min(buffer.len()));
+        file.read_exact_at(&mut buffer[..count], at)
+            .map_err(failed())?;
+        sum.write(&buffer[..count]);
+        at += count as u64;
+    }
+    let mut expected = [0; 8];
+    file.read_exact_at(&mut expected, end).map_err(failed())?;
+    if sum.finish().to_le_bytes() == expected {
+        Ok(())
+    } else {
+        let what = "it does not match its checksum";
+        Err(Error::invalid(path, Fault::Delta { what }))
+    }
+}
+
+/// The edits of a delta, read segment by segment.
+#[derive(Debug)]
+pub(crate) struct Edits {
+    path: PathBuf,
+    bits: BitReader<Take<BufReader<File>>>,
+    changed_classes: Vec<Class>,
+    added_classes: Vec<Class>,
+    /// In segments that are still to be read.
+    touched_left: u64,
+    added_left: u64,
+    /// Of this segment.
+    touched: VecDeque<(u64, Touch)>,
+    added: VecDeque<(Key, Class)>,
+    /// The lowest index and key that the next edit can have; `None`: there is none.
+    next_index: Option<u64>,
+    next_key: Option<u64>,
+}
+
+impl Edits {
+    /// What becomes of the record of OLD with this index; indexes are asked for in their order.
+    pub(crate) fn touch(&mut self, index: u64) -> Result<Option<Touch>, Error> {
+        self.load()?;
+        let touched = self.touched.pop_front_if(|touched| touched.0 == index);
+        Ok(touched.map(|(_, touch)| touch))
+    }
+
+    /// The next added record, if its key is before `end` (without: whatever its key).
+    pub(crate) fn added_before(&mut self, end: Option<Key>) -> Result<Option<(Key, Class)>, Error> {
+        self.load()?;
+        Ok(self
+            .added
+            .pop_front_if(|added| end.is_none_or(|end| added.0 < end)))
+    }
+
+    /// Whether every edit was taken, and nothing is left of the file.
+    pub(crate) fn is_done(&mut self) -> Result<bool, Error> {
+        self.load()?;
+        let taken = self.touched.is_empty() && self.added.is_empty();
+        let at_end = self
+            .bits
+            .is_at_end()
+            .map_err(Error::io(&self.path, "read"))?;
+        Ok(taken && at_end)
+    }
+
+    /// Reads the next segment, when this one has been used up and there is one.
+    fn load(&mut self) -> Result<(), Error> {
+        if !self.touched.is_empty()
+            || !self.added.is_empty()
+            || (self.touched_left, self.added_left) == (0, 0)
+        {
+            return Ok(());
+        }
+        let read = self.segment().map_err(Error::io(&self.path, "read"))?;
+        read.ok_or_else(|| {
+            let what = "an edit in it cannot be read";
+            Error::invalid(&self.path, Fault::Delta { what })
+        })
+    }
+
+    /// `None`: it is malformed.
+    fn segment(&mut self) -> io::Result<Option<()>> {
+        /// Returns from this function if there is no value.
+        macro_rules! some {
+            ($value:expr) => {
+                match $value {
+                    Some(value) => value,
+                    None => return Ok(None),
+                }
+            };
+        }
+        let touched = some!(self.bits.take(COUNT_BITS)?);
+        let added = some!(self.bits.take(COUNT_BITS)?);
+        if !(1..=SEGMENT_EDITS as u64).contains(&(touched + added)) {
+            return Ok(None);
+        }
+        self.touched_left = some!(self.touched_left.checked_sub(touched));
+        self.added_left = some!(self.added_left.checked_sub(added));
+        let mut parameters = [0; 4];
+        for parameter in &mut parameters {
+            let bits = some!(self.bits.take(PARAMETER_BITS)?);
+            *parameter = u8::try_from(bits).unwrap_or(0);
+        }
+        let [gaps, numbers, key_gaps, key_numbers] = parameters;
+        for _ in 0..touched {
+            let gap = some!(self.bits.rice(gaps)?);
+            let index = some!(self.next_index.and_then(|next| next.checked_add(gap)));
+            self.next_index = index.checked_add(1);
+            let number = if self.changed_classes.is_empty() {
+                0
+            } else {
+                some!(self.bits.rice(numbers)?)
+            };
+            let touch = match number.checked_sub(1) {
+                None => Touch::Removed,
+                Some(number) => Touch::Changed(some!(class(&self.changed_classes, number))),
+            };
+            self.touched.push_back((index, touch));
+        }
+        for _ in 0..added {
+            let gap = some!(self.bits.rice(key_gaps)?);
+            let key = some!(self.next_key.and_then(|next| next.checked_add(gap)));
+            self.next_key = key.checked_add(1);
+            let number = if self.added_classes.len() > 1 {
+                some!(self.bits.rice(key_numbers)?)
+            } else {
+                0
+            };
+            let class = some!(class(&self.added_classes, number));
+            self.added.push_back((Key(key), class));
+        }
+        self.bits.align()
+    }
+}
+
+fn class(classes: &[Class], number: u64) -> Option<Class> {
+    classes.get(usize::try_from(number).ok()?).copied()
+}

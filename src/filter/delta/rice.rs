@@ -1,0 +1,216 @@
+//! Numbers as bits: Rice codes, which suit gaps between hashed keys.
+//!
+//! A Rice code with parameter k writes n as `n >> k` clear bits, one set bit, and the low k bits of
+//! n. Gaps of random numbers are distributed geometrically, and for these the code takes about a tenth
+//! of a bit more than the entropy, if k fits their mean ([`parameter`]).
+//!
+//! Bits fill bytes from the lowest. Nothing that is read is believed: a code that does not end, or
+//! is no number of 64 bits, is a fault, and reading allocates nothing.
+
+use std::io::{self, Read};
+
+/// The largest parameter: a gap of 64 bits has a quotient of at most 1 then.
+pub(super) const MAX_PARAMETER: u8 = 63;
+
+/// The parameter for `count` numbers with this sum (Kiely 2004, "Selecting the Golomb parameter in
+/// Rice coding"): 1 + log2 of 0.4812 times their mean, rounded down.
+pub(super) fn parameter(sum: u128, count: usize) -> u8 {
+    let scaled = sum.saturating_mul(4812) / (count.max(1) as u128 * 10_000);
+    let parameter = scaled.checked_ilog2().map_or(0, |bits| bits + 1);
+    u8::try_from(parameter).map_or(MAX_PARAMETER, |bits| bits.min(MAX_PARAMETER))
+}
+
+/// Appends bits to bytes.
+#[derive(Debug, Default)]
+pub(super) struct BitWriter {
+    /// The bits of `used` that are not in `bytes` yet.
+    word: u128,
+    used: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+impl BitWriter {
+    /// Appends the low `bits` bits (at most 64) of a value that has no others.
+    pub(super) fn put(&mut self, value: u64, bits: u8) {
+        self.word |= u128::from(value) << self.used;
+        self.used += u32::from(bits);
+        while self.used >= 8 {
+            self.bytes.push(self.word.to_le_bytes()[0]);
+            self.word >>= 8;
+            self.used -= 8;
+        }
+    }
+
+    /// Appends a Rice code.
+    pub(super) fn rice(&mut self, value: u64, parameter: u8) {
+        let mut zeros = value >> parameter;
+        while zeros >= 32 {
+            self.put(0, 32);
+            zeros -= 32;
+        }
+        let zeros = u8::try_from(zeros).unwrap_or(0);
+        self.put(1 << zeros, zeros + 1);
+        self.put(value & low(parameter), parameter);
+    }
+
+    /// Fills the last byte with clear bits.
+    pub(super) fn align(&mut self) {
+        let missing = self.used.wrapping_neg() % 8;
+        self.put(0, u8::try_from(missing).unwrap_or(0));
+    }
+}
+
+/// Takes bits from bytes. `None` of its methods: the bytes are not what a writer writes.
+#[derive(Debug)]
+pub(super) struct BitReader<R> {
+    from: R,
+    /// `have` bits that were read and not taken.
+    word: u128,
+    have: u32,
+}
+
+impl<R: Read> BitReader<R> {
+    /// Reads from a source that is cheap to read byte by byte.
+    pub(super) fn new(from: R) -> Self {
+        Self {
+            from,
+            word: 0,
+            have: 0,
+        }
+    }
+
+    /// The next bits, at most 64.
+    pub(super) fn take(&mut self, bits: u8) -> io::Result<Option<u64>> {
+        while self.have < u32::from(bits) {
+            if !self.more()? {
+                return Ok(None);
+            }
+        }
+        let value = u64::try_from(self.word & ((1 << bits) - 1)).unwrap_or(u64::MAX);
+        self.word >>= bits;
+        self.have -= u32::from(bits);
+        Ok(Some(value))
+    }
+
+    /// The next Rice code.
+    pub(super) fn rice(&mut self, parameter: u8) -> io::Result<Option<u64>> {
+        let mut quotient = 0;
+        while self.word == 0 {
+            quotient += u64::from(self.have);
+            self.have = 0;
+            if !self.more()? {
+                return Ok(None);
+            }
+        }
+        let zeros = self.word.trailing_zeros();
+        quotient += u64::from(zeros);
+        self.word >>= zeros + 1;
+        self.have -= zeros + 1;
+        let rest = self.take(parameter)?;
+        let high = quotient.checked_mul(1 << parameter);
+        Ok(high.zip(rest).map(|(high, rest)| high | rest))
+    }
+
+    /// Skips to the next byte: `None` if a skipped bit is set.
+    pub(super) fn align(&mut self) -> io::Result<Option<()>> {
+        let skipped = u8::try_from(self.have % 8).unwrap_or(0);
+        Ok(self.take(skipped)?.filter(|&bits| bits == 0).map(|_| ()))
+    }
+
+    /// Whether nothing is left.
+    pub(super) fn is_at_end(&mut self) -> io::Result<bool> {
+        Ok(self.have == 0 && !self.more()?)
+    }
+
+    fn more(&mut self) -> io::Result<bool> {
+        let mut byte = [0];
+        loop {
+            match self.from.read(&mut byte) {
+                Ok(0) => return Ok(false),
+                Ok(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.word |= u128::from(byte[0]) << self.have;
+        self.have += 8;
+        Ok(true)
+    }
+}
+
+/// The lowest `bits` bits; at most 63.
+fn low(bits: u8) -> u64 {
+    (1 << bits) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn codes_come_back(values in prop::collection::vec((any::<u64>(), 0_u8..64), 0..100)) {
+            // Whatever the parameter, the quotient stays short enough for a test.
+            let values: Vec<_> = values
+                .into_iter()
+                .map(|(value, k)| (value >> (52 - k.min(52)), k))
+                .collect();
+            let mut bits = BitWriter::default();
+            for &(value, k) in &values {
+                bits.rice(value, k);
+                bits.put(value & 1, 1);
+            }
+            bits.align();
+            let mut reader = BitReader::new(bits.bytes.as_slice());
+            for &(value, k) in &values {
+                prop_assert_eq!(reader.rice(k).unwrap(), Some(value));
+                prop_assert_eq!(reader.take(1).unwrap(), Some(value & 1));
+            }
+            prop_assert_eq!(reader.align().unwrap(), Some(()));
+            prop_assert!(reader.is_at_end().unwrap());
+            prop_assert_eq!(reader.take(1).unwrap(), None);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes: Vec<u8>, parameters in prop::collection::vec(0_u8..64, 0..40)) {
+            let mut reader = BitReader::new(bytes.as_slice());
+            for k in parameters {
+                let _ = reader.rice(k).unwrap();
+            }
+            let _ = (reader.take(64).unwrap(), reader.align().unwrap());
+        }
+    }
+
+    #[test]
+    fn gaps_of_random_keys_cost_little_over_their_entropy() {
+        let count = 10_000;
+        let mut keys: Vec<u64> = (0..count)
+            .map(|i: u64| twox_hash::XxHash3_64::oneshot(&i.to_le_bytes()))
+            .collect();
+        keys.sort_unstable();
+        let gaps: Vec<_> = keys.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let k = parameter(gaps.iter().map(|&gap| u128::from(gap)).sum(), gaps.len());
+        let mut bits = BitWriter::default();
+        gaps.iter().for_each(|&gap| bits.rice(gap, k));
+        let bits_a_key = bits.bytes.len() as f64 * 8.0 / gaps.len() as f64;
+        let entropy = 64.0 - (count as f64).log2() + std::f64::consts::LOG2_E;
+        assert!(bits_a_key < entropy + 0.2, "{bits_a_key} {entropy}");
+    }
+
+    #[test]
+    fn a_number_of_more_than_64_bits_is_a_fault() {
+        for (zeros, k, expected) in [
+            (1, 63, Some(1 << 63)),
+            (2, 63, None),
+            (8, 60, Some(1 << 63)),
+        ] {
+            let mut bits = BitWriter::default();
+            bits.put(1 << zeros, zeros + 1);
+            bits.put(0, k);
+            bits.align();
+            let read = BitReader::new(bits.bytes.as_slice()).rice(k).unwrap();
+            assert_eq!(read, expected, "{zeros} {k}");
+        }
+    }
+}

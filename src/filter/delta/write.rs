@@ -1,0 +1,176 @@
+//! Writing a delta, from front to back.
+
+use std::collections::HashMap;
+use std::hash::Hasher;
+use std::os::unix::fs::FileExt;
+
+use twox_hash::XxHash3_64;
+
+use super::super::class::Class;
+use super::super::error::Error;
+use super::super::key::Key;
+use super::super::replacement::Replacement;
+use super::rice::{BitWriter, parameter};
+use super::{COUNT_BITS, Head, MAGIC, PARAMETER_BITS, SEGMENT_EDITS, Touch, VERSION};
+
+/// Bytes gathered before they are written.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// How writing a delta ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// In place, with so many bytes.
+    Bytes(u64),
+    /// It would be as large as the filter that it makes. Nothing was written.
+    TooLarge,
+}
+
+/// A delta in the making.
+pub(crate) struct DeltaWriter {
+    replacement: Replacement,
+    sum: XxHash3_64,
+    written_to: u64,
+    limit: u64,
+    /// Numbers of classes.
+    changed: HashMap<Class, u64>,
+    added: HashMap<Class, u64>,
+    segment: Segment,
+    bits: BitWriter,
+}
+
+/// Edits that are not written yet: gap, and number.
+#[derive(Debug, Default)]
+struct Segment {
+    touched: Vec<(u64, u64)>,
+    added: Vec<(u64, u64)>,
+    /// The lowest index and key that the next edit can have.
+    next_index: u64,
+    next_key: u64,
+}
+
+impl DeltaWriter {
+    /// Begins a delta that is of use only if it is smaller than the filter that it makes.
+    pub(crate) fn begin(replacement: Replacement, head: &Head) -> Result<Self, Error> {
+        let failed = Error::io(replacement.target(), "write");
+        let encoded = head.encode().map_err(failed)?;
+        let numbers = |classes: &[Class]| classes.iter().copied().zip(0..).collect();
+        let mut writer = Self {
+            sum: XxHash3_64::new(),
+            written_to: 0,
+            limit: head.new.file_bytes(),
+            changed: numbers(&head.changed),
+            added: numbers(&head.added),
+            segment: Segment::default(),
+            bits: BitWriter::default(),
+            replacement,
+        };
+        let length = u32::try_from(encoded.len()).unwrap_or(u32::MAX);
+        let out = &mut writer.bits.bytes;
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(&encoded);
+        Ok(writer)
+    }
+
+    /// Removes or changes the record of OLD with this index; indexes and keys of edits rise.
+    ///
+    /// # Panics
+    /// When the head does not have the class.
+    pub(crate) fn touch(&mut self, index: u64, touch: Touch) -> Result<(), Error> {
+        let number = match touch {
+            Touch::Removed => 0,
+            Touch::Changed(class) => self.changed[&class] + 1,
+        };
+        let gap = index - self.segment.next_index;
+        self.segment.next_index = index + 1;
+        self.segment.touched.push((gap, number));
+        self.flush_if_full()
+    }
+
+    /// Adds a record.
+    ///
+    /// # Panics
+    /// When the head does not have its class.
+    pub(crate) fn add(&mut self, Key(key): Key, class: Class) -> Result<(), Error> {
+        let gap = key - self.segment.next_key;
+        // Behind the last of all keys there is none.
+        self.segment.next_key = key.saturating_add(1);
+        self.segment.added.push((gap, self.added[&class]));
+        self.flush_if_full()
+    }
+
+    fn flush_if_full(&mut self) -> Result<(), Error> {
+        if self.segment.touched.len() + self.segment.added.len() == SEGMENT_EDITS {
+            self.encode_segment();
+            if self.bits.bytes.len() >= BUFFER_BYTES {
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_segment(&mut self) {
+        let Segment { touched, added, .. } = &mut self.segment;
+        let bits = &mut self.bits;
+        for edits in [&*touched, added] {
+            bits.put(edits.len() as u64, COUNT_BITS);
+        }
+        let numbered = [!self.changed.is_empty(), self.added.len() > 1];
+        let mut parameters = [(0, 0); 2];
+        for (edits, parameters) in [&*touched, added].into_iter().zip(&mut parameters) {
+            let sum = |part: fn(&(u64, u64)) -> u64| {
+                edits.iter().map(|edit| u128::from(part(edit))).sum()
+            };
+            *parameters = (
+                parameter(sum(|edit| edit.0), edits.len()),
+                parameter(sum(|edit| edit.1), edits.len()),
+            );
+            bits.put(parameters.0.into(), PARAMETER_BITS);
+            bits.put(parameters.1.into(), PARAMETER_BITS);
+        }
+        for ((edits, (gaps, numbers)), numbered) in
+            [touched, added].into_iter().zip(parameters).zip(numbered)
+        {
+            for (gap, number) in edits.drain(..) {
+                bits.rice(gap, gaps);
+                if numbered {
+                    bits.rice(number, numbers);
+                }
+            }
+        }
+        bits.align();
+    }
+
+    /// Whether it already is as large as it may become.
+    pub(crate) fn is_too_large(&self) -> bool {
+        self.written_to + self.bits.bytes.len() as u64 >= self.limit
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        let bytes = &mut self.bits.bytes;
+        self.sum.write(bytes);
+        self.replacement
+            .file()
+            .write_all_at(bytes, self.written_to)
+            .map_err(Error::io(self.replacement.target(), "write"))?;
+        self.written_to += bytes.len() as u64;
+        bytes.clear();
+        Ok(())
+    }
+
+    /// Writes the rest and puts the delta in place, unless it is too large.
+    pub(crate) fn finish(mut self) -> Result<Written, Error> {
+        if !self.segment.touched.is_empty() || !self.segment.added.is_empty() {
+            self.encode_segment();
+        }
+        if self.is_too_large() {
+            return Ok(Written::TooLarge);
+        }
+        self.flush()?;
+        self.bits.bytes = self.sum.finish().to_le_bytes().to_vec();
+        self.flush()?;
+        self.replacement.commit()?;
+        Ok(Written::Bytes(self.written_to))
+    }
+}
