@@ -67,13 +67,20 @@ pub(super) fn understood(paths: &mut Paths, address: &[u8], out: &mut Out<'_>) {
 
 /// The argument as Postfix's reader of envelopes takes it, which minds no grammar: the first brackets that hold
 /// something, a source route, comments, quotes and backslashes go, wherever they stand, blanks too, or else
-/// `blank` takes their place; and the last `@` of what is left divides. `x<sp"am@"bad .example>;` is spam@bad.example to it.
+/// `blank` takes the place of blanks and comments between two words; and the last `@` of what is left divides.
+/// `x<sp"am@"bad .example>;` is spam@bad.example to it.
 fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(argument.len());
     let mut nesting = Nesting::with_escapes_outside();
     let (mut open_brackets, mut in_route) = (0_usize, false);
+    // What stands between two words: a blank, or a comment. Sendmail has a dot for a blank before an `@`, too.
+    let mut between = None;
     for &byte in argument {
         match (nesting.step(byte), byte) {
+            (Place::Delimiter, b')') => {
+                between = between.or(Some(byte));
+                continue;
+            }
             (Place::Delimiter | Place::Comment, _) | (Place::Outside, b')') => continue,
             (Place::Escaped | Place::Quoted, _) => {}
             (Place::Outside, b'<') => {
@@ -90,9 +97,7 @@ fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
             }
             (Place::Outside, b'>') => break,
             (Place::Outside, byte) if is_blank(byte) && open_brackets > 0 => {
-                if !text.is_empty() {
-                    text.extend(blank);
-                }
+                between = Some(b' ');
                 continue;
             }
             (Place::Outside, byte) if is_blank(byte) => break,
@@ -107,6 +112,11 @@ fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
                 continue;
             }
             _ => {}
+        }
+        let follows = |between| is_in_word(byte) || (byte == b'@' && between == b' ');
+        if between.take().is_some_and(follows) && text.last().is_some_and(|&last| is_in_word(last))
+        {
+            text.extend(blank);
         }
         text.push(byte);
     }
@@ -169,6 +179,10 @@ fn split(argument: &[u8]) -> (&[u8], &[u8]) {
         }
         None => (&argument[1..], b""),
     }
+}
+
+fn is_in_word(byte: u8) -> bool {
+    is_atext(byte) || !byte.is_ascii()
 }
 
 fn is_blank(byte: u8) -> bool {
