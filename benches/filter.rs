@@ -3,12 +3,12 @@
 //! Times are wall time of one thread. "cold" asks another page each time, of a
 //! filter far larger than the caches; "warm" asks keys of few pages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use blocklist_milter::filter::page::{first_key, page_of};
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Load, Record, Shape, Spec, Writer, encode_keys, encode_page, sizing,
+    EncodedPage, Filter, Key, Load, Record, Replacement, Shape, Spec, Writer, encode_page, sizing,
 };
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -52,6 +52,12 @@ fn spec() -> Spec {
     }
 }
 
+fn begin(path: &Path, entries: u64) -> Writer {
+    let output = Replacement::claim(path).expect("claim the output");
+    let shape = sizing::shape(entries, spec().fpr);
+    Writer::begin(output, spec(), entries, shape).expect("begin the filter")
+}
+
 /// A filter on disk, made once a run.
 static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
     let folder =
@@ -60,7 +66,7 @@ static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
     let mut records: Vec<_> = (0..ENTRIES).map(|i| record(key(2 * i))).collect();
     records.sort_unstable_by_key(|record| record.key);
     records.dedup();
-    let mut writer = Writer::create(&path, spec(), records.len() as u64).expect("begin the filter");
+    let mut writer = begin(&path, records.len() as u64);
     let shape = writer.shape();
     let mut page = EncodedPage::new();
     let mut rest = &records[..];
@@ -157,7 +163,7 @@ fn write_pages(bencher: Bencher<'_, '_>) {
         })
         .collect();
     bencher.counter(ItemsCount::new(entries)).bench_local(|| {
-        let mut writer = Writer::create(&path, spec(), entries).expect("begin the filter");
+        let mut writer = begin(&path, entries);
         writer.append(&pages).expect("append");
         writer.finish().expect("finish the filter")
     });
@@ -187,10 +193,11 @@ const RATES: [f64; 3] = [1e-2, 1e-4, 1e-6];
 #[divan::bench(args = RATES)]
 fn fill_page(bencher: Bencher<'_, '_>, fpr: f64) {
     let (shape, keys) = page_of_keys(fpr);
+    let records: Vec<_> = keys.into_iter().map(record).collect();
     let mut page = EncodedPage::new();
     bencher
-        .counter(ItemsCount::new(keys.len()))
-        .bench_local(|| encode_keys(shape, black_box(&keys), &mut page));
+        .counter(ItemsCount::new(records.len()))
+        .bench_local(|| encode_page(shape, black_box(&records), false, &mut page));
 }
 
 #[divan::bench(args = RATES)]

@@ -8,11 +8,14 @@
 //!
 //! `tests/run` measures less, with `--quick`: seconds, in a build without optimisation too.
 
+use std::f64::consts::LN_2;
 use std::process::ExitCode;
 use std::thread;
 
 use blocklist_milter::filter::page::page_of;
-use blocklist_milter::filter::{EncodedPage, Filter, Key, Load, Spec, Writer, encode_keys, sizing};
+use blocklist_milter::filter::{
+    EncodedPage, Filter, Key, Load, Record, Replacement, Spec, Writer, encode_page, sizing,
+};
 
 const ENTRIES: u64 = 3_000_000;
 /// With `--quick`.
@@ -51,9 +54,13 @@ fn main() -> ExitCode {
 fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     let folder = tempfile::tempdir().expect("a folder for the filter");
     let path = folder.path().join("rates.blf");
-    let mut keys: Vec<_> = (0..entries).map(|i| Key::of(&i.to_le_bytes(), 0)).collect();
-    keys.sort_unstable();
-    keys.dedup();
+    let record = |i: u64| Record {
+        key: Key::of(&i.to_le_bytes(), 0),
+        ..Record::default()
+    };
+    let mut records: Vec<_> = (0..entries).map(record).collect();
+    records.sort_unstable_by_key(|record| record.key);
+    records.dedup();
     let spec = Spec {
         name: "rates".to_owned(),
         generation: 1,
@@ -66,27 +73,31 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
         records: false,
         sources: Vec::new(),
     };
-    let mut writer = Writer::create(&path, spec, keys.len() as u64).expect("begin the filter");
-    let shape = writer.shape();
+    let entries = records.len() as u64;
+    let shape = sizing::shape(entries, fpr);
+    let output = Replacement::claim(&path).expect("claim the output");
+    let mut writer = Writer::begin(output, spec, entries, shape).expect("begin the filter");
     let mut page = EncodedPage::new();
-    let mut rest = &keys[..];
+    let mut rest = &records[..];
     for number in 0..shape.pages {
-        let here = rest.partition_point(|&key| page_of(key, shape.pages) <= number);
-        let (keys, after) = rest.split_at(here);
+        let here = rest.partition_point(|record| page_of(record.key, shape.pages) <= number);
+        let (records, after) = rest.split_at(here);
         rest = after;
-        encode_keys(shape, keys, &mut page);
+        encode_page(shape, records, false, &mut page);
         writer.append(std::slice::from_ref(&page)).expect("append");
     }
     writer.finish().expect("finish the filter");
 
     let filter = Filter::open(&path, Load::Memory).expect("open the filter");
-    let listed = |key: &Key| filter.may_hold(*key).expect("an answer");
-    assert!(keys.iter().all(listed), "an entry was missed");
+    let listed = |record: &Record| filter.may_hold(record.key).expect("an answer");
+    assert!(records.iter().all(listed), "an entry was missed");
 
     let hits = count_hits(&filter, asked);
     let stats = filter.stats().expect("figures of the filter");
     let measured = hits as f64 / asked as f64;
-    let over = stats.bits_per_entry / sizing::textbook_bits(fpr) - 1.0;
+    // One large filter takes -ln p / (ln 2)^2.
+    let textbook_bits = -fpr.ln() / LN_2.powi(2);
+    let over = stats.bits_per_entry / textbook_bits - 1.0;
     let off = measured / fpr - 1.0;
     println!(
         "{fpr:9.0e} {:8} {:11.3} {:13.2}% {asked:10} {hits:8} {measured:11.4e} {:11.4e} {:5.1}%",

@@ -22,7 +22,7 @@ use twox_hash::XxHash3_64;
 #[path = "support/filters.rs"]
 mod filters;
 
-use filters::{Folder, by_page, check_answers, fault, records, spec, three_pages, write};
+use filters::{Folder, begin, by_page, check_answers, fault, records, spec, three_pages, write};
 
 /// A flipped bit is noticed when the part is read, and until then no key gets a
 /// wrong answer.
@@ -353,7 +353,7 @@ fn what_cannot_be_read_is_not_written() {
             ..good()
         },
     ] {
-        let begun = Writer::create(&path, bad, 1);
+        let begun = begin(&path, bad, 1);
         assert!(matches!(begun, Err(Error::Unwritable { .. })));
     }
     assert!(folder.names().is_empty());
@@ -365,7 +365,7 @@ fn lost_pages_and_entries_are_noticed() {
     let folder = Folder::new();
     let path = folder.path("a.blf");
     let records = records(2_500);
-    let begin = |entries| Writer::create(&path, spec(1e-6, true), entries).unwrap();
+    let begin = |entries| begin(&path, spec(1e-6, true), entries).unwrap();
     let pages = |writer: &Writer| -> Vec<_> {
         by_page(writer.shape(), &records)
             .map(|records| {
@@ -455,7 +455,7 @@ fn a_killed_writer_leaves_the_old_file() {
 #[test]
 fn child_that_waits_half_way() {
     let Some(path) = child_path() else { return };
-    let mut writer = Writer::create(&path, spec(1e-6, true), 1_000_000).unwrap();
+    let mut writer = begin(&path, spec(1e-6, true), 1_000_000).unwrap();
     let pages: Vec<_> = (0..300).map(|_| EncodedPage::new()).collect();
     writer.append(&pages).unwrap();
     println!("half way");
@@ -500,7 +500,7 @@ fn child_on_a_full_disk() {
 #[test]
 fn a_folder_that_cannot_be_written_is_an_error() {
     // Nobody, not even root, makes a file there.
-    let created = Writer::create(Path::new("/proc/a.blf"), spec(1e-6, true), 1);
+    let created = begin(Path::new("/proc/a.blf"), spec(1e-6, true), 1);
     assert!(matches!(created, Err(Error::Io { .. })));
 }
 

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Load, Record, Replacement, Writer, encode_keys, page, sizing,
+    EncodedPage, Filter, Key, Load, Record, Replacement, Writer, encode_page, page, sizing,
 };
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
@@ -91,9 +91,8 @@ fn a_union_of_pages_holds_both() {
         let mut writer =
             Writer::begin(replacement, spec.clone(), records.len() as u64, shape).unwrap();
         for records in by_page(shape, records) {
-            let keys: Vec<_> = records.iter().map(|record| record.key).collect();
             let mut page = EncodedPage::new();
-            encode_keys(shape, &keys, &mut page);
+            encode_page(shape, records, false, &mut page);
             writer.append(&[page]).unwrap();
         }
         writer.finish().unwrap();

@@ -8,10 +8,14 @@
     reason = "a test may fail, and cuts numbers where the document does"
 )]
 
+#[path = "support/filters.rs"]
+mod filters;
+
 use std::fs;
 use std::path::Path;
 
-use blocklist_milter::filter::{EncodedPage, Key, Record, Source, Spec, Writer, encode_page, page};
+use blocklist_milter::filter::{Key, Record, Source, Spec};
+use filters::write;
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
@@ -158,22 +162,6 @@ impl Reader {
     }
 }
 
-fn write(path: &Path, spec: Spec, records: &[Record]) {
-    let mut writer = Writer::create(path, spec, records.len() as u64).unwrap();
-    let shape = writer.shape();
-    for number in 0..shape.pages {
-        let here: Vec<_> = records
-            .iter()
-            .filter(|record| page::page_of(record.key, shape.pages) == number)
-            .copied()
-            .collect();
-        let mut page = EncodedPage::new();
-        encode_page(shape, &here, true, &mut page);
-        writer.append(&[page]).unwrap();
-    }
-    writer.finish().unwrap();
-}
-
 const SEED: u64 = 0x0123_4567_89ab_cdef;
 const ADDED: u16 = 20_717;
 /// Entry, kind, name of the kind, day of expiry.
@@ -234,7 +222,7 @@ fn the_example_of_the_document_is_true() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("example.blf");
     let (spec, records) = example();
-    write(&path, spec, &records);
+    write(&path, spec, &records).unwrap();
     let document = include_str!("../contrib/filter-format.md");
     let reader = Reader::open(&path);
     for (entry, _, kind, expires) in ENTRIES {
@@ -273,7 +261,7 @@ proptest! {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.blf");
         let spec = Spec { fpr, ..example().0 };
-        write(&path, spec, &records);
+        write(&path, spec, &records).unwrap();
         let reader = Reader::open(&path);
         prop_assert!(keys.iter().all(|&key| reader.pages_hold(key)));
         let back: Vec<_> = (0..reader.pages).flat_map(|page| reader.records(page)).collect();

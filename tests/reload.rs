@@ -4,6 +4,7 @@ mod support;
 
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::demo::peer::TestMail;
-use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer};
+use blocklist_milter::filter::{EncodedPage, Filter, Load, Replacement, Spec, Writer, sizing};
 use blocklist_milter::lookup::Lookup;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
@@ -611,6 +612,11 @@ fn an_overtaken_message_is_deferred_where_a_field_was_skipped() {
     }
 }
 
+fn begin(path: &Path, spec: Spec, entries: u64) -> Writer {
+    let shape = sizing::shape(entries, spec.fpr);
+    Writer::begin(Replacement::claim(path).unwrap(), spec, entries, shape).unwrap()
+}
+
 #[test]
 fn a_filter_that_says_yes_to_everybody_stays_out() {
     let rig = rig();
@@ -624,7 +630,7 @@ fn a_filter_that_says_yes_to_everybody_stays_out() {
         ..spec
     };
     // Well formed, every sum right, and every bit set.
-    let mut writer = Writer::create(&rig.path("full.blf"), spec, 1).unwrap();
+    let mut writer = begin(&rig.path("full.blf"), spec, 1);
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
     writer.append(&[page]).unwrap();
@@ -651,7 +657,7 @@ fn a_filter_of_other_address_rules_stays_out() {
         records: false,
         ..spec
     };
-    let mut writer = Writer::create(&rig.path("old.blf"), older, 0).unwrap();
+    let mut writer = begin(&rig.path("old.blf"), older, 0);
     writer.append(&[EncodedPage::new()]).unwrap();
     writer.finish().unwrap();
     let asked = Lookup::open(&rig.path("old.blf"), Load::Memory).unwrap_err();

@@ -51,13 +51,8 @@ impl Kinds {
         self.0 |= 1 << kind as u8;
     }
 
-    /// As one byte of the filter file: bit n is the kind of number n.
-    #[must_use]
-    pub fn bits(self) -> u8 {
-        self.0
-    }
-
-    /// The set that [`Self::bits`] wrote; `None` when a bit is set that no kind has.
+    /// From one byte of the filter file, where bit n is the kind of number n; `None` when a bit is
+    /// set that no kind has.
     #[must_use]
     pub fn from_bits(bits: u8) -> Option<Self> {
         (bits & !Self::ALL.0 == 0).then_some(Self(bits))

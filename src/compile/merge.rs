@@ -162,7 +162,7 @@ fn unite_pages(
 mod tests {
     use super::*;
     use crate::filter::Load;
-    use crate::filter::{Key, encode_keys, page};
+    use crate::filter::{Key, Record, encode_page, page};
 
     /// Two full lists make pages three quarters full: far above their rate, and still
     /// a filter that holds both and says what it is.
@@ -183,8 +183,12 @@ mod tests {
             let mut encoded = EncodedPage::new();
             for number in 0..shape.pages {
                 let here = |key: &Key| page::page_of(*key, shape.pages) == number;
-                let here: Vec<_> = keys(list).into_iter().filter(here).collect();
-                encode_keys(shape, &here, &mut encoded);
+                let record = |key| Record {
+                    key,
+                    ..Record::default()
+                };
+                let here = keys(list).into_iter().filter(here).map(record);
+                encode_page(shape, &here.collect::<Vec<_>>(), false, &mut encoded);
                 writer.append(std::slice::from_ref(&encoded)).unwrap();
             }
             writer.finish().unwrap();

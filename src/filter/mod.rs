@@ -66,7 +66,7 @@ pub use record::Record;
 pub use replacement::Replacement;
 pub use sizing::Shape;
 pub use stats::Stats;
-pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_keys, encode_page};
+pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_page};
 
 /// Where the pages are while a filter is open. Records stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use super::key::Key;
 
 /// A listed key with what is known of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
     /// The key of the entry.
     pub key: Key,

@@ -187,20 +187,6 @@ pub fn estimate_deviation(entries: f64, shape: Shape) -> f64 {
     (bits * (t.exp() - t - 1.0)).max(0.0).sqrt() / k
 }
 
-/// The textbook's rate, (1 - e^(-k/b))^k for b bits an entry. Holds for one large
-/// filter; a filter of pages does a little worse, see [`rate`].
-#[must_use]
-pub fn textbook_rate(bits_per_entry: f64, probes: u32) -> f64 {
-    let k = f64::from(probes);
-    (1.0 - (-k / bits_per_entry).exp()).powf(k)
-}
-
-/// The textbook's bits an entry at a rate, -ln p / (ln 2)^2 = 1.4427 log2(1/p).
-#[must_use]
-pub fn textbook_bits(fpr: f64) -> f64 {
-    -fpr.ln() / (std::f64::consts::LN_2 * std::f64::consts::LN_2)
-}
-
 /// The textbook's best number of probes for a rate, log2(1/p) rounded.
 #[must_use]
 #[allow(
@@ -222,28 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn textbook_points() {
-        for (bits, probes, expected) in [
-            (8.0, 6, 0.0216),
-            (10.0, 7, 0.00819),
-            (20.0, 10, 8.89e-5),
-            (20.0, 14, 6.71e-5),
-            (32.0, 22, 2.10e-7),
-        ] {
-            let got = textbook_rate(bits, probes);
-            assert!(off(got, expected) < 0.005, "{bits} {probes}: {got}");
-        }
-        assert!(off(textbook_bits(1e-6), 28.755) < 1e-4);
-    }
-
-    #[test]
     fn large_lists_cost_little_over_the_textbook() {
         for (fpr, probes, over) in [(1e-2, 7, 0.005), (1e-4, 13, 0.005), (1e-6, 20, 0.008)] {
             let entries = 3_000_000;
             let shape = shape(entries, fpr);
             let bits = shape.pages as f64 * M / entries as f64;
             assert_eq!(shape.probes, probes);
-            assert!(bits / textbook_bits(fpr) < 1.0 + over, "{fpr}: {bits}");
+            // One large filter takes -ln p / (ln 2)^2 bits an entry.
+            let textbook_bits = -fpr.ln() / std::f64::consts::LN_2.powi(2);
+            assert!(bits / textbook_bits < 1.0 + over, "{fpr}: {bits}");
             assert!(rate(entries, shape) <= fpr);
             assert!(off(rate(entries, shape), fpr) < 0.01);
         }

@@ -7,7 +7,6 @@
 //! is checked.
 
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use twox_hash::XxHash3_64;
 
@@ -15,13 +14,12 @@ use super::digest::Digest;
 use super::error::{Error, Fault};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
-use super::key::Key;
 use super::page::{self, Filling, PAGE_BYTES, Page};
 use super::part;
 use super::record::Record;
 use super::records::{self, Scratch};
 use super::replacement::Replacement;
-use super::sizing::{self, Shape};
+use super::sizing::Shape;
 
 /// One page as it will be in the file, with its records. Reusable: it keeps its
 /// memory, so that encoding many pages allocates once.
@@ -90,7 +88,16 @@ pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &m
     if with_records {
         records::encode(shape, records, &mut out.scratch, &mut out.block);
     }
-    fill(shape, records.iter().map(|record| record.key), out);
+    let page_of = |record: &Record| page::page_of(record.key, shape.pages);
+    let number = records.first().map(page_of);
+    assert_eq!(number, records.last().map(page_of), "records of two pages");
+    let count = u32::try_from(records.len()).expect("a page holds far fewer than 2^32 records");
+    let mut filling = Filling::new();
+    for record in records {
+        filling.insert(record.key, shape.probes);
+    }
+    filling.write(&mut out.bits);
+    out.seal(number, Some(count));
 }
 
 /// Encodes one block of a part: the sorted, distinct records of that block, which may be none.
@@ -106,35 +113,6 @@ pub fn encode_block(shape: Shape, records: &[Record], out: &mut EncodedPage) {
         .first()
         .map(|first| page::page_of(first.key, shape.pages));
     out.count = u32::try_from(records.len()).ok();
-}
-
-/// The same without records, from keys alone.
-///
-/// # Panics
-///
-/// When the keys are of several pages.
-pub fn encode_keys(shape: Shape, keys: &[Key], out: &mut EncodedPage) {
-    out.block.clear();
-    fill(shape, keys.iter().copied(), out);
-}
-
-fn fill(
-    shape: Shape,
-    keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
-    out: &mut EncodedPage,
-) {
-    let page_of = |key| page::page_of(key, shape.pages);
-    let number = keys.clone().next().map(page_of);
-    assert_eq!(
-        number,
-        keys.clone().next_back().map(page_of),
-        "keys of two pages"
-    );
-    let count = u32::try_from(keys.len()).expect("a page holds far fewer than 2^32 keys");
-    let mut filling = Filling::new();
-    keys.for_each(|key| filling.insert(key, shape.probes));
-    filling.write(&mut out.bits);
-    out.seal(number, Some(count));
 }
 
 /// Bytes gathered before they are written.
@@ -155,17 +133,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins a filter of exactly so many entries at the output `path`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Replacement::claim`], and [`Error::Unwritable`] when the spec breaks a bound.
-    pub fn create(path: &Path, spec: Spec, entries: u64) -> Result<Self, Error> {
-        let shape = sizing::shape(entries, spec.fpr);
-        Self::begin(Replacement::claim(path)?, spec, entries, shape)
-    }
-
-    /// Begins a filter of a given shape in an output that is already claimed.
+    /// Begins a filter of exactly so many entries, of a given shape, in an output that is claimed.
     ///
     /// # Errors
     ///

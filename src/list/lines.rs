@@ -43,14 +43,6 @@ pub struct Lines<'a> {
 /// Bytes searched at once: as many as a word has bits.
 const WIDTH: usize = 64;
 
-impl<'a> Lines<'a> {
-    /// Where in the block the next line starts.
-    #[must_use]
-    pub fn offset(&self) -> usize {
-        self.start
-    }
-}
-
 impl<'a> Iterator for Lines<'a> {
     type Item = &'a [u8];
 

@@ -117,21 +117,6 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// All of them, in the order of a report.
-    pub const ALL: [Self; 11] = [
-        Self::Blank,
-        Self::Comment,
-        Self::Continuation,
-        Self::Allow,
-        Self::OtherAction,
-        Self::NotSender,
-        Self::Mention,
-        Self::KnownGood,
-        Self::Setting,
-        Self::Directive,
-        Self::UnknownColumn,
-    ];
-
     /// Whether a person should see it: all but blank lines and comments.
     #[must_use]
     pub fn is_notable(self) -> bool {
@@ -168,11 +153,6 @@ pub enum Mend {
     AtSign,
     /// Quotation marks around the entry.
     Quotes,
-}
-
-impl Mend {
-    /// All of them, in the order of a report.
-    pub const ALL: [Self; 3] = [Self::Charset, Self::AtSign, Self::Quotes];
 }
 
 impl fmt::Display for Mend {

@@ -108,9 +108,7 @@ pub(crate) fn sense(word: &[u8], place: Place) -> Option<Sense> {
     let is_word = |known: &&str| known.as_bytes().eq_ignore_ascii_case(word);
     WORDS
         .iter()
-        .find(|(_, places, words)| {
-            places.contains(&place) && words.iter().any(|known| is_word(known))
-        })
+        .find(|(_, places, words)| places.contains(&place) && words.iter().any(is_word))
         .map(|(sense, ..)| *sense)
 }
 

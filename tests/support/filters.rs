@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 
 use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Fault, Filter, Header, Key, Load, Record, Shape, Source, Spec,
-    Writer, encode_page,
+    Answer, EncodedPage, Error, Fault, Filter, Header, Key, Load, Record, Replacement, Shape,
+    Source, Spec, Writer, encode_page, sizing,
 };
 
 /// Keys that look random and are the same each time.
@@ -79,10 +79,16 @@ pub fn sorted(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
+/// Begins a filter of so many entries.
+pub fn begin(path: &Path, spec: Spec, entries: u64) -> Result<Writer, Error> {
+    let shape = sizing::shape(entries, spec.fpr);
+    Writer::begin(Replacement::claim(path)?, spec, entries, shape)
+}
+
 /// Writes a filter as a compiler would, page by page.
 pub fn write(path: &Path, spec: Spec, records: &[Record]) -> Result<Header, Error> {
     let with_records = spec.records;
-    let mut writer = Writer::create(path, spec, records.len() as u64)?;
+    let mut writer = begin(path, spec, records.len() as u64)?;
     let mut page = EncodedPage::new();
     for records in by_page(writer.shape(), records) {
         encode_page(writer.shape(), records, with_records, &mut page);
