@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::endpoint::Endpoint;
-use blocklist_milter::milter::{Client, Edit, Handler, Macros, Reply, Wanted};
+use blocklist_milter::milter::{Edit, Handler, Macros, Reply, Wanted};
 
 /// Long enough for anything on a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -39,8 +39,6 @@ impl Handler for Fragile {
             ..Wanted::default()
         }
     }
-    fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
-    fn mail(&mut self, _: &[u8], _: &Macros) {}
     fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
         let fault = argument.starts_with(b"<fault@d.test>");
         assert!(!fault, "a fault, for the test");
@@ -60,7 +58,6 @@ impl Handler for Fragile {
     fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
         Reply::Accept
     }
-    fn abort(&mut self) {}
 }
 
 /// Watches files, and tells of each reload; fails where a file says `fault`.

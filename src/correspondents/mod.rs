@@ -27,7 +27,7 @@ pub use mta::read_log;
 pub use sent::read_mailbox;
 
 use crate::address::{Entry, Kind};
-use crate::list::Day;
+use crate::list::{self, Day};
 use crate::policy::{Entries, Network};
 
 /// Why correspondents cannot be found or kept.
@@ -95,14 +95,12 @@ impl Written {
     }
 }
 
-/// The canonical form of an address that can be kept: a mailbox, of plain characters that mean nothing
-/// else in a list.
+/// The canonical form of an address that can be kept: a mailbox, read from a list as it is written.
 fn correspondent(address: &str) -> Option<String> {
     let entry = Entry::parse(address.as_bytes(), Entries::rules()).ok()?;
     let text = std::str::from_utf8(entry.as_bytes()).ok()?;
-    let is_plain = |c: char| c.is_alphanumeric() || "@.!$%&'*+-/=?^_`{|}~".contains(c);
     let is_kept = entry.kind() == Kind::Mailbox
-        && text.chars().all(is_plain)
+        && list::is_read_as_written(text)
         && !text.starts_with("mailer-daemon@");
     is_kept.then(|| text.to_owned())
 }

@@ -24,7 +24,7 @@ use super::slow_lane::{LONG_STEP, processor_time};
 use super::watchdog::Heartbeat;
 use super::worker::{Shared, run};
 use super::{Cause, Service};
-use crate::milter::{Client, Edit, Handler, Macros, Reply, ReplyText, Wanted};
+use crate::milter::{Edit, Handler, Macros, Reply, ReplyText, Wanted};
 
 /// Answers each recipient at length, some of them late, and takes every message.
 pub(super) struct Verbose {
@@ -35,11 +35,6 @@ pub(super) struct Verbose {
 pub(super) const LATE_SECONDS: u64 = 6;
 
 impl Handler for Verbose {
-    fn wanted(&self) -> Wanted {
-        Wanted::default()
-    }
-    fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
-    fn mail(&mut self, _: &[u8], _: &Macros) {}
     fn rcpt(&mut self, argument: &[u8], _: &Macros) -> Reply {
         if argument == b"<l>" {
             self.late = Some(Box::pin(sleep(Duration::from_secs(LATE_SECONDS))));
@@ -53,14 +48,12 @@ impl Handler for Verbose {
             .poll(cx)
             .map(|()| Reply::Text(self.text.clone()))
     }
-    fn header(&mut self, _: &[u8], _: &[u8]) {}
     fn end_of_headers(&mut self, _: &Macros) -> Reply {
         Reply::Accept
     }
     fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
         Reply::Accept
     }
-    fn abort(&mut self) {}
 }
 
 impl Service for Verbose {
@@ -92,8 +85,6 @@ impl Handler for Busy {
             ..Wanted::default()
         }
     }
-    fn connect(&mut self, _: &Client<'_>, _: &Macros) {}
-    fn mail(&mut self, _: &[u8], _: &Macros) {}
     fn rcpt(&mut self, _: &[u8], _: &Macros) -> Reply {
         Reply::Continue
     }
@@ -107,7 +98,6 @@ impl Handler for Busy {
     fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
         Reply::Accept
     }
-    fn abort(&mut self) {}
 }
 
 pub(super) const OFFER: &[u8] = b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";

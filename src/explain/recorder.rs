@@ -66,7 +66,7 @@ impl Observer for Recorder {
         let named = &mut self.named[at].3;
         match seen {
             // Said by the canonical form already.
-            Seen::NoAddress(_) | Seen::Cleared(_) => {}
+            Seen::NoAddress | Seen::Cleared(_) => {}
             Seen::Unaligned(_) => named.unaligned = true,
             Seen::Entry {
                 list,

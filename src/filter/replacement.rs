@@ -247,12 +247,11 @@ mod tests {
     use std::os::unix::fs::FileExt;
 
     fn names(folder: &Path) -> Vec<String> {
-        let mut names: Vec<_> = fs::read_dir(folder)
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name().into_string();
+        fs::read_dir(folder)
             .unwrap()
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
-        names.sort();
-        names
+            .map(|entry| name(entry).unwrap())
+            .collect()
     }
 
     #[test]

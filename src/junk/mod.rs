@@ -20,7 +20,7 @@ use crate::address::{Canonical, escaped};
 use crate::compile::{self, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, each_message};
-use crate::list::Day;
+use crate::list::{self, Day};
 use crate::numbers::counted;
 use crate::policy::{Entries, dkim_domains, is_aligned};
 use crate::sender::{Identity, Senders, Strength};
@@ -264,9 +264,7 @@ fn sender(headers: &Headers) -> Result<String, String> {
     };
     let text =
         String::from_utf8(sender.clone()).map_err(|_| "the From header is not valid text")?;
-    // What a list would read in another way.
-    let is_plain = |c: char| c.is_alphanumeric() || "@.!$%&'*+-/=?^_`{|}~".contains(c);
-    match text.chars().all(is_plain) {
+    match list::is_read_as_written(&text) {
         true => Ok(text),
         false => Err(format!(
             "{}: list this address by hand",

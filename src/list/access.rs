@@ -20,6 +20,7 @@ use super::action::Action;
 use super::entry::looks_like_entry;
 use super::lines::MAX_LINE;
 use super::out::Out;
+use super::plain::Indentation;
 use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::Words;
@@ -38,8 +39,7 @@ pub(super) struct AccessTable {
     program: Program,
     logical: Vec<u8>,
     first_line: u64,
-    /// Whether the first line is indented; unknown before it.
-    is_indented: Option<bool>,
+    indentation: Indentation,
 }
 
 impl AccessTable {
@@ -48,21 +48,16 @@ impl AccessTable {
             program,
             logical: Vec::new(),
             first_line: 0,
-            is_indented: None,
+            indentation: Indentation::default(),
         }
     }
 
     /// Reads one line.
     pub(super) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
-        let line = line.strip_prefix(plain::BOM).unwrap_or(line);
-        let text = line.trim_ascii();
-        if text.is_empty() || text.first() == Some(&b'#') {
-            return out.skip(plain::nothing(text));
-        }
-        let is_indented = line.first().is_some_and(u8::is_ascii_whitespace);
-        let is_list_indented = *self.is_indented.get_or_insert(is_indented);
-        let continues = is_indented && !is_list_indented && !self.logical.is_empty();
-        if continues && !self.program.is_line(text) {
+        let Some((text, is_indented)) = self.indentation.read(line, out) else {
+            return;
+        };
+        if is_indented && !self.logical.is_empty() && !self.program.is_line(text) {
             // An action has a few words; what exceeds a line is only its text.
             if self.logical.len() + text.len() < MAX_LINE {
                 self.logical.push(b' ');

@@ -8,7 +8,7 @@
 use super::action::Action;
 use super::entry::looks_like_entry;
 use super::out::Out;
-use super::plain;
+use super::plain::{self, Indentation};
 use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::words::{Nesting, Words};
@@ -17,21 +17,16 @@ use crate::rfc5322::{is_special, quote};
 /// The state between lines.
 #[derive(Debug, Default)]
 pub(super) struct Exim {
-    /// Whether the first line is indented, so that indentation means nothing.
-    is_indented: Option<bool>,
+    indentation: Indentation,
 }
 
 impl Exim {
     /// Reads one line.
     pub(super) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
-        let line = line.strip_prefix(plain::BOM).unwrap_or(line);
-        let text = line.trim_ascii();
-        if text.is_empty() || text.first() == Some(&b'#') {
-            return out.skip(plain::nothing(text));
-        }
-        let is_indented = line.first().is_some_and(u8::is_ascii_whitespace);
-        let is_list_indented = *self.is_indented.get_or_insert(is_indented);
-        if is_indented && !is_list_indented && !is_key(text) {
+        let Some((text, is_indented)) = self.indentation.read(line, out) else {
+            return;
+        };
+        if is_indented && !is_key(text) {
             plain::continuation(text, out);
         } else {
             entry(text, out);

@@ -80,6 +80,7 @@ pub use guess::guess;
 pub use input::{check_text, open, unpack};
 pub use lines::{Lines, MAX_LINE, lines};
 pub use plain::expiry;
+pub(crate) use plain::is_read_as_written;
 pub use reader::Reader;
 pub use reject_reason::RejectReason;
 pub use row::{Mend, RawEntry, Row, Skip};

@@ -52,12 +52,46 @@ where
     }
 }
 
+/// Whether a text, put into a list, is read as it is: no character of it means anything else there.
+pub(crate) fn is_read_as_written(text: &str) -> bool {
+    text.chars()
+        .all(|c| c.is_alphanumeric() || "@.!$%&'*+-/=?^_`{|}~".contains(c))
+}
+
 /// What a line is on which there is nothing to read: blank, or a comment.
 pub(super) fn nothing(line: &[u8]) -> Skip {
     if line.is_empty() {
         Skip::Blank
     } else {
         Skip::Comment
+    }
+}
+
+/// Tells the lines of a table from those that go on with the line before: these are indented. Where
+/// the first line is, indentation means nothing.
+#[derive(Debug, Default)]
+pub(super) struct Indentation {
+    /// Whether the first line is indented; unknown before it.
+    of_list: Option<bool>,
+}
+
+impl Indentation {
+    /// The text of a line, and whether it is indented as none that begins; blank lines and comments
+    /// are skipped.
+    pub(super) fn read<'a>(
+        &mut self,
+        line: &'a [u8],
+        out: &mut Out<'_>,
+    ) -> Option<(&'a [u8], bool)> {
+        let line = line.strip_prefix(BOM).unwrap_or(line);
+        let text = line.trim_ascii();
+        if text.is_empty() || text.first() == Some(&b'#') {
+            out.skip(nothing(text));
+            return None;
+        }
+        let is_indented = line.first().is_some_and(u8::is_ascii_whitespace);
+        let is_list_indented = *self.of_list.get_or_insert(is_indented);
+        Some((text, is_indented && !is_list_indented))
     }
 }
 

@@ -18,8 +18,9 @@ use super::reply::Reply;
 /// follow anything.
 ///
 /// The calls are plain functions: while one runs, nothing else of its thread does. They
-/// must not wait. A handler that cannot answer [`rcpt`] or [`end_of_headers`] yet says
-/// [`Reply::Later`], and gives the answer in [`poll_later`]: until then no other call comes.
+/// must not wait. Those without a reply do nothing by default. A handler that cannot answer
+/// [`rcpt`] or [`end_of_headers`] yet says [`Reply::Later`], and gives the answer in
+/// [`poll_later`]: until then no other call comes.
 ///
 /// [`mail`]: Handler::mail
 /// [`rcpt`]: Handler::rcpt
@@ -30,16 +31,18 @@ use super::reply::Reply;
 pub trait Handler {
     /// What this handler needs to see and may want to change. Asked once, when the mail
     /// server opens the negotiation.
-    fn wanted(&self) -> Wanted;
+    fn wanted(&self) -> Wanted {
+        Wanted::default()
+    }
 
     /// A client has connected to the mail server. With [`Client::default()`]: the
     /// client before has gone, and nothing is known of the next one yet.
-    fn connect(&mut self, client: &Client<'_>, macros: &Macros);
+    fn connect(&mut self, _client: &Client<'_>, _macros: &Macros) {}
 
     /// A message begins. `argument` is what the client wrote after `MAIL FROM:`, usually
     /// with its angle brackets, without the ESMTP parameters. Everything known of a
     /// message before is void now.
-    fn mail(&mut self, argument: &[u8], macros: &Macros);
+    fn mail(&mut self, _argument: &[u8], _macros: &Macros) {}
 
     /// One recipient, as the client wrote it after `RCPT TO:`. A refusal
     /// ([`Reply::Reject`], [`Reply::Tempfail`], [`Reply::Text`]) concerns this recipient
@@ -49,7 +52,7 @@ pub trait Handler {
     /// One header, in the order of the message. The line breaks of a folded value are
     /// LF and the white space that followed. At most [`HEADER_BYTES_MAX`] bytes of name
     /// and value together; a longer one is cut.
-    fn header(&mut self, name: &[u8], value: &[u8]);
+    fn header(&mut self, _name: &[u8], _value: &[u8]) {}
 
     /// The headers are complete. Called once for every message that comes so far.
     fn end_of_headers(&mut self, macros: &Macros) -> Reply;
@@ -58,7 +61,7 @@ pub trait Handler {
     fn end_of_message(&mut self, macros: &Macros, edits: &mut Vec<Edit>) -> Reply;
 
     /// The message under way ends here, without a verdict.
-    fn abort(&mut self);
+    fn abort(&mut self) {}
 
     /// The answer to a step that got [`Reply::Later`], as soon as there is one; `Pending`
     /// wakes the task of `cx` when it is worth asking again. Never called without a

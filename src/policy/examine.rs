@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use super::definition::Policy;
 use super::exempt::Entries;
 use super::list::{List, Weak};
-use crate::address::{Canonical, Kind, Kinds, ParseError, Rules};
+use crate::address::{Canonical, Kind, Kinds, Rules};
 use crate::lookup::{Outcome, Reads};
 use crate::sender::{Identity, Sender, Strength};
 
@@ -91,7 +91,7 @@ pub struct Scratch {
 #[derive(Debug)]
 pub enum Seen<'a> {
     /// The sender is not an address: there is nothing to look up.
-    NoAddress(&'a ParseError),
+    NoAddress,
     /// An entry was looked up.
     Entry {
         /// Index of the list.
@@ -140,8 +140,6 @@ pub struct Hit {
     pub canonical: Box<[u8]>,
     /// The entry of the list.
     pub entry: Box<[u8]>,
-    /// Its kind.
-    pub kind: Kind,
     /// Proof.
     pub evidence: Evidence,
     /// The entry of the whitelist that exempts it.
@@ -254,8 +252,8 @@ impl Policy {
         now.budget.read(sender.address, self.rules.len())?;
         scratch.forms.resize_with(self.rules.len(), Canonical::new);
         for (form, &rules) in scratch.forms.iter_mut().zip(&self.rules) {
-            if let Err(error) = form.read(sender.address, rules) {
-                seen(Seen::NoAddress(&error));
+            if form.read(sender.address, rules).is_err() {
+                seen(Seen::NoAddress);
                 return Ok(());
             }
         }
@@ -301,7 +299,6 @@ impl Policy {
                 address: sender.address.into(),
                 canonical: form.as_bytes().into(),
                 entry,
-                kind,
                 evidence,
                 cleared,
             };

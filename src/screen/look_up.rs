@@ -265,7 +265,7 @@ impl<O: Observer> Screen<O> {
 fn log_look_up(queue_id: &[u8], policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
     let list_of = |list: &usize| policy.lists().get(*list).map_or("", |list| list.name());
     let (list, entry, outcome) = match seen {
-        Seen::NoAddress(_) => ("", &b""[..], "not an address"),
+        Seen::NoAddress => ("", &b""[..], "not an address"),
         Seen::Cleared(entry) => ("", *entry, "cleared by the whitelist"),
         Seen::Unaligned(entry) => ("", *entry, "on the whitelist, but without a DKIM signature"),
         Seen::Entry {

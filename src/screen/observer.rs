@@ -22,8 +22,6 @@ impl Observer for () {}
 pub struct Decision<'a> {
     /// The rules.
     pub snapshot: &'a Snapshot,
-    /// The recipient, if the verdict is on one recipient only.
-    pub recipient: Option<&'a [u8]>,
     /// All senders that lists name, whitelisted ones too.
     pub hits: &'a [Hit],
     /// What is done, and why.
@@ -32,8 +30,6 @@ pub struct Decision<'a> {
     pub exemption: Option<Exemption>,
     /// The answer.
     pub reply: &'a Reply,
-    /// Names this decision in reply and log.
-    pub case: &'a str,
     /// Time spent on the message so far.
     pub spent: Duration,
 }

@@ -102,12 +102,10 @@ impl<O: Observer> Screen<O> {
     ) {
         self.observer.decided(&Decision {
             snapshot,
-            recipient,
             hits: &self.message.hits,
             verdict,
             exemption: self.message.exemption,
             reply,
-            case: &self.message.case,
             spent: self.message.spent,
         });
         self.log(snapshot, verdict, recipient);
