@@ -9,6 +9,7 @@
 pub mod args;
 mod delta;
 mod query;
+mod values;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write};

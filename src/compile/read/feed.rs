@@ -7,21 +7,13 @@
 //!
 //! Blocks of an input are numbered, so that line numbers can be added up at the end.
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor, Read};
-use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
-
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::OFlags;
-use rustix::io::Errno;
+use std::sync::{Mutex, PoisonError};
 
 use super::digest::{Digest, Digested};
-use super::input::{Content, Input};
+use super::input::Input;
+use super::open::open;
 use crate::compile::{Error, Progress};
 use crate::filter::Source;
 use crate::filter::format::MAGIC;
@@ -33,16 +25,6 @@ const BLOCK_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES > 2 * list::MAX_LINE);
 /// Read to detect the format.
 const HEAD_BYTES: usize = 64 << 10;
-/// How long a pipe that brings nothing may delay an interrupt.
-const POLL: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 100_000_000,
-};
-
-/// As `open` takes it.
-#[allow(clippy::cast_possible_wrap, reason = "a low bit")]
-const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
-
 /// A worker's buffer.
 pub(crate) fn block_buffer() -> Vec<u8> {
     vec![0; BLOCK_BYTES]
@@ -408,126 +390,6 @@ impl Current {
             }
         }
         Ok(filled)
-    }
-}
-
-/// Opens an input, unpacked. Bytes are counted as they lie on disk.
-pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
-    let (bytes, stop) = (progress.done_counter(), progress.stop_flag());
-    match input.content() {
-        Content::Whole => {}
-        Content::Typed(text) => return Ok(Box::new(Cursor::new(text.clone()))),
-        Content::Member(member) => {
-            let input = list::open_member(&input.path, member)?;
-            return Ok(Box::new(CountedMember { input, bytes, stop }));
-        }
-    }
-    if input.is_stdin() {
-        // Not `io::stdin()`, whose buffer may hold what poll then waits for.
-        let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-        return list::unpack(Counted {
-            state: FileState::of(&input)?,
-            input,
-            bytes,
-            stop,
-        });
-    }
-    // A FIFO that nobody writes to would wait in `open`, where no signal ends it.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(NONBLOCK)
-        .open(&input.path)?;
-    list::unpack(Counted {
-        state: FileState::of(&file)?,
-        input: file,
-        bytes,
-        stop,
-    })
-}
-
-/// What shows that a file was written to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileState {
-    bytes: u64,
-    modified: Option<SystemTime>,
-}
-
-impl FileState {
-    /// Nothing for a pipe or a terminal.
-    fn of(file: &File) -> io::Result<Option<Self>> {
-        let meta = file.metadata()?;
-        Ok(meta.is_file().then(|| Self {
-            bytes: meta.len(),
-            modified: meta.modified().ok(),
-        }))
-    }
-}
-
-/// Counts what is read, can be interrupted while it waits for more, and does not take for
-/// a whole list what somebody was still writing.
-struct Counted {
-    input: File,
-    /// The file as it was opened, standard input too (`- <list`); none for a pipe or a
-    /// terminal, where reading may wait for ever.
-    state: Option<FileState>,
-    bytes: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Counted {
-    /// Returns when there is something to read, or the end.
-    fn wait(&self) -> io::Result<()> {
-        loop {
-            let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
-            match poll(&mut ready, Some(&POLL)) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(error) => return Err(error.into()),
-            }
-            if self.stop.load(Ordering::Relaxed) {
-                return Err(io::Error::other("interrupted"));
-            }
-        }
-    }
-}
-
-/// Counts what is read of a file in an archive, unpacked, and can be interrupted.
-struct CountedMember {
-    input: Box<dyn Read + Send>,
-    bytes: Arc<AtomicU64>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Read for CountedMember {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(io::Error::other("interrupted"));
-        }
-        let count = self.input.read(buffer)?;
-        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-}
-
-impl Read for Counted {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = loop {
-            if self.state.is_none() {
-                self.wait()?;
-            }
-            match self.input.read(buffer) {
-                // Another process took what was there.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                read => break read?,
-            }
-        };
-        if count == 0 && !buffer.is_empty() && FileState::of(&self.input)? != self.state {
-            return Err(io::Error::other(
-                "it changed while it was read; try again when it is complete",
-            ));
-        }
-        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
     }
 }
 

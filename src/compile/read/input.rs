@@ -15,10 +15,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::file_name::{BACKUP, is_backup, is_hidden, is_no_list, is_not_meant};
 use crate::address::escaped;
 use crate::compile::Error;
 use crate::filter::Source;
-use crate::list::vocabulary::{self, Place, Sense, sense};
 use crate::list::{self, Member};
 
 /// Bytes of a path, name or licence kept in the filter; it takes no more than 4096.
@@ -306,101 +306,6 @@ pub(crate) fn name_of(path: &Path) -> String {
     }
 }
 
-/// Beginnings of the names of files that are no lists, in lower case.
-const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
-/// Endings of the names of copies, backups and unfinished files.
-const COPIES: [&[u8]; 20] = [
-    b"~",
-    b".bak",
-    b".backup",
-    b".bk",
-    b".disabled",
-    b".dpkg-bak",
-    b".dpkg-dist",
-    b".dpkg-new",
-    b".dpkg-old",
-    b".dpkg-tmp",
-    b".off",
-    b".old",
-    b".orig",
-    b".part",
-    b".rej",
-    b".rpmnew",
-    b".rpmorig",
-    b".rpmsave",
-    b".save",
-    b".tmp",
-];
-/// The same of editors.
-const SWAPS: [&[u8]; 3] = [b".swp", b".swo", b".swn"];
-
-fn name_in_lower_case(file: &Path) -> Vec<u8> {
-    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
-    name.to_ascii_lowercase()
-}
-
-fn is_hidden(file: &Path) -> bool {
-    name_in_lower_case(file).starts_with(b".")
-}
-
-/// Why a file can be no list.
-fn is_no_list(file: &Path) -> Option<&'static str> {
-    let name = name_in_lower_case(file);
-    if name.ends_with(b".blf") {
-        Some("a filter file; use blocklist-compile merge to join filters")
-    } else if NOT_LISTS.iter().any(|start| name.starts_with(start)) {
-        Some("the name of a description; use --input if it is a list")
-    } else {
-        None
-    }
-}
-
-/// Why a backup is not read.
-const BACKUP: &str = "the name of a backup or unfinished file; use --input if it is a list";
-
-/// Why a list is not meant by its name.
-fn is_not_meant(file: &Path) -> Option<&'static str> {
-    if is_backup(file) {
-        return Some(BACKUP);
-    }
-    is_allowlist(file).then_some("the name of an allowlist; use --input if it is a blocklist")
-}
-
-fn is_backup(file: &Path) -> bool {
-    let name = name_in_lower_case(file);
-    let packed = [b".gz".as_slice(), b".zst", b".bz2", b".xz"].into_iter();
-    let plain = packed
-        .filter_map(|ending| name.strip_suffix(ending))
-        .next()
-        .unwrap_or(&name);
-    let ends_with = |endings: &[&[u8]]| endings.iter().any(|ending| plain.ends_with(ending));
-    // `list.txt.1`, as wget and logrotate number them.
-    let is_numbered = plain
-        .iter()
-        .rposition(|byte| *byte == b'.')
-        .is_some_and(|dot| {
-            let number = &plain[dot + 1..];
-            (1..=2).contains(&number.len()) && number.iter().all(u8::is_ascii_digit)
-        });
-    let is_autosave = plain.len() > 2 && plain.starts_with(b"#") && plain.ends_with(b"#");
-    is_numbered || is_autosave || ends_with(&COPIES) || ends_with(&SWAPS)
-}
-
-/// Whether a file's name says that it is an allowlist.
-pub(crate) fn is_allowlist(file: &Path) -> bool {
-    let name = name_in_lower_case(file);
-    let mut words = name.split(|byte| !byte.is_ascii_alphanumeric());
-    let says = |word, what| sense(word, Place::FileName) == Some(what);
-    if words.clone().any(|word| says(word, Sense::Block)) {
-        return false;
-    }
-    let mut letters = name.clone();
-    letters.retain(u8::is_ascii_alphanumeric);
-    vocabulary::words(Sense::Allow, Place::InFileName)
-        .any(|word| memchr::memmem::find(&letters, word.as_bytes()).is_some())
-        || words.any(|word| says(word, Sense::Allow))
-}
-
 /// A path as text that is safe to print and to keep.
 pub(crate) fn text(path: &Path) -> String {
     cut(
@@ -461,41 +366,6 @@ mod tests {
         assert_eq!(licence(b"; SPDX-License-Identifier: MIT\n"), "MIT");
         assert_eq!(licence(b"a@b.example\n# License: MIT\n"), "");
         assert_eq!(licence(b"# no such word"), "");
-    }
-
-    #[test]
-    fn names_tell_lists_from_what_lies_beside_them() {
-        for name in [
-            "spam.txt",
-            "list.2026",
-            "list.20260101",
-            "not-whitelisted-spam.txt",
-            "anti-allow.block",
-            "hallowed.txt",
-            "list.csv.gz",
-        ] {
-            assert_eq!(is_not_meant(Path::new(name)), None, "{name}");
-        }
-        for name in [
-            "list.txt.bak",
-            "list.txt.1",
-            "list.txt.2.gz",
-            "list.txt.dpkg-old",
-            "#list.txt#",
-            "list.txt~",
-            ".list.txt.swp",
-            "allowed_senders.txt",
-            "senders.allow",
-            "White-List.csv",
-            "my whitelist.txt",
-            "exceptions",
-            "list.txt.bak.xz",
-            "safe_senders.txt",
-            "approved.txt",
-            "ham.txt",
-        ] {
-            assert!(is_not_meant(Path::new(name)).is_some(), "{name}");
-        }
     }
 
     #[test]

@@ -12,13 +12,13 @@ use super::super::day::Day;
 use super::super::entry::looks_like_entry;
 use super::super::flag::{Flag, holds_entry};
 use super::super::headings::Heading;
-use super::super::label::Meaning;
 use super::super::lines::MAX_LINE;
 use super::super::out::Out;
 use super::super::reject_reason::RejectReason;
 use super::super::row::{RawEntry, Skip};
 use super::super::status::status;
 use super::super::verdict::{Verdict, earliest, is_suspicious};
+use super::frame::{Field, FieldKey, Frame, Holds};
 use super::held::Held;
 use super::keys::Keys;
 use super::kind::{kind_of_address, verdict_of_all};
@@ -26,25 +26,6 @@ use super::stix::Addresses;
 
 /// Arrays and objects inside each other. Lists have three or four.
 const MAX_DEPTH: usize = 64;
-
-/// Keys of arrays whose strings are entries, beside those of objects and those that speak
-/// of refusal.
-const LISTS: &[&str] = &[
-    "attribute",
-    "attributes",
-    "data",
-    "event",
-    "feed",
-    "indicators",
-    "iocs",
-    "object",
-    "objects",
-    "records",
-    "response",
-    "result",
-    "results",
-    "rows",
-];
 
 /// A key that only the warninglists of MISP have, which name what is known good.
 const WARNINGLIST: &[u8] = b"matching_attributes";
@@ -69,71 +50,8 @@ pub(super) struct Document {
 /// This cannot be JSON, or is nested too deep.
 pub(super) struct Broken;
 
-/// An open array or object.
-#[derive(Clone, Copy, Debug)]
-struct Frame {
-    is_object: bool,
-    /// An array in an array: a row of a table.
-    is_row: bool,
-    /// An object of objects that have numbers for names, as in STIX 2.0, which count anew in the
-    /// next.
-    is_numbered: bool,
-    /// What its strings are.
-    holds: Holds,
-    /// Its key says that it holds entries.
-    is_list: bool,
-    /// Where its keys, values, fields and held items begin.
-    text: usize,
-    fields: usize,
-    held: usize,
-    /// Where the key for the next value begins in `text`, once read.
-    key: Option<usize>,
-    /// Why nobody inside it is listed, once it has said so: `{"action": "allow", "addresses":
-    /// [...]}`.
-    own: Option<Skip>,
-    /// It has more text than is kept.
-    too_long: bool,
-    /// Something inside it is an item.
-    has_items: bool,
-    /// Items inside it have gone out before it could say what they are.
-    is_released: bool,
-    /// It has a value that may mean that it allows.
-    is_unclear: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Holds {
-    Entries,
-    /// Nobody who is listed, for this reason.
-    Skipped(Skip),
-    /// Identifiers of recipients, in STIX.
-    Recipients,
-    /// Nothing known.
-    Other,
-}
-
-/// A key that is known, and the place of its value in `text`.
-#[derive(Clone, Copy, Debug)]
-struct Field {
-    key: Key,
-    value: usize,
-    end: usize,
-    line: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
-    Heading(Heading),
-    /// The name by which other objects speak of this one.
-    Id,
-    /// What a list of known good names makes of the object.
-    Skipped(Skip),
-    /// A name that is not known, whose value is `false` or a day.
-    Unknown,
-}
-
 /// The key of an object that is about its key: `{"bad.example": {"added": ...}}`.
-const SUBJECT: Key = Key::Heading(Heading::Entry(0));
+const SUBJECT: FieldKey = FieldKey::Heading(Heading::Entry(0));
 
 impl Document {
     pub(super) fn new(at_lines: bool) -> Self {
@@ -200,7 +118,7 @@ impl Document {
         if is_known_good {
             // Of the object around it; its key goes with its end, as that of any other value.
             let name = self.text.split_off(text);
-            self.field(Key::Skipped(Skip::KnownGood), b"", out.line());
+            self.field(FieldKey::Skipped(Skip::KnownGood), b"", out.line());
             text = self.text.len();
             self.text.extend_from_slice(&name);
         }
@@ -221,7 +139,7 @@ impl Document {
             is_unclear: false,
         });
         if let Some(number) = number {
-            self.field(Key::Id, &number, out.line());
+            self.field(FieldKey::Id, &number, out.line());
         }
         match subject {
             // `{"bad.example": {"added": ...}}`: the object is about its key.
@@ -362,9 +280,9 @@ impl Document {
         let line = out.line();
         let heading = self.keys.heading(&name);
         if name == b"id" {
-            self.field(Key::Id, value, line);
+            self.field(FieldKey::Id, value, line);
         } else if let Some(heading) = heading.filter(|heading| heading.matters()) {
-            self.field(Key::Heading(heading), value, line);
+            self.field(FieldKey::Heading(heading), value, line);
         } else if matches!(name.as_slice(), b"from_ref" | b"sender_ref") {
             self.addresses.sends(value);
         } else if looks_like_entry(&name) {
@@ -384,7 +302,7 @@ impl Document {
                 frame.is_unclear = true;
             }
         } else if heading.is_none() && is_suspicious(value) && !self.keys.is_reported(&name) {
-            self.field(Key::Unknown, &name, line);
+            self.field(FieldKey::Unknown, &name, line);
         }
     }
 
@@ -396,7 +314,7 @@ impl Document {
     }
 
     /// Keeps a key and its value until the object ends.
-    fn field(&mut self, key: Key, value: &[u8], line: u64) {
+    fn field(&mut self, key: FieldKey, value: &[u8], line: u64) {
         let Some(frame) = self.frames.last_mut() else {
             return;
         };
@@ -407,9 +325,9 @@ impl Document {
             return;
         }
         frame.own = frame.own.or_else(|| match key {
-            Key::Heading(heading) => verdict_of_all(heading, value),
-            Key::Skipped(skip) => Some(skip),
-            Key::Id | Key::Unknown => None,
+            FieldKey::Heading(heading) => verdict_of_all(heading, value),
+            FieldKey::Skipped(skip) => Some(skip),
+            FieldKey::Id | FieldKey::Unknown => None,
         });
         self.text.extend_from_slice(value);
         self.fields.push(Field {
@@ -435,7 +353,7 @@ impl Document {
         }
         let mut verdict = Verdict::default();
         for (field, value) in self.fields(frame) {
-            if let Key::Heading(heading) = field.key {
+            if let FieldKey::Heading(heading) = field.key {
                 if let (Heading::Kind | Heading::Status, Some(skip)) =
                     (heading, kind_of_address(value))
                 {
@@ -465,7 +383,7 @@ impl Document {
         let mut is_stix_address = false;
         for (field, value) in self.fields(frame) {
             match field.key {
-                Key::Heading(heading) => {
+                FieldKey::Heading(heading) => {
                     // An address goes before anything that may be only a part of one.
                     if let Some(rank) = rank(heading, value) {
                         let this = (!value.contains(&b'@'), rank, value, field.line);
@@ -482,9 +400,9 @@ impl Document {
                         _ => {}
                     }
                 }
-                Key::Id => id = Some(value.to_vec()),
-                Key::Unknown => unknown.push((value.to_vec(), field.line)),
-                Key::Skipped(_) => {}
+                FieldKey::Id => id = Some(value.to_vec()),
+                FieldKey::Unknown => unknown.push((value.to_vec(), field.line)),
+                FieldKey::Skipped(_) => {}
             }
         }
         let Some((.., text, line)) = best else {
@@ -536,40 +454,6 @@ impl Document {
         }
         if let Some(parent) = self.frames.last_mut() {
             parent.has_items = true;
-        }
-    }
-}
-
-impl Holds {
-    /// What an array or object under the key `name` holds, and whether its key says so.
-    fn of(name: &[u8], is_object: bool, parent: &Frame) -> (Self, bool) {
-        if matches!(name, b"to_refs" | b"cc_refs" | b"bcc_refs") {
-            return (Self::Recipients, false);
-        }
-        let is_list = || {
-            matches!(Heading::of(name), Some(Heading::Entry(_)))
-                || LISTS
-                    .iter()
-                    .any(|list| list.as_bytes().eq_ignore_ascii_case(name))
-        };
-        if looks_like_entry(name) {
-            return (parent.holds, parent.is_list);
-        }
-        match Meaning::of(name) {
-            Meaning::Skipped(skip) => (Self::Skipped(skip), false),
-            Meaning::Listed => (Self::Entries, true),
-            Meaning::Unknown if is_list() => (Self::Entries, true),
-            // `{"results": {"17": {"email": ...}}}`.
-            Meaning::Unknown if is_object => {
-                let is_record = parent.is_list || name.iter().any(u8::is_ascii_digit);
-                let holds = if is_record {
-                    Self::Entries
-                } else {
-                    Self::Other
-                };
-                (holds, false)
-            }
-            Meaning::Unknown => (Self::Other, false),
         }
     }
 }

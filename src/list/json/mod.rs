@@ -15,6 +15,7 @@
 //! the line, for JSON lines) with a rejected row that says so. RFC 8259.
 
 mod document;
+mod frame;
 mod held;
 mod keys;
 mod kind;
