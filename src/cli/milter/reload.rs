@@ -35,7 +35,7 @@ pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
     // A fault that shows here is told without the daemon, with line and column.
     let file = Config::load(config)?.status_file;
     let process = match args.pid {
-        Some(process) if is_daemon(process) => process,
+        Some(process) if command_of(process).is_none_or(|command| command == COMMAND) => process,
         Some(process) => return Err(format!("process {process} is not a blocklist-milter").into()),
         None => known_process(&file)?,
     };
@@ -78,14 +78,15 @@ fn known_process(file: &Path) -> Result<i32, Box<dyn Error>> {
         )
     };
     let process = Running::read(file).ok_or_else(unknown)?.process;
-    match is_daemon(process) {
-        true => Ok(process),
-        false => Err(unknown().into()),
+    match command_of(process).as_deref() {
+        Some(COMMAND) => Ok(process),
+        _ => Err(unknown().into()),
     }
 }
 
-/// A number may be another program's by now, which SIGHUP could end.
-fn is_daemon(process: i32) -> bool {
-    let command = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    command.trim_end() == COMMAND
+/// The program of a process: its number may be another's by now, which SIGHUP could end. `None`: there is none, or
+/// `/proc` is hidden, as in our units, where systemd knows the process.
+fn command_of(process: i32) -> Option<String> {
+    let command = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    Some(command.trim_end().to_owned())
 }
