@@ -117,24 +117,36 @@ fn decode(shape: Shape, number: u64, block: &[u8], out: &mut Vec<Record>) -> Res
     let last = (number + 1 < shape.pages)
         .then(|| page::first_key(number + 1, shape.pages))
         .map_or(u64::MAX - base, |end| end.0 - base - 1);
-    let mut before = None;
+    if !distances.is_sorted_by(|a, b| u64::from_le_bytes(*a) < u64::from_le_bytes(*b)) {
+        return Err(fault("keys out of order"));
+    }
+    // The last is the greatest.
+    let greatest = distances
+        .last()
+        .map(|distance| u64::from_le_bytes(*distance));
+    if greatest.is_some_and(|distance| distance > last) {
+        return Err(fault("a key outside its block"));
+    }
+    let keys = distances
+        .iter()
+        .map(|distance| Key(base + u64::from_le_bytes(*distance)));
+    if let [class] = *classes.as_slice() {
+        out.extend(keys.map(|key| class.record(key)));
+        return Ok(());
+    }
     out.reserve(count);
-    for (i, distance) in distances.iter().enumerate() {
-        let distance = u64::from_le_bytes(*distance);
-        if before.is_some_and(|before| before >= distance) {
-            return Err(fault("keys out of order"));
-        }
-        before = Some(distance);
+    for (i, key) in keys.enumerate() {
         let class = usize::try_from(unpack(numbers, class_bits, i)).ok();
         let class = class.and_then(|class| classes.get(class));
         let class = class.ok_or_else(|| fault("a record names a class that is not there"))?;
-        // The last distance is the greatest, and is checked below.
-        out.push(class.record(Key(base.wrapping_add(distance))));
-    }
-    if before.is_some_and(|distance| distance > last) {
-        return Err(fault("a key outside its block"));
+        out.push(class.record(key));
     }
     Ok(())
+}
+
+/// Whether two records differ in their keys only.
+fn same_class(a: &Record, b: &Record) -> bool {
+    Class::of(a) == Class::of(b)
 }
 
 /// An open part of a list.
@@ -201,7 +213,10 @@ impl Part {
         self.reader.block(number, &mut self.block)?;
         decode(self.reader.header.shape, number, &self.block, out)
             .map_err(|fault| self.reader.invalid(fault))?;
-        self.reader.check_classes(number, &out[before..])
+        let runs = out[before..].chunk_by(same_class);
+        // One of each run: most blocks are of one class.
+        runs.into_iter()
+            .try_for_each(|run| self.reader.check_classes(number, &run[..1]))
     }
 
     /// Reads and checks every record.

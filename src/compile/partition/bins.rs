@@ -101,6 +101,26 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         }
     }
 
+    /// Adds keys that come in order, of one tag: each stage in turn, so that no bins are needed.
+    ///
+    /// # Errors
+    /// When memory is full and the spill file cannot be written.
+    pub(crate) fn add_in_order(
+        &mut self,
+        keys: impl Iterator<Item = Key>,
+        tag: Tag,
+    ) -> Result<(), Error> {
+        for key in keys {
+            let stage = stage_of(key);
+            let chunk = &mut self.chunks[stage];
+            let staged = I::new(key, tag).bytes();
+            while !chunk.push(staged.as_ref()) {
+                self.store.exchange(stage, chunk)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Whether all is well so far.
     ///
     /// # Errors

@@ -122,29 +122,25 @@ impl<'a> Reading<'a> {
                 self.progress.go_on()?;
                 records.clear();
                 part.records(block, &mut records)?;
-                for record in &records {
-                    let source = numbers.get(record.source as usize).copied().unwrap_or(0);
-                    if record.expires.is_some_and(|day| day <= today) {
+                for run in records.chunk_by(|a, b| about(a) == about(b)) {
+                    let (kind, source, dates) = about(&run[0]);
+                    let source = numbers.get(source as usize).copied().unwrap_or(0);
+                    if dates.expires.is_some_and(|day| day <= today) {
                         if let Some(count) = expired.get_mut(source as usize) {
-                            *count += 1;
+                            *count += run.len() as u64;
                         }
                         continue;
                     }
-                    let dates = dates_of(record);
                     if !I::KEEPS_DATES && dates != self.dates {
                         return Ok(None);
                     }
-                    let kind = record.kind;
-                    stager.add(
-                        record.key,
-                        Tag {
-                            kind,
-                            source,
-                            dates,
-                        },
-                    );
+                    let tag = Tag {
+                        kind,
+                        source,
+                        dates,
+                    };
+                    stager.add_in_order(run.iter().map(|record| record.key), tag)?;
                 }
-                stager.check()?;
                 let count = records.len() as u64;
                 self.progress.add(count * RECORD_BYTES);
                 self.progress.add_entries(count);
@@ -153,11 +149,13 @@ impl<'a> Reading<'a> {
     }
 }
 
-fn dates_of(record: &Record) -> Dates {
-    Dates {
+/// What is known of a record beside its key.
+fn about(record: &Record) -> (u8, u32, Dates) {
+    let dates = Dates {
         added: record.added,
         expires: record.expires,
-    }
+    };
+    (record.kind, record.source, dates)
 }
 
 /// The dates of the first record of all.
@@ -169,7 +167,7 @@ fn first_dates(pieces: &[Piece]) -> Result<Dates, Error> {
     for block in 0..part.blocks() {
         part.records(block, &mut records)?;
         if let Some(first) = records.first() {
-            return Ok(dates_of(first));
+            return Ok(about(first).2);
         }
     }
     Ok(Dates::default())
