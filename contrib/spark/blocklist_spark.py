@@ -1,0 +1,380 @@
+#!/usr/bin/env python3
+"""Compiles a list that is too large for one machine, on Apache Spark.
+
+    spark-submit --files blocklist-compile,seed.blf blocklist_spark.py \\
+        --input s3://lists/senders/ --format plain --parts s3://lists/parts/ --output big.blf
+
+The driver cuts the input into pieces: ranges of bytes of text files, whole files where they are
+compressed, row groups of Parquet files. Each task sends its piece through `blocklist-compile build
+--part` and stores the part; the driver joins all parts with `blocklist-compile merge --expect`. No
+row ever passes through the JVM, the driver or a shuffle: Spark schedules the pieces, runs them again
+where a machine is lost, and shows how far they are. docs/large.md says more.
+
+Needs Python 3.9 or later, pyspark 3.4 or later, and pyarrow, which reads and writes local folders,
+S3, Google Cloud Storage, Azure and HDFS.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import pyarrow.fs
+from pyspark import SparkConf, SparkContext, SparkFiles, TaskContext
+
+COMPILER = "blocklist-compile"
+BLOCK_BYTES = 1 << 20
+# The compiler unpacks these; nobody can begin in the middle of one.
+PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip", ".tar", ".tgz", ".7z")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Compile a list on Apache Spark.")
+    add = parser.add_argument
+    add("--input", action="append", required=True, metavar="PATH",
+        help="a file or folder of lists, or its URI; may be repeated")
+    add("--output", required=True, metavar="FILE", help="the filter file to write, on the driver")
+    add("--parts", required=True, metavar="FOLDER",
+        help="folder or URI for the parts; the driver and all workers must reach it")
+    add("--column", metavar="NAME", help="the inputs are Parquet files: read this column")
+    add("--format", metavar="FORMAT", help="format of the lists, as for blocklist-compile build")
+    add("--source", metavar="NAME", help="name of the list in the filter [default: the first --input]")
+    add("--name", metavar="NAME", help="name of the list in logs and replies")
+    add("--seed-file", default="seed.blf", metavar="NAME",
+        help="the filter given by --files whose seed is used [default: seed.blf]")
+    add("--date", metavar="DATE", help="build date [default: SOURCE_DATE_EPOCH, or today]")
+    add("--piece", type=size, default=size("256M"), metavar="SIZE",
+        help="bytes of text in a piece [default: 256M]")
+    add("--memory", default="512M", metavar="SIZE", help="memory of the compiler in a task [default: 512M]")
+    add("--max-rejects", type=int, metavar="N", help="write nothing if more lines than this are rejected")
+    add("--report", metavar="FILE", help="write the report of the merge to this file, as JSON")
+    add("--statistics", metavar="FILE", help="write what each piece took to this file, as JSON")
+    add("--option", action="append", default=[], metavar="OPTION",
+        help="a further option of blocklist-compile build, such as --option=--plus; may be repeated")
+    add("--keep-parts", action="store_true", help="leave the parts where they are")
+    args = parser.parse_args()
+    args.source = args.source or args.input[0]
+    args.format = args.format or ("plain" if args.column else None)
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+    args.date = args.date or datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc).date().isoformat()
+    return args
+
+
+def size(text):
+    units = {"K": 10, "M": 20, "G": 30}
+    unit = units.get(text[-1:].upper())
+    return int(text[:-1]) << unit if unit else int(text)
+
+
+def file_system(path):
+    """The file system of a path or URI, and the path there."""
+    if "://" not in path:
+        path = os.path.abspath(path)
+    return pyarrow.fs.FileSystem.from_uri(path)
+
+
+# ---------------------------------------------------------------- the pieces, on the driver
+
+
+def files_of(path):
+    """The files of an input, with their sizes; those of a folder without hidden ones."""
+    system, inside = file_system(path)
+    info = system.get_file_info(inside)
+    if info.type == pyarrow.fs.FileType.NotFound:
+        sys.exit(f"{path}: not found")
+    infos = [info]
+    if info.type == pyarrow.fs.FileType.Directory:
+        infos = system.get_file_info(pyarrow.fs.FileSelector(inside, recursive=True))
+    scheme = path.split("://")[0] + "://" if "://" in path else ""
+    for info in infos:
+        if info.type == pyarrow.fs.FileType.File and not info.base_name.startswith((".", "_")):
+            # A local path of a URI keeps its slash.
+            yield scheme + info.path, info.size
+
+
+def pieces_of(args):
+    """All pieces: a number, a file, and where it begins and ends (None: the whole file)."""
+    pieces = []
+    for path, length in sorted(set(file for path in args.input for file in files_of(path))):
+        if args.column:
+            pieces += row_groups(path, args.piece)
+        elif path.lower().endswith(PACKED) or length <= args.piece:
+            pieces.append((path, None, None))
+        elif not args.format:
+            sys.exit(f"{path}: larger than --piece; give --format, which only the first piece would show")
+        else:
+            pieces += [(path, start, min(start + args.piece, length))
+                       for start in range(0, length, args.piece)]
+    return [(number, *piece) for number, piece in enumerate(pieces)]
+
+
+def row_groups(path, piece_bytes):
+    """A Parquet file as ranges of row groups of about so many bytes."""
+    import pyarrow.parquet
+
+    system, inside = file_system(path)
+    with system.open_input_file(inside) as file:
+        metadata = pyarrow.parquet.ParquetFile(file).metadata
+        start, taken = 0, 0
+        for group in range(metadata.num_row_groups):
+            taken += metadata.row_group(group).total_byte_size
+            if taken >= piece_bytes or group + 1 == metadata.num_row_groups:
+                yield (path, start, group + 1)
+                start, taken = group + 1, 0
+
+
+# ---------------------------------------------------------------- one piece, on a worker
+
+
+def lines_of(path, start, end):
+    """Blocks of the lines that begin from `start` to before `end`."""
+    system, inside = file_system(path)
+    with system.open_input_file(inside) as file:
+        at, block = start, b"\n"
+        # The line that goes on here is that of the piece before.
+        if start > 0:
+            file.seek(start - 1)
+            at += rest_of_line(file)[0] - 1
+        while at < end:
+            block = file.read(min(BLOCK_BYTES, end - at))
+            if not block:
+                return
+            at += len(block)
+            yield block
+        if at == end and not block.endswith(b"\n"):
+            yield from rest_of_line(file)[1]
+
+
+def rest_of_line(file):
+    """What is left of a line: its length with the line end, and its blocks."""
+    length, blocks = 0, []
+    while True:
+        before = file.tell()
+        block = file.read(1 << 16)
+        end = block.find(b"\n") + 1
+        if end > 0:
+            file.seek(before + end)
+            return length + end, [*blocks, block[:end]]
+        length += len(block)
+        blocks.append(block)
+        if not block:
+            return length, blocks
+
+
+def column_of(path, column, start, end):
+    """Blocks of lines, one for each row of a Parquet column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet
+
+    system, inside = file_system(path)
+    with system.open_input_file(inside) as file:
+        table = pyarrow.parquet.ParquetFile(file)
+        for batch in table.iter_batches(row_groups=range(start, end), columns=[column]):
+            rows = batch.column(0)
+            if pa.types.is_dictionary(rows.type):
+                rows = rows.dictionary_decode()
+            rows = rows.cast(pa.string())
+            # A row is one line: a line end in it must not list what stands behind it.
+            if pc.any(pc.match_substring_regex(rows, "[\r\n]")).as_py():
+                rows = pc.replace_substring_regex(rows, "[\r\n]", " ")
+            lines = pc.binary_join_element_wise(
+                rows, "", "\n", null_handling="replace", null_replacement="")
+            length = pc.sum(pc.binary_length(lines)).as_py() or 0
+            yield memoryview(lines.buffers()[2] or b"")[:length]
+
+
+def compile_piece(piece, job):
+    """Makes the part of a piece, stores it, and says what it is."""
+    number, path, start, end = piece
+    began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = time.process_time()
+    compiler, seed = SparkFiles.get(COMPILER), SparkFiles.get(job["seed_file"])
+    if not os.access(compiler, os.X_OK):
+        os.chmod(compiler, 0o755)
+    place = "" if start is None else f" {start}-{end}"
+    with tempfile.TemporaryDirectory(prefix="blocklist-") as folder:
+        part = os.path.join(folder, "part")
+        text = "-"
+        if start is None:
+            # With its name, which tells an archive and some formats.
+            text = os.path.join(folder, os.path.basename(path))
+        command = [
+            compiler, "build", f"--part={number:06} {path[-160:]}{place}", "--json", "--seed-from", seed,
+            "--source", job["source"], "--date", job["date"], "--threads", "1", "--memory", job["memory"],
+            *(["--format", job["format"]] if job["format"] else []),
+            *job["options"], "-o", part, text,
+        ]
+        if start is None:
+            fetch(path, text)
+            blocks = ()
+        elif job["column"]:
+            blocks = column_of(path, job["column"], start, end)
+        else:
+            blocks = lines_of(path, start, end)
+        report = json.loads(run(command, blocks))
+        # Each attempt has a name of its own; only one of them is reported to the driver.
+        name = f"{number:06}.{TaskContext.get().taskAttemptId()}.part"
+        store(part, job["parts"], name)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {
+        "file": name,
+        "piece": report["part"]["piece"],
+        "digest": report["part"]["digest"],
+        "bytes": report["part"]["bytes"],
+        "lines": sum(read["lines"] for read in report["inputs"]),
+        "rejected": report["rejected"],
+        "first_rejects": [line for reject in report["rejects"] for line in reject["first"]][:3],
+        "compiler_cpu_s": spent,
+        "python_cpu_s": time.process_time() - own,
+        "seconds": time.monotonic() - began,
+        "host": os.uname().nodename,
+    }
+
+
+def run(command, blocks):
+    """What a command prints when it is given these blocks of text."""
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            with process.stdin as stdin:
+                for block in blocks:
+                    stdin.write(block)
+        except BrokenPipeError:
+            pass  # It says below why it reads no more.
+        except BaseException:
+            # Half a piece must not become a part.
+            process.kill()
+            raise
+        finally:
+            printed = process.stdout.read()
+            status = process.wait()
+        if status != 0:
+            errors.seek(0)
+            raise RuntimeError(errors.read(4096).decode(errors="replace").strip() or f"exit code {status}")
+        return printed
+
+
+def fetch(path, local):
+    system, inside = file_system(path)
+    with system.open_input_stream(inside, compression=None) as source, open(local, "wb") as target:
+        while block := source.read(BLOCK_BYTES):
+            target.write(block)
+
+
+def store(local, folder, name):
+    """Puts a file where all can reach it, at once and as a whole."""
+    system, inside = file_system(folder)
+    hidden = f"{inside}/.{name}" if isinstance(system, pyarrow.fs.LocalFileSystem) else f"{inside}/{name}"
+    with open(local, "rb") as source, system.open_output_stream(hidden) as target:
+        while block := source.read(BLOCK_BYTES):
+            target.write(block)
+    if hidden != f"{inside}/{name}":
+        os.chmod(hidden, 0o640)
+        system.move(hidden, f"{inside}/{name}")
+
+
+# ---------------------------------------------------------------- the driver
+
+
+def watch(context, total, ended):
+    """A line now and then for the terminal and for logs."""
+    while not ended.wait(10):
+        stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
+        done = sum(stage.numCompletedTasks for stage in stages if stage)
+        print(f"parts: {done} of {total}", file=sys.stderr, flush=True)
+
+
+def make_parts(context, args, folder):
+    """One task for each piece; what it says of the part that counts."""
+    pieces = pieces_of(args)
+    if not pieces:
+        sys.exit("no file to read")
+    job = {
+        "seed_file": args.seed_file, "source": args.source, "date": args.date, "memory": args.memory,
+        "format": args.format, "options": args.option, "column": args.column, "parts": folder,
+    }
+    context.setJobGroup("parts", f"blocklist {args.source}: {len(pieces)} parts")
+    ended = threading.Event()
+    watcher = threading.Thread(target=watch, args=(context, len(pieces), ended), daemon=True)
+    watcher.start()
+    try:
+        tasks = context.parallelize(pieces, len(pieces))
+        return tasks.map(lambda piece: compile_piece(piece, job)).collect()
+    finally:
+        ended.set()
+
+
+def merge(args, folder, done):
+    """Joins the parts that the tasks have reported."""
+    with tempfile.TemporaryDirectory(prefix="blocklist-", dir=os.path.dirname(os.path.abspath(args.output))) as local:
+        system, inside = file_system(folder)
+        here = inside
+        if not isinstance(system, pyarrow.fs.LocalFileSystem):
+            here = local
+            for part in done:
+                fetch(f"{folder}/{part['file']}", os.path.join(local, part["file"]))
+        expected = os.path.join(local, "pieces.txt")
+        with open(expected, "w", encoding="utf-8") as names:
+            names.writelines(f"{part['digest']} {part['piece']}\n" for part in done)
+        compiler = SparkFiles.get(COMPILER)
+        if not os.access(compiler, os.X_OK):
+            os.chmod(compiler, 0o755)
+        command = [
+            compiler, "merge", "--date", args.date, "--source", args.source, "--expect", expected,
+            "-o", os.path.abspath(args.output),
+            *(["--name", args.name] if args.name else []),
+            *(["--report", os.path.abspath(args.report)] if args.report else []),
+            *(part["file"] for part in done),
+        ]
+        # In the folder of the parts: their names are short, so that one command line holds thousands.
+        return subprocess.run(command, cwd=here, check=False).returncode
+
+
+def main():
+    args = arguments()
+    context = SparkContext(conf=SparkConf().setAppName(f"blocklist {args.source}"))
+    folder = f"{args.parts.rstrip('/')}/{context.applicationId}"
+    system, inside = file_system(folder)
+    system.create_dir(inside, recursive=True)
+    try:
+        began = time.monotonic()
+        done = make_parts(context, args, folder if "://" in folder else os.path.abspath(folder))
+        parts_s = time.monotonic() - began
+        rejected = sum(part["rejected"] for part in done)
+        for line in [line for part in done for line in part["first_rejects"]][:8]:
+            print(f"rejected  {line}", file=sys.stderr)
+        if args.max_rejects is not None and rejected > args.max_rejects:
+            print(f"refused   {rejected} rejected lines; {args.output} is unchanged", file=sys.stderr)
+            return 1
+        began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        status = merge(args, folder, done)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        merge_cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        totals = {key: sum(part[key] for part in done)
+                  for key in ("lines", "bytes", "compiler_cpu_s", "python_cpu_s")}
+        lines = max(totals["lines"], 1)
+        cpu_s = totals["compiler_cpu_s"] + totals["python_cpu_s"] + merge_cpu_s
+        print(f"pieces    {len(done)} on {len({part['host'] for part in done})} hosts, {parts_s:.1f} s; "
+              f"merge {time.monotonic() - began:.1f} s\n"
+              f"cost      {cpu_s / lines * 1e9:.0f} CPU ns a line, "
+              f"{totals['bytes'] / lines:.1f} bytes of parts a line", file=sys.stderr)
+        if args.statistics:
+            with open(args.statistics, "w", encoding="utf-8") as file:
+                json.dump({"parts_s": parts_s, "merge_cpu_s": merge_cpu_s, **totals, "pieces": done}, file, indent=1)
+        return status
+    finally:
+        if not args.keep_parts:
+            system.delete_dir(inside)
+        context.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
