@@ -8,8 +8,9 @@ use std::sync::LazyLock;
 
 use blocklist_milter::filter::page::{first_key, page_of};
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Load, Record, Replacement, Shape, Spec, Writer, encode_page, sizing,
+    EncodedPage, Filter, Key, Load, Record, Shape, Spec, Writer, encode_page, sizing,
 };
+use blocklist_milter::replacement::Replacement;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 

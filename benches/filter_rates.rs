@@ -14,8 +14,9 @@ use std::thread;
 
 use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
-    EncodedPage, Filter, Key, Load, Record, Replacement, Spec, Writer, encode_page, sizing,
+    EncodedPage, Filter, Key, Load, Record, Spec, Writer, encode_page, sizing,
 };
+use blocklist_milter::replacement::Replacement;
 
 const ENTRIES: u64 = 3_000_000;
 /// With `--quick`.

@@ -15,7 +15,7 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | [`access`], [`clock`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; the time; the same work on several threads; how much memory may still be taken; numbers for people; counters; quotes and comments of addresses |
+//! | [`access`], [`replacement`], [`clock`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; a new file in place of an old one; the time; the same work on several threads; how much memory may still be taken; numbers for people; counters; quotes and comments of addresses |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
 //! | [`lookup`], [`journal`] | whether a filter lists a sender: the one place that answers; logs of syslog and the journal |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
@@ -63,6 +63,7 @@ pub mod milter;
 mod numbers;
 mod parallel;
 pub mod policy;
+pub mod replacement;
 mod rfc5322;
 pub mod screen;
 pub mod sender;

@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Fault, Filter, Header, Load, Replacement, Shape, Source, Spec,
-    Writer, encode_page, page,
+    Answer, EncodedPage, Error, Fault, Filter, Header, Load, Shape, Source, Spec, Writer,
+    encode_page, page,
 };
+use blocklist_milter::replacement::{self, Replacement};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
@@ -442,7 +443,10 @@ fn a_killed_writer_leaves_the_old_file() {
         .lines()
         .any(|line| line.unwrap().ends_with("half way"));
     assert!(half_way);
-    assert!(matches!(Replacement::claim(&path), Err(Error::Busy { .. })));
+    assert!(matches!(
+        Replacement::claim(&path),
+        Err(replacement::Error::Busy { .. })
+    ));
     writing.kill().unwrap();
     writing.wait().unwrap();
     check_answers(&path, &old);
@@ -501,7 +505,11 @@ fn child_on_a_full_disk() {
 fn a_folder_that_cannot_be_written_is_an_error() {
     // Nobody, not even root, makes a file there.
     let created = begin(Path::new("/proc/a.blf"), spec(1e-6, true), 1);
-    assert!(matches!(created, Err(Error::Io { .. })));
+    let refused = matches!(
+        created,
+        Err(Error::Replacement(replacement::Error::Io { .. }))
+    );
+    assert!(refused);
 }
 
 /// Makes every sum right again after bytes were changed, at the places where the

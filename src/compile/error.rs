@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::filter;
 use crate::lookup;
+use crate::replacement;
 
 /// Why nothing was written. Whatever it is, the old file stays.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,9 @@ pub enum Error {
     /// The filter file could not be read or written, or fails its checks.
     #[error("{0}")]
     Filter(#[from] filter::Error),
+    /// The output or list cannot be claimed or replaced.
+    #[error(transparent)]
+    Replacement(#[from] replacement::Error),
     /// A filter does not answer, or was made by other address rules.
     #[error(transparent)]
     Lookup(#[from] lookup::Error),

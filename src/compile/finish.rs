@@ -10,7 +10,8 @@ use super::progress::{Phase, Progress};
 use super::report::{FilterReport, PartReport, Report};
 use super::wording::kind_counts;
 use super::write::assemble;
-use crate::filter::{Replacement, Spec, Writer, sizing};
+use crate::filter::{Spec, Writer, sizing};
+use crate::replacement::Replacement;
 
 /// What has to be known beside the keys.
 pub(crate) struct Finish<'a> {

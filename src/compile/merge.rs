@@ -15,7 +15,8 @@ use super::wording::kind_counts;
 use super::write::{FileRecords, Joined, Sorted, Sources, assemble, count_entries};
 use super::{Error, Phase, Plan, Progress, Seed};
 use crate::filter::page::count_set;
-use crate::filter::{EncodedPage, Filter, Header, Replacement, Spec, Writer, sizing};
+use crate::filter::{EncodedPage, Filter, Header, Spec, Writer, sizing};
+use crate::replacement::Replacement;
 
 /// Merges the filters that are the inputs of `plan` into its output. The rate is `fpr`,
 /// or the lowest of theirs.

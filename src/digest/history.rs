@@ -12,8 +12,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use crate::filter::Replacement;
 use crate::list::Day;
+use crate::replacement::Replacement;
 
 /// An entry that was not refused for so long is refused "for the first time" again.
 const DAYS_KEPT: u16 = 400;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::key::Key;
+use crate::replacement;
 
 /// Why a filter could not be read or written.
 #[derive(Debug, Error)]
@@ -43,18 +44,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// Another process writes the same output.
-    #[error("{}: another process is writing this file; wait until it has finished", path.display())]
-    Busy {
-        /// The output.
-        path: PathBuf,
-    },
-    /// The output is something else than a file.
+    /// What was to be read is not a regular file.
     #[error("{}: not a regular file", path.display())]
     NotAFile {
         /// The output.
         path: PathBuf,
     },
+    /// The output cannot be claimed or replaced.
+    #[error(transparent)]
+    Replacement(#[from] replacement::Error),
     /// What was to be written cannot be written so that it could be read.
     #[error("{}: {what}", path.display())]
     Unwritable {

@@ -22,7 +22,6 @@
 //! | `class`, `packed` | what records share; numbers of few bits side by side |
 //! | [`format`](mod@format) | the file layout |
 //! | `file`       | reading, and checking what was read |
-//! | [`replacement`] | a temporary file that replaces the old one when complete; its lock |
 //! | `part`       | a part of a list: records without pages, on their way to a filter |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `delta`      | what makes one filter of another |
@@ -43,7 +42,6 @@ pub mod page;
 mod part;
 mod record;
 mod records;
-pub mod replacement;
 pub mod sizing;
 mod stats;
 mod writer;
@@ -63,7 +61,6 @@ pub use format::{Header, Source, Spec};
 pub use key::Key;
 pub use part::Part;
 pub use record::Record;
-pub use replacement::Replacement;
 pub use sizing::Shape;
 pub use stats::Stats;
 pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_page};

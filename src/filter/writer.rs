@@ -18,8 +18,8 @@ use super::page::{self, Filling, PAGE_BYTES, Page};
 use super::part;
 use super::record::Record;
 use super::records::{self, Scratch};
-use super::replacement::Replacement;
 use super::sizing::Shape;
+use crate::replacement::Replacement;
 
 /// One page as it will be in the file, with its records. Reusable: it keeps its
 /// memory, so that encoding many pages allocates once.

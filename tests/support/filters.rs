@@ -16,9 +16,10 @@ use std::path::{Path, PathBuf};
 
 use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
-    Answer, EncodedPage, Error, Fault, Filter, Header, Key, Load, Record, Replacement, Shape,
-    Source, Spec, Writer, encode_page, sizing,
+    Answer, EncodedPage, Error, Fault, Filter, Header, Key, Load, Record, Shape, Source, Spec,
+    Writer, encode_page, sizing,
 };
+use blocklist_milter::replacement::Replacement;
 
 /// Keys that look random and are the same each time.
 pub fn key(i: u64) -> Key {

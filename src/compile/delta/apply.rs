@@ -15,9 +15,10 @@ use crate::compile::lineage::Lineage;
 use crate::compile::write::{Sorted, fill};
 use crate::compile::{Error, Phase, Progress, Seed};
 use crate::filter::delta::Delta;
-use crate::filter::{self, Fault, Filter, Replacement, Writer};
+use crate::filter::{self, Fault, Filter, Writer};
 use crate::numbers::{counted, size};
 use crate::parallel::processors;
+use crate::replacement::Replacement;
 
 /// What to make a filter of.
 #[derive(Clone, Debug)]

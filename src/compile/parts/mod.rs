@@ -27,7 +27,8 @@ use super::lineage::Lineage;
 use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
 use super::report::{InputReport, ReadReport, Report};
 use super::{Error, Phase, Plan, Progress, Seed};
-use crate::filter::{Part, Replacement, Spec};
+use crate::filter::{Part, Spec};
+use crate::replacement::Replacement;
 
 pub use self::pieces::Expected;
 

@@ -9,9 +9,9 @@ use twox_hash::XxHash3_64;
 use super::super::class::Class;
 use super::super::error::Error;
 use super::super::key::Key;
-use super::super::replacement::Replacement;
 use super::rice::{BitWriter, parameter};
 use super::{COUNT_BITS, Head, MAGIC, PARAMETER_BITS, SEGMENT_EDITS, Touch, VERSION};
+use crate::replacement::Replacement;
 
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -17,7 +17,44 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::error::Error;
+/// Why a file could not be replaced.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process writes the same output.
+    #[error("{}: another process is writing this file; wait until it has finished", path.display())]
+    Busy {
+        /// The output.
+        path: PathBuf,
+    },
+    /// The output is something else than a file.
+    #[error("{}: not a regular file", path.display())]
+    NotAFile {
+        /// The output.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    /// For `map_err`: what was tried on which path.
+    fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            path: path.to_owned(),
+            action,
+            source,
+        }
+    }
+}
 
 /// Mode of a new file.
 const MODE: u32 = 0o640;
