@@ -391,6 +391,7 @@ fn with_column(name: &str, value: &str) -> Vec<Vec<String>> {
 fn check_column(name: &str, value: &str, expected: &str) {
     for rows in with_column(name, value) {
         let said = match rows.iter().find(|row| row.contains("x@bad.example")) {
+            Some(row) if row.contains(" expires ") => "ends",
             Some(row) if row.contains(" item ") => "listed",
             Some(row) if row.contains(" rejected ") => "rejected",
             _ if rows.iter().any(|row| row.contains(" rejected ")) => "rejected",
@@ -428,12 +429,12 @@ fn columns_for_yes_and_no_are_read_under_any_name_and_with_any_answer() {
         ("safe", "off", "listed", "off"),
         ("false positive", "off", "listed", "off"),
         ("not spam", "off", "listed", "off"),
-        ("deleted", "off", "listed", "off"),
-        ("removed", "off", "listed", "off"),
-        ("delisted", "off", "listed", "off"),
-        ("resolved", "off", "listed", "off"),
-        ("revoked", "off", "listed", "off"),
-        ("inactive", "off", "listed", "off"),
+        ("deleted", "off", "listed", "ends"),
+        ("removed", "off", "listed", "ends"),
+        ("delisted", "off", "listed", "ends"),
+        ("resolved", "off", "listed", "ends"),
+        ("revoked", "off", "listed", "ends"),
+        ("inactive", "off", "listed", "ends"),
         ("no longer listed", "off", "listed", "off"),
     ] {
         for name in spellings(words) {
@@ -458,7 +459,7 @@ fn a_day_on_which_an_entry_was_taken_off_is_read_under_any_name() {
             format!("{word}Date"),
             format!("date {word}"),
         ] {
-            DAYS.iter().for_each(|day| check_column(&name, day, "off"));
+            DAYS.iter().for_each(|day| check_column(&name, day, "ends"));
             for never in ["", "null", "0000-00-00"] {
                 check_column(&name, never, "listed");
             }

@@ -4,7 +4,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -57,6 +57,7 @@ impl EditedList {
             Ok(_) => fs::read(path).map_err(Error::io(path, "read"))?,
             Err(_) => Vec::new(),
         };
+        check_written_as_read(&text).map_err(|why| refused(&why))?;
         list::check_text(&text).map_err(|_| refused("not a text file"))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         // A whitelist is read as the daemon reads it: `friend@good.example OK` is an entry there.
@@ -167,6 +168,23 @@ impl EditedList {
         file.write_all(text)
             .map_err(Error::io(&self.path, "write"))?;
         Ok(self.replacement.commit()?)
+    }
+}
+
+/// Whether a build reads the bytes of a list as they are, so that a line can be added to them.
+///
+/// # Errors
+/// Says what to do when it unpacks or converts them first.
+fn check_written_as_read(text: &[u8]) -> Result<(), String> {
+    let mut read = Vec::new();
+    let all = list::unpack(io::Cursor::new(text.to_vec()))
+        .and_then(|input| input.take(MAX_LIST_BYTES + 1).read_to_end(&mut read));
+    match all {
+        Ok(_) if read == text => Ok(()),
+        Ok(_) => Err(
+            "compressed, in UTF-16 or with lines that end with CR; unpack it or convert it to UTF-8 first".to_owned(),
+        ),
+        Err(error) => Err(error.to_string()),
     }
 }
 

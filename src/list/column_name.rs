@@ -90,6 +90,8 @@ pub(super) fn is_date_word(word: &str) -> bool {
 
 const FILLING: &[&str] = &[
     "address",
+    "addresses",
+    "and",
     "are",
     "as",
     "ban",

@@ -17,7 +17,7 @@
 //! has no end within [`MAX_LINE`] bytes has a quote too many, and is rejected alone: reading
 //! goes on with the next line. RFC 4180, and what is sent instead of it.
 
-use super::entry::looks_like_entry;
+use super::entry::{is_address, looks_like_entry};
 use super::fields::{Fields, MAX_FIELDS};
 use super::headings::Heading;
 use super::lines::{MAX_LINE, lines};
@@ -25,7 +25,7 @@ use super::out::Out;
 use super::plain;
 use super::reject_reason::RejectReason;
 use super::row::{Row, Skip};
-use super::table::{Columns, is_address, row};
+use super::table::{Columns, row};
 
 /// The state between records.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(super) struct Csv {
     /// The column that the user gave, counted from 1; 0 is none.
     given: u16,
     columns: Option<Columns>,
+    /// Whether a record before the first row has names of which none is known.
+    is_named: bool,
     separator: u8,
     reader: csv_core::Reader,
     fields: Vec<u8>,
@@ -45,6 +47,7 @@ impl Csv {
         Self {
             given: column,
             columns: None,
+            is_named: false,
             separator: b',',
             reader: csv_core::Reader::new(),
             fields: Vec::new(),
@@ -114,6 +117,7 @@ impl Csv {
         }
         let given = usize::from(self.given).checked_sub(1);
         let known = self.columns.take();
+        let is_named = self.is_named;
         let fields = self.split(record);
         if let Some(mut columns) = known {
             row(record, fields, &mut columns, out);
@@ -121,11 +125,13 @@ impl Csv {
         } else if let Some(columns) = Columns::of_heading(fields, given) {
             out.skip(Skip::Setting);
             self.columns = Some(columns);
-        } else if let Some(mut columns) = Columns::of_row(fields, given) {
+        } else if let Some(mut columns) = Columns::of_row(fields, given, is_named) {
             row(record, fields, &mut columns, out);
             self.columns = Some(columns);
         } else {
+            let is_named = has_names(fields);
             out.reject(RejectReason::NoColumn, record);
+            self.is_named |= is_named;
         }
     }
 
@@ -151,6 +157,13 @@ impl Csv {
             is_whole: result != csv_core::ReadRecordResult::OutputEndsFull,
         }
     }
+}
+
+/// Whether a record without an entry is made of names, as a heading is.
+fn has_names(fields: Fields<'_>) -> bool {
+    let mut names = fields.iter().filter(|name| !name.is_empty());
+    let is_name = |name: &[u8]| name.iter().any(|b| b.is_ascii_alphabetic() || *b >= 0x80);
+    names.clone().count() > 1 && names.all(is_name)
 }
 
 /// The separator of the first record: a tab wherever there is one, since no entry and

@@ -201,6 +201,16 @@ pub(super) fn is_part_of(field: &[u8], address: &[u8]) -> bool {
         && (field.eq_ignore_ascii_case(local) || field.eq_ignore_ascii_case(domain))
 }
 
+/// An address, perhaps with a display name.
+pub(super) fn is_address(field: &[u8]) -> bool {
+    field.contains(&b'@') && (looks_like_entry(field) || field.ends_with(b">"))
+}
+
+/// Whether an entry is another, or a part of it.
+pub(super) fn is_same(entry: &[u8], other: &[u8]) -> bool {
+    entry.eq_ignore_ascii_case(other) || is_part_of(entry, other)
+}
+
 /// Whether `text` is an IP address or a network in CIDR form.
 pub(super) fn is_ip(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else {

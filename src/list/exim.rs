@@ -3,14 +3,17 @@
 //! The key ends at a colon or at white space; a key with either stands in double
 //! quotes, which are not part of it, so a local part in need of quotes gets its own
 //! back. A line that starts with white space continues the data. Data is free text,
-//! but a word of allowance in it is believed.
+//! but a word of allowance in it is believed; one that says no has the line rejected.
 
 use super::action::Action;
+use super::answer::{Answer, is_blank};
 use super::entry::looks_like_entry;
 use super::out::Out;
+use super::phrase::Phrase;
 use super::plain::{self, Indentation};
 use super::reject_reason::RejectReason;
 use super::row::Skip;
+use super::status::is_past;
 use super::words::{Nesting, Words};
 use crate::rfc5322::{is_special, quote};
 
@@ -66,13 +69,35 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
         // `unblock friend@good.example`, `To: somebody`.
         return plain::entries(text, out);
     }
-    let data = data.strip_prefix(b":").unwrap_or(data);
-    let allows = Words(data).next().and_then(Action::of) == Some(Action::Allow)
-        || Action::in_column(data.trim_ascii()) == Some(Action::Allow);
+    let data = data.strip_prefix(b":").unwrap_or(data).trim_ascii();
+    let said = without_quotes(data);
+    let allows = Words(said).next().and_then(Action::of) == Some(Action::Allow)
+        || Action::in_column(said) == Some(Action::Allow)
+        || Action::of_score(said) == Some(Action::Allow);
     if allows {
         out.skip(Skip::Allow);
+    } else if is_unclear(said) {
+        out.reject(RejectReason::UnclearData, text);
     } else {
         out.entry(&key);
+    }
+}
+
+/// Whether data may take its key off the list, as in a map of YAML: `no`, `null`, `expired`,
+/// `{action: allow}`.
+fn is_unclear(data: &[u8]) -> bool {
+    let is_nothing = !data.is_empty() && (is_blank(data) || matches!(data, b"~" | b"none"));
+    is_nothing
+        || matches!(data, [b'{' | b'[', ..])
+        || Answer::of(data) == Some(Answer::No)
+        || is_past(data)
+        || Phrase::beginning(data).takes_off()
+}
+
+fn without_quotes(data: &[u8]) -> &[u8] {
+    match data {
+        [b'"', inner @ .., b'"'] | [b'\'', inner @ .., b'\''] => inner.trim_ascii(),
+        _ => data,
     }
 }
 

@@ -5,9 +5,10 @@
 
 use super::action::Action;
 use super::answer::{Answer, is_blank, is_word};
-use super::column_name::{NEGATIONS, Name, is_date_word, is_filling};
+use super::column_name::{Name, is_date_word, is_filling};
 use super::day::Day;
 use super::entry::looks_like_entry;
+use super::phrase_words::Word;
 use super::reject_reason::RejectReason;
 use super::status::{is_past, status};
 
@@ -44,7 +45,7 @@ impl Flag {
         // phpBB has it before each of its names.
         let is_ban = name.words().next() == Some("ban");
         for word in name.words().skip(usize::from(is_ban)) {
-            if NEGATIONS.contains(&word) || word == "longer" {
+            if word == "longer" || matches!(Word::of(word), (Word::Not, _)) {
                 is_negated = true;
             } else if let Some(flag) = Self::of_word(word) {
                 if found.is_some_and(|found| found != flag) {
@@ -77,7 +78,13 @@ impl Flag {
             _ if BAD.contains(&word) => Some(Self::Bad),
             _ if ACTIVE.contains(&word) => Some(Self::Active),
             _ if REMOVING.contains(&word) || is_past(word.as_bytes()) => Some(Self::Removed),
-            _ => None,
+            _ => match Word::of(word) {
+                (Word::Allows, true) => Some(Self::Allows),
+                (Word::Blocks, _) => Some(Self::Blocks),
+                (Word::Ends, _) => Some(Self::Removed),
+                (Word::Lasts, _) => Some(Self::Active),
+                _ => None,
+            },
         };
         of(word).or_else(|| of(word.strip_prefix("is")?))
     }
@@ -89,7 +96,7 @@ impl Flag {
     pub(super) fn read(self, value: &[u8]) -> Result<Option<Action>, RejectReason> {
         if is_blank(value) {
             return match self {
-                Self::BlockedSince => Err(RejectReason::UnclearAnswer),
+                Self::Blocks | Self::BlockedSince => Err(RejectReason::UnclearAnswer),
                 _ => Ok(None),
             };
         }
@@ -107,11 +114,12 @@ impl Flag {
         // A day: since then, or never.
         match Day::read_expiry(value) {
             Some(Some(_)) if value.first().is_some_and(u8::is_ascii_digit) => {
-                return Ok(Some(match self {
-                    Self::Allows => Action::Allow,
-                    Self::Removed => Action::Other,
-                    _ => Action::Block,
-                }));
+                return Ok(match self {
+                    Self::Allows => Some(Action::Allow),
+                    // The day it ends, which may be to come.
+                    Self::Removed => None,
+                    _ => Some(Action::Block),
+                });
             }
             Some(None) if matches!(self, Self::Allows | Self::Removed) => return Ok(None),
             Some(None) if self == Self::BlockedSince => return Ok(Some(Action::Other)),
@@ -192,8 +200,15 @@ const BAD: &[&str] = &[
     "scammer",
     "spam",
     "spammer",
+    "spamverdacht",
+    "suspect",
+    "suspected",
+    "suspicion",
+    "suspicious",
     "throwaway",
     "toxic",
+    "verdacht",
+    "verdachtig",
 ];
 
 const ACTIVE: &[&str] = &[
@@ -209,7 +224,7 @@ const ACTIVE: &[&str] = &[
     "enabled",
 ];
 
-const REMOVING: &[&str] = &["delete", "delist", "disable", "remove", "unlist"];
+const REMOVING: &[&str] = &["delete", "delist", "disable", "release", "remove", "unlist"];
 
 #[cfg(test)]
 mod tests {
@@ -258,7 +273,7 @@ mod tests {
             (Flag::Allows, "no", Ok(None)),
             (Flag::Allows, "blocked", Ok(None)),
             (Flag::Allows, "7", Err(())),
-            (Flag::Removed, "2026-01-01 10:00:00", Ok(Some(other))),
+            (Flag::Removed, "2026-01-01 10:00:00", Ok(None)),
             (Flag::Removed, "0000-00-00", Ok(None)),
             (Flag::Removed, "-", Ok(None)),
             (Flag::Removed, "NULL", Ok(None)),

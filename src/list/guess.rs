@@ -16,9 +16,8 @@ use super::label::Meaning;
 use super::lines::lines;
 use super::out::before_comment;
 use super::plain;
-use super::section_heading::{
-    heading, is_allowance_of_record, is_object, key_and_value, open_comment,
-};
+use super::section_heading::{heading, is_object, key_and_value, line_of_record, open_comment};
+use super::sections::is_underline;
 use super::words::Words;
 
 /// Lines that say something and are looked at. Beyond them lists do not change.
@@ -61,7 +60,8 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         let heading = heading(text);
         heads_others |= heading.is_some_and(|heading| heading.meaning != Meaning::Listed)
             || open_comment(text).is_some()
-            || is_allowance_of_record(text)
+            || line_of_record(text).is_some()
+            || is_underline(text)
             || in_object && starts_with_space && key_and_value(text).is_some();
         in_object = is_object(text);
         // `allowed = [`: the lines after it are those of an array.
@@ -171,9 +171,9 @@ impl Name {
 /// Suffixes of what is unpacked before it is read.
 const COMPRESSORS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz"];
 
-/// Whether every line names equally many domains, with nothing but a comma or semicolon
-/// between them: a table of domains and their mail servers or registrars. People put a space
-/// there, and a different number on each line.
+/// Whether every line names equally many domains or addresses, with nothing but a comma or
+/// semicolon between them: a table of domains and their mail servers or registrars, of senders and
+/// their recipients. People put a space there, and a different number on each line.
 #[derive(Default)]
 struct Rows {
     lines: usize,
@@ -193,7 +193,7 @@ impl Rows {
     }
 
     fn width(text: &[u8]) -> Option<usize> {
-        if text.contains(&b'@') {
+        if text.iter().any(|b| matches!(b, b' ' | b'<' | b'"')) {
             return None;
         }
         let separator = separator(text);
@@ -237,6 +237,8 @@ fn is_mail(head: &[u8]) -> bool {
         first.iter().filter(|&&b| b == b':').count() >= 2
     };
     let traces = [
+        // An address book.
+        "begin:vcard",
         "received:",
         "message-id:",
         "mime-version:",
@@ -259,7 +261,7 @@ fn json(head: &[u8], extension: &str) -> Option<Format> {
     let text = head.trim_ascii_start();
     match text.first()? {
         b'{' if matches!(extension, "jsonl" | "ndjson") => Some(Format::JsonLines),
-        b'[' if text.get(1..)?.first()?.is_ascii_alphabetic() => None,
+        b'[' if starts_no_json(text.get(1..)?.trim_ascii_start().first()?) => None,
         b'[' => Some(Format::Json),
         b'{' => {
             let mut lines = lines(text).map(<[u8]>::trim_ascii);
@@ -279,6 +281,11 @@ fn json(head: &[u8], extension: &str) -> Option<Format> {
         }
         _ => None,
     }
+}
+
+/// Whether what stands behind a bracket stands in no JSON: a title, an address without quotes.
+fn starts_no_json(sign: &u8) -> bool {
+    sign.is_ascii_alphabetic() || *sign == b'\''
 }
 
 /// Whether the first line is the heading of a table.
@@ -339,7 +346,8 @@ fn of_line(text: &[u8], name: &Name) -> Option<Format> {
     if has_tag(first) {
         return Some(Format::SendmailAccess);
     }
-    if first.contains(&b',') || text.contains(&b',') && second.is_none_or(|s| !is_action(s)) {
+    let has_separator = text.contains(&b',') || first.contains(&b';');
+    if first.contains(&b',') || has_separator && second.is_none_or(|s| !is_action(s)) {
         return table(text);
     }
     let Some(second) = second else {
@@ -371,7 +379,11 @@ fn of_line(text: &[u8], name: &Name) -> Option<Format> {
 fn by_start(text: &[u8]) -> Option<Format> {
     match text {
         [b'|', b'|', ..] | [b'@', b'@', ..] | [b'!', b' ', ..] => Some(Format::Adblock),
-        [b'[', rest @ ..] if rest.first().is_some_and(u8::is_ascii_alphabetic) => {
+        // `[Adblock Plus 2.0]`, not `[a@bad.example, b@bad.example]`
+        [b'[', rest @ ..]
+            if rest.first().is_some_and(u8::is_ascii_alphabetic)
+                && !rest.iter().any(|b| matches!(b, b'@' | b',')) =>
+        {
             Some(Format::Adblock)
         }
         [b'$', ..] => {

@@ -9,7 +9,7 @@
 
 use super::column_name::{NEGATIONS, Name, is_date_word, is_filling};
 use super::flag::Flag;
-use super::headings::Heading;
+use super::headings::{ENTRY_BY_WORDS, Heading, SENDER_BY_WORDS, SENDING};
 use super::label::Meaning;
 use super::row::Skip;
 
@@ -59,7 +59,12 @@ impl ByWords<'_> {
             return Some(Heading::Probability);
         }
         if self.is_of_sender() {
-            return Some(Heading::Entry(usize::MAX));
+            let is_sender = self.0.has(SENDING);
+            return Some(Heading::Entry(if is_sender {
+                SENDER_BY_WORDS
+            } else {
+                ENTRY_BY_WORDS
+            }));
         }
         if matches!(
             Meaning::of(self.0.as_bytes()),
@@ -92,7 +97,15 @@ impl ByWords<'_> {
                 .all(|word| END_WORDS.contains(&word) || is_date_word(word) || is_filling(word));
         let is_valid_to = self.0.has(&["valid", "good", "effective"])
             && self.0.has(&["to", "thru", "through", "till"]);
-        (self.0.has(ENDS) || self.0.is("geldig tot") || is_plan || has_end || is_valid_to)
+        // `blocked to`, `to date`
+        let is_to = self.0.words().any(|word| word == "to")
+            && self.0.words().count() > 1
+            && self.0.words().all(|word| {
+                word == "to"
+                    || is_date_word(word)
+                    || matches!(word, "banned" | "blocked" | "listed")
+            });
+        (self.0.has(ENDS) || self.0.is("geldig tot") || is_plan || has_end || is_valid_to || is_to)
             .then_some(Heading::Expires)
     }
 
@@ -176,6 +189,13 @@ const END_WORDS: &[&str] = &[
     "the",
     "validity",
 ];
+
+/// Whether a name is a command to take an entry off, which a day may follow: `delist`.
+pub(super) fn names_undoing(name: &Name) -> bool {
+    let mut words = name.words();
+    let is_command = words.next().is_some_and(|word| UNDOING.contains(&word));
+    is_command && words.all(is_filling)
+}
 
 /// With a day beside it, what is to happen then.
 const UNDOING: &[&str] = &[

@@ -63,6 +63,75 @@ impl Heading {
     }
 }
 
+/// What a column says by its name of the sender in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// It is blocked: `blocked sender`. It may also be answered with yes or no.
+    Blocked,
+    /// It sent something: `from`.
+    Sender,
+    /// It is an entry of some kind: `email`.
+    Entry,
+    /// It is a server, perhaps of the sender.
+    Host,
+}
+
+impl Place {
+    /// That of a name with this rank.
+    pub(super) fn of(rank: usize) -> Self {
+        if is_sender(rank) {
+            Self::Sender
+        } else if is_host(rank) {
+            Self::Host
+        } else {
+            Self::Entry
+        }
+    }
+}
+
+/// The rank of a name that is put together from words for senders.
+pub(super) const SENDER_BY_WORDS: usize = usize::MAX;
+
+/// The rank of one put together from words for entries.
+pub(super) const ENTRY_BY_WORDS: usize = usize::MAX - 1;
+
+/// Whether a column of this rank names somebody who sent something.
+fn is_sender(rank: usize) -> bool {
+    let is_known =
+        |name: &&str| name.split(' ').any(|word| SENDING.contains(&word)) || SENDING.contains(name);
+    rank == SENDER_BY_WORDS || ENTRY.get(rank).is_some_and(is_known)
+}
+
+/// Whether a column of this rank names a server.
+fn is_host(rank: usize) -> bool {
+    ENTRY
+        .get(rank)
+        .is_some_and(|name| matches!(*name, "host" | "hostname"))
+}
+
+/// Words in names of columns with somebody who sent something.
+pub(super) const SENDING: &[&str] = &[
+    "absender",
+    "absenderadresse",
+    "afzender",
+    "avsandare",
+    "ban email",
+    "expediteur",
+    "from",
+    "mailfrom",
+    "mittente",
+    "nadawca",
+    "remetente",
+    "remitente",
+    "reply to",
+    "return path",
+    "sender",
+    "senders",
+    "spammer",
+    "spammers",
+    "отправитель",
+];
+
 const ENTRY: &[&str] = &[
     "email",
     "mail",
@@ -115,6 +184,11 @@ const ENTRY: &[&str] = &[
     "indirizzo",
     "mittente",
     "afzender",
+    "expediteur",
+    "avsandare",
+    "remetente",
+    "nadawca",
+    "отправитель",
 ];
 
 const ACTION: &[&str] = &[
@@ -124,17 +198,36 @@ const ACTION: &[&str] = &[
     "disposition",
     "decision",
     "treatment",
+    "handling",
+    "disposal",
     "allow/block",
     "block/allow",
     "rule action",
     "permission",
     "aktion",
     "accion",
+    "acao",
+    "akcja",
+    "atgard",
+    "handling",
+    "massnahme",
+    "действие",
+    "操作",
+    "処理",
     "azione",
     "actie",
 ];
 
-const STATUS: &[&str] = &["status", "state", "statut", "estado", "stato", "zustand"];
+const STATUS: &[&str] = &[
+    "status",
+    "state",
+    "statut",
+    "estado",
+    "stato",
+    "zustand",
+    "op",
+    "operation",
+];
 
 const KIND: &[&str] = &[
     "list type",
@@ -146,11 +239,15 @@ const KIND: &[&str] = &[
     "list",
     "type",
     "category",
+    "change",
     "class",
     "classification",
     "kind",
     "mode",
     "result",
+    "role",
+    "direction",
+    "field",
     "rule",
 ];
 

@@ -129,12 +129,13 @@ const MAX_LABELS: usize = 4;
 /// Reads what stands before the entries of `text`.
 pub(super) fn before(text: &[u8]) -> Before<'_> {
     let mut text = text.trim_ascii();
+    let whole = text.len();
     for _ in 0..MAX_LABELS {
         if is_comment(text) {
             return Before::Skip(Skip::Comment);
         }
         let Some((meaning, rest)) = leading(text) else {
-            return Before::Entries(text);
+            return Before::Entries(without_brackets(text, text.len() < whole));
         };
         if meaning == Meaning::Listed && rest.trim_ascii().is_empty() {
             return Before::Skip(Skip::Setting);
@@ -146,6 +147,19 @@ pub(super) fn before(text: &[u8]) -> Before<'_> {
         }
     }
     Before::Unknown
+}
+
+/// `[a@b, c@d]`, `Senders: {a@b}`: a list of another language. Without a label or a comma it
+/// may be the heading of a section.
+pub(super) fn without_brackets(text: &[u8], has_label: bool) -> &[u8] {
+    match text {
+        [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}']
+            if has_label || inner.contains(&b',') =>
+        {
+            inner.trim_ascii()
+        }
+        _ => text,
+    }
 }
 
 /// Comments of SQL, C, BASIC and m4. `--a@b` is an address.
@@ -221,12 +235,67 @@ fn colon_label(text: &[u8]) -> Option<(&[u8], &[u8])> {
         b'=' => {
             name.ends_with(b" ")
                 || rest.first().is_none_or(u8::is_ascii_whitespace)
-                || Action::of(name).is_some()
+                || is_verdict(name)
+                || rest.starts_with(b"<") && Meaning::of(name) != Meaning::Unknown
+                || is_label_of_address(text)
         }
         _ => false,
     };
     (is_name && is_label).then_some((name, rest))
 }
+
+/// Whether a word says that somebody is refused or passes. `info` is also a name.
+fn is_verdict(word: &[u8]) -> bool {
+    matches!(Action::of(word), Some(Action::Allow | Action::Block))
+}
+
+/// `from=a@b`, `to=a@b`. One that may also be a name is for the entry's check to reject.
+fn is_label_of_address(text: &[u8]) -> bool {
+    let before_at = text.split(|&b| b == b'@').next().unwrap_or_default();
+    matches!(
+        label_of_address(before_at),
+        Some((
+            _,
+            Meaning::Listed | Meaning::Skipped(Skip::Allow | Skip::NotSender)
+        ))
+    )
+}
+
+/// The label before a `=`, of a text up to its `@`, and what it means. Names of bounce addresses
+/// are none: `user=good.example@bounce.example`.
+pub(super) fn label_of_address(local: &[u8]) -> Option<(&[u8], Meaning)> {
+    let (name, value) = local.split_at(memchr::memchr(b'=', local)?);
+    let is_name = name.len() > 1
+        && name
+            .iter()
+            .all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    if !is_name {
+        return None;
+    }
+    let meaning = Meaning::of(name);
+    let is_sure = is_verdict(name) || SURE.iter().any(|known| known.eq_ignore_ascii_case(name));
+    let has_domain = value.contains(&b'.') && !value.starts_with(b"=<");
+    let is_known =
+        meaning != Meaning::Unknown && (name.len() > 2 || name.eq_ignore_ascii_case(b"to"));
+    (is_sure || is_known && !has_domain || is_known && is_of_several(name))
+        .then_some((name, meaning))
+}
+
+/// `blacklist_from`, `envelope-sender`: nobody is called so.
+fn is_of_several(name: &[u8]) -> bool {
+    name.iter().any(|b| matches!(b, b'-' | b'_')) && !name_is_of_senders(name)
+}
+
+/// Labels that are no names of mailboxes.
+const SURE: &[&[u8]] = &[
+    b"email",
+    b"from",
+    b"mailfrom",
+    b"rcpt",
+    b"recipient",
+    b"sender",
+    b"to",
+];
 
 /// The longest label: `Envelope-Sender-Address`, and some words more.
 const MAX_LABEL_BYTES: usize = 64;

@@ -2,6 +2,7 @@
 
 use super::charset;
 use super::entry::{self, Wildcards};
+use super::prefix::{has_prefix, has_wildcard};
 use super::reject_reason::RejectReason;
 use super::row::{Mend, RawEntry, Row, Skip};
 use super::words::Words;
@@ -81,7 +82,15 @@ impl<'s> Out<'s> {
 
     /// An entry of `text`, unless that cannot be one.
     fn checked(&mut self, text: &[u8], raw: RawEntry<'_>, wildcards: Wildcards) {
-        match entry::check(text, wildcards) {
+        let special = entry::characters(text).special;
+        let checked = match entry::check(text, wildcards) {
+            Ok(()) if (special || text.first() == Some(&b'+')) && has_prefix(bare(text)) => {
+                Err(RejectReason::Prefix)
+            }
+            Ok(()) if special && has_wildcard(bare(text)) => Err(RejectReason::Wildcard),
+            checked => checked,
+        };
+        match checked {
             Ok(()) => (self.sink)(self.line, Row::Entry(RawEntry { text, ..raw })),
             Err(reason) => self.reject(reason, text),
         }
@@ -113,6 +122,14 @@ impl<'s> Out<'s> {
         {
             self.entry(&below);
         }
+    }
+}
+
+/// What stands in the angle brackets at the end, where there are some.
+fn bare(text: &[u8]) -> &[u8] {
+    match (text.strip_suffix(b">"), memchr::memrchr(b'<', text)) {
+        (Some(before), Some(bracket)) => before.get(bracket + 1..).unwrap_or_default(),
+        _ => text,
     }
 }
 

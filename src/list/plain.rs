@@ -17,13 +17,16 @@
 
 use super::action::Action;
 use super::day::Day;
+use super::end::{end_in, end_of_list};
 use super::entry::{Wildcards, characters, is_part_of, looks_like_entry};
 use super::label::{Before, Meaning, before};
 use super::out::Out;
+use super::phrase::Phrase;
 use super::reject_reason::RejectReason;
 use super::row::{RawEntry, Row, Skip};
 use super::section_heading::{Heading, heading, is_allowance_of_record, open_comment};
-use super::status::{is_past, is_phrase_of_allowance};
+use super::status::is_phrase_of_allowance;
+use super::verdict::{is_no, takes_off};
 use super::words::{Nesting, Words};
 
 /// The byte order mark that editors put before UTF-8.
@@ -37,7 +40,7 @@ where
     F: FnMut(u64, Row<'_>),
 {
     let characters = characters(line);
-    if characters.at && !characters.special && !line.starts_with(BOM) {
+    if characters.at && !characters.special && line.first() != Some(&b'+') {
         sink(number, Row::Entry(RawEntry::new(line)));
     } else if !characters.at && !characters.special && !line.is_empty() && !line.starts_with(BOM) {
         // One word, and no separator, comment or quote: a domain, or `OK`.
@@ -122,11 +125,10 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     }
     match line {
         [b'#' | b';', comment @ ..] => {
-            return match expiry_in(comment) {
-                // Many lists say `# Expires: 1 day`: when to fetch them again.
-                Some(Err(reason)) if looks_like_date(comment) => out.reject(reason, line),
-                Some(Ok(Some(day))) => out.reject(RejectReason::ListExpires(day), line),
-                None | Some(Ok(None) | Err(_)) => out.skip(Skip::Comment),
+            return match end_of_list(comment) {
+                Some(None) => out.reject(RejectReason::Date, line),
+                Some(Some(Some(day))) => out.reject(RejectReason::ListExpires(day), line),
+                None | Some(Some(None)) => out.skip(Skip::Comment),
             };
         }
         [] => return out.skip(Skip::Blank),
@@ -148,12 +150,18 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     if pieces.any(allows) {
         return out.skip(Skip::Allow);
     }
-    if pieces.comment.is_some_and(is_cleared) {
+    if Pieces::new(line).any(|piece| !piece.contains(&b'@') && (is_no(piece) || takes_off(piece))) {
+        // `friend@good.example;no`
         return out.reject(RejectReason::UnclearWord, line);
     }
-    let expires = match pieces.comment.and_then(expiry_in) {
-        Some(Ok(expires)) => expires,
-        Some(Err(reason)) => return out.reject(reason, line),
+    let end = pieces.comment.and_then(end_in);
+    let is_plan = end.is_some_and(|end| end.is_first);
+    if !is_plan && pieces.comment.is_some_and(is_cleared) {
+        return out.reject(RejectReason::UnclearWord, line);
+    }
+    let expires = match end.map(|end| end.day) {
+        Some(Some(expires)) => expires,
+        Some(None) => return out.reject(RejectReason::Date, line),
         None => None,
     };
     let mut pieces = Pieces::new(line);
@@ -178,34 +186,6 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// The day of expiry that a comment gives: `expires 2026-12-24`, `Expires: 24.12.2026`. None
-/// for any other comment, such as `expires soon`.
-fn expiry_in(comment: &[u8]) -> Option<Result<Option<Day>, RejectReason>> {
-    let comment = comment.trim_ascii_start();
-    let (word, rest) = comment.split_at_checked(b"expires".len())?;
-    if !word.eq_ignore_ascii_case(b"expires") {
-        return None;
-    }
-    let date = rest.trim_ascii_start();
-    let date = date.strip_prefix(b":").unwrap_or(date).trim_ascii();
-    if !date.first().is_some_and(u8::is_ascii_digit) {
-        return None;
-    }
-    Some(Day::read_expiry(date).ok_or(RejectReason::Date))
-}
-
-/// Whether what a comment says of expiry is meant to be a date: `2026-02-30`, not `1 day`.
-fn looks_like_date(comment: &[u8]) -> bool {
-    let word = comment.split(|b| b.is_ascii_whitespace() || *b == b':');
-    let mut word = word.filter(|word| word.first().is_some_and(u8::is_ascii_digit));
-    word.next().is_some_and(|word| {
-        word.len() >= 8
-            && word
-                .iter()
-                .all(|b| b.is_ascii_digit() || b"-./".contains(b))
-    })
-}
-
 /// The day of expiry of a whole plain list, from the comments before its first entry. `head`
 /// is the beginning of the list.
 #[must_use]
@@ -215,7 +195,7 @@ pub fn expiry(head: &[u8]) -> Option<Day> {
         .map(<[u8]>::trim_ascii)
         .take_while(|line| matches!(line, [] | [b'#' | b';', ..]))
         .filter_map(<[u8]>::split_first)
-        .find_map(|(_, comment)| expiry_in(comment)?.ok()?)
+        .find_map(|(_, comment)| end_of_list(comment)??)
 }
 
 /// Whether a piece of a line lets somebody pass: `OK` between commas, or
@@ -239,54 +219,17 @@ fn allows(piece: &[u8]) -> bool {
     }
 }
 
-/// Whether a comment has nothing in it but an allowance: `(allowed)`.
-fn allows_in_comment(comment: &[u8]) -> bool {
-    let comment = comment.trim_ascii();
-    Action::of(comment) == Some(Action::Allow) || is_phrase_of_allowance(comment)
-}
-
-/// Whether a comment, with or without its sign, begins with words that take the entry off the
-/// list: `# whitelisted 2026-02-02`, `# REMOVED`, `# not spam, a mistake`.
+/// Whether a comment, with or without its sign, takes the entry off the list: `# whitelisted
+/// 2026-02-02`, `# REMOVED`, `# no longer spam`, `# a customer, do not block`.
 pub(super) fn is_cleared(comment: &[u8]) -> bool {
     let is_sign = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'#' | b';');
     let start = comment.iter().position(|b| !is_sign(b));
     let comment = start
         .and_then(|start| comment.get(start..))
         .unwrap_or_default();
-    if comment.is_empty() {
-        return false;
-    }
-    if allows_in_comment(comment) {
-        return true;
-    }
-    let is_part = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_' || *b >= 0x80;
-    let end = comment.iter().position(|b| !is_part(b));
-    let (word, rest) = comment.split_at(end.unwrap_or(comment.len()));
-    let is = |words: &[&str]| {
-        words
-            .iter()
-            .any(|w| w.as_bytes().eq_ignore_ascii_case(word))
-    };
-    if is(BEGINNINGS) {
-        // Two to four words may be a phrase of their own.
-        let ends = comment.iter().enumerate().skip(1);
-        let mut ends = ends.filter(|(_, b)| !is_part(b)).skip(1).take(3);
-        return ends.any(|(end, _)| is_phrase_of_allowance(comment.get(..end).unwrap_or_default()));
-    }
-    // `relay` is also a noun; `old spammer` says nothing of the entry.
-    Action::of(word) == Some(Action::Allow) && !is(&["relay"])
-        || is_past(word)
-            && (!is(&["archived", "closed", "expired", "old", "past", "released"])
-                || !rest
-                    .trim_ascii()
-                    .first()
-                    .is_some_and(u8::is_ascii_alphabetic))
+    !comment.is_empty()
+        && (is_phrase_of_allowance(comment) || Phrase::beginning(comment).takes_off())
 }
-
-/// Words with which phrases of allowance begin.
-const BEGINNINGS: &[&str] = &[
-    "do", "false", "known", "never", "no", "non", "not", "lista", "liste",
-];
 
 /// What stands in brackets at the end of a piece: `friend@good.example (allowed)`.
 fn bracketed(piece: &[u8]) -> Option<&[u8]> {
@@ -305,7 +248,7 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
         expires,
         ..RawEntry::new(without_query(text))
     };
-    if bracketed(piece).is_some_and(allows_in_comment) {
+    if bracketed(piece).is_some_and(is_cleared) {
         return out.reject(RejectReason::UnclearWord, piece);
     }
     if piece.contains(&b'<') || piece.contains(&b'(') {
@@ -315,6 +258,10 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
     let Some(first) = words.next() else { return };
     let mut item = item_of(first);
     if first.contains(&b'@') && words.clone().all(|word| word.contains(&b'@')) {
+        if words.clone().count() == 1 {
+            // A sender and a recipient, or an address and its alias.
+            return out.reject(RejectReason::SecondEntry, piece);
+        }
         out.raw_entry(item, Wildcards::Star);
         return words.for_each(|word| out.raw_entry(item_of(word), Wildcards::Star));
     }

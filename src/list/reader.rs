@@ -13,7 +13,8 @@ use super::reject_reason::RejectReason;
 use super::row::{Row, Skip};
 use super::rpz::Rpz;
 use super::sections::Sections;
-use super::{adblock, dnsmasq, hosts, names, patterns, plain, rbldnsd, score, spamassassin};
+use super::spamassassin::SpamAssassin;
+use super::{adblock, dnsmasq, hosts, names, patterns, plain, rbldnsd, score};
 
 /// Reads a list in pieces of any size and gives its rows.
 #[derive(Debug)]
@@ -35,6 +36,7 @@ enum Parser {
     Exim(Exim),
     Rpz(Rpz),
     Sections(Sections),
+    SpamAssassin(SpamAssassin),
     Csv(Box<Csv>),
     Json(Box<Json>),
 }
@@ -47,7 +49,7 @@ impl Parser {
             Format::Csv { column } => Self::Csv(Box::new(Csv::new(column))),
             Format::PostfixAccess => Self::Access(AccessTable::new(access::Program::Postfix)),
             Format::SendmailAccess => Self::Access(AccessTable::new(access::Program::Sendmail)),
-            Format::SpamAssassin => Self::AtLines(spamassassin::read),
+            Format::SpamAssassin => Self::SpamAssassin(SpamAssassin::default()),
             Format::Rspamd => {
                 Self::AtLines(|line, out| score::read(score::Program::Rspamd, line, out))
             }
@@ -99,6 +101,7 @@ impl Reader {
             | Parser::Exim(_)
             | Parser::Rpz(_)
             | Parser::Sections(_)
+            | Parser::SpamAssassin(_)
             | Parser::Csv(_)
             | Parser::Json(_) => false,
         }
@@ -142,8 +145,14 @@ impl Reader {
             );
             self.in_long_line = true;
         }
-        if last && let Parser::Access(access) = &mut self.parser {
-            access.finish(&mut Out::new(self.lines, b"", sink));
+        if last {
+            let mut out = Out::new(self.lines, b"", sink);
+            match &mut self.parser {
+                Parser::Access(access) => access.finish(&mut out),
+                Parser::Sections(sections) => sections.finish(&mut out),
+                Parser::SpamAssassin(spamassassin) => spamassassin.finish(&mut out),
+                _ => {}
+            }
         }
         done
     }
@@ -173,6 +182,9 @@ impl Reader {
                 Parser::Rpz(rpz) => rpz.read(line, &mut Out::new(number, line, sink)),
                 Parser::Sections(sections) => {
                     sections.read(line, &mut Out::new(number, line, sink));
+                }
+                Parser::SpamAssassin(spamassassin) => {
+                    spamassassin.read(line, &mut Out::new(number, line, sink));
                 }
                 // These do not end at lines.
                 Parser::Csv(_) | Parser::Json(_) => {}

@@ -98,11 +98,29 @@ pub enum RejectReason {
         "a second entry in the same row; name the columns in a heading, or put it on its own line"
     )]
     SecondEntry,
+    /// Two days in a row without a heading, of which one may end the entry.
+    #[error("two dates, of which one may end the entry; name the columns in a heading")]
+    SecondDay,
+    /// Words in a row of a table whose columns have names that are not known.
+    #[error(
+        "words in columns whose names are not known; call the columns email, action or comment"
+    )]
+    UnknownHeading,
+    /// A sign or label at the start of what would become an address.
+    #[error(
+        "a label, number or sign before the address; remove it, or put the local part in double quotes if it is part of the address"
+    )]
+    Prefix,
+    /// A value after the entry that may say that it is not listed.
+    #[error(
+        "a value after the entry that may say that it is not listed; remove the value or the line"
+    )]
+    UnclearData,
     /// A statement of SQL.
     #[error("a statement of SQL; export the list as CSV")]
     Statement,
     /// A mail, and what is said in it of senders and recipients.
-    #[error("a mail, not a list; list its sender")]
+    #[error("a mail or an address book, not a list; list the senders")]
     MailMessage,
     /// A line that says of the lines before it that they are not listed.
     #[error("says that an entry on a line before it is not listed; export the list as CSV or JSON")]

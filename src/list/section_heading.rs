@@ -3,6 +3,8 @@
 use super::action::Action;
 use super::headings::Heading as Column;
 use super::label::{Meaning, name_is_of_senders, words_of};
+use super::phrase::Phrase;
+use super::row::Skip;
 
 /// Words of the longest heading.
 const MAX_WORDS: usize = 5;
@@ -41,24 +43,20 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let is_framed = before.len() >= 2 && !after.is_empty() || after.len() >= 3;
     let is_name = name
         .iter()
-        .all(|&b| b.is_ascii_alphanumeric() || b" _-/&()".contains(&b));
+        .all(|&b| b.is_ascii_alphanumeric() || b" _-/&()".contains(&b) || b >= 0x80);
     let words = words_of(name).count();
     if !is_name || words > MAX_WORDS || !name.iter().any(u8::is_ascii_alphabetic) {
         return None;
     }
-    let meaning = Meaning::of(name);
+    let (meaning, all_known) = meaning_of(name);
     let is_heading = if is_comment {
         // `# Whitelist`, but not `# no whitelist is kept here`.
-        meaning != Meaning::Unknown && Meaning::all_known(name)
+        all_known
     } else {
         is_ini
             || is_key
             || is_framed && meaning != Meaning::Unknown
-            || (words > 1 || is_verdict(name))
-                && meaning != Meaning::Unknown
-                && Meaning::all_known(name)
-                && after.is_empty()
-                && before.is_empty()
+            || (words > 1 || is_verdict(name)) && all_known && after.is_empty() && before.is_empty()
     };
     is_heading.then_some(Heading {
         meaning,
@@ -67,10 +65,34 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     })
 }
 
+/// What a name says, and whether all of its words are known.
+pub(super) fn meaning_of(name: &[u8]) -> (Meaning, bool) {
+    let meaning = Meaning::of(name);
+    if meaning != Meaning::Unknown && Meaning::all_known(name) {
+        return (meaning, true);
+    }
+    // `Not blocked`, `Removed`, `Liste blanche`
+    // `Old entries` may be listed all the same.
+    let is_vague = words_of(name).any(|word| {
+        [&b"old"[..], b"past"]
+            .iter()
+            .any(|vague| vague.eq_ignore_ascii_case(word))
+    });
+    match Phrase::of(name).heads().filter(|_| !is_vague) {
+        Some(Action::Allow) => (Meaning::Skipped(Skip::Allow), true),
+        Some(Action::Other) => (Meaning::Skipped(Skip::OtherAction), true),
+        Some(Action::Block) => (Meaning::Listed, true),
+        None => (meaning, false),
+    }
+}
+
 /// Whether one word alone is a heading: `ALLOWED`, `Whitelist`. `OK` alone says nothing.
 fn is_verdict(word: &[u8]) -> bool {
     !word.eq_ignore_ascii_case(b"ok")
-        && matches!(Action::of(word), Some(Action::Allow | Action::Block))
+        && (matches!(Action::of(word), Some(Action::Allow | Action::Block))
+            || Phrase::of(word)
+                .heads()
+                .is_some_and(|action| action != Action::Block))
         || [&b"exceptions"[..], b"friends", b"approved"]
             .iter()
             .any(|known| known.eq_ignore_ascii_case(word))
@@ -89,17 +111,43 @@ pub(super) fn open_comment(text: &[u8]) -> Option<&'static [u8]> {
 /// Whether a line takes the entry of a line before it off the list: `Action : Allow`, as
 /// PowerShell and LDIF write records.
 pub(super) fn is_allowance_of_record(text: &[u8]) -> bool {
+    let said = line_of_record(text);
+    said.is_some_and(|(column, value)| match column {
+        Column::Action => Action::in_column(value) == Some(Action::Allow),
+        Column::Expires => false,
+        column => matches!(column.says(value), Ok(Some(Action::Allow | Action::Other))),
+    })
+}
+
+/// What a line of a record says of the entry on another, with its value.
+pub(super) fn line_of_record(text: &[u8]) -> Option<(Column, &[u8])> {
     // Most lines are entries.
     if text.len() > 80 || text.contains(&b'@') {
-        return false;
+        return None;
     }
-    key_and_value(text).is_some_and(|(key, value)| match Column::of(key) {
-        Some(Column::Action) => Action::in_column(value) == Some(Action::Allow),
-        Some(column @ (Column::Status | Column::Kind | Column::Flag(_) | Column::WhiteOrBlack)) => {
-            matches!(column.says(value), Ok(Some(Action::Allow | Action::Other)))
-        }
-        _ => false,
-    })
+    let (key, value) = key_and_value(text)?;
+    let column = Column::of(key).filter(|column| {
+        matches!(
+            column,
+            Column::Action
+                | Column::Status
+                | Column::Kind
+                | Column::Flag(_)
+                | Column::Score
+                | Column::WhiteOrBlack
+                | Column::Expires
+                | Column::Expired
+        )
+    })?;
+    Some((column, without_quotes(value)))
+}
+
+/// A value without the quotes around it.
+pub(super) fn without_quotes(value: &[u8]) -> &[u8] {
+    match value {
+        [b'"', inner @ .., b'"'] | [b'\'', inner @ .., b'\''] => inner.trim_ascii(),
+        _ => value,
+    }
 }
 
 /// `key: value` of YAML and `key = value` of INI files.

@@ -9,23 +9,30 @@
 //!
 //! A heading of its own, under no other, ends the one before; in YAML the indentation tells.
 //! Entries under a heading that says neither are rejected. In a comment only words that are all
-//! known make a heading; anything else is a remark. YAML beyond this (objects in lists) is
-//! rejected line by line.
+//! known make a heading; anything else is a remark. A title with a line of signs under it is a
+//! heading, too. Lines of a key and a value each make a [record](Record). YAML beyond this (objects
+//! in lists) is rejected line by line.
 
 use super::action::Action;
 use super::answer::Answer;
 use super::entry::looks_like_entry;
-use super::label::Meaning;
+use super::headings::Heading;
+use super::label::{Meaning, without_brackets};
 use super::out::Out;
 use super::plain;
+use super::record::Record;
 use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::section_heading::{
-    Heading, heading, is_allowance_of_record, is_object, key_and_value, open_comment,
+    Heading as SectionHeading, heading, is_allowance_of_record, is_object, key_and_value,
+    line_of_record, meaning_of, open_comment, without_quotes,
 };
 
 /// Headings inside each other. Lists have two or three.
 const MAX_DEPTH: usize = 16;
+
+/// Bytes of a title that are looked at.
+const MAX_TITLE: usize = 80;
 
 /// The state between lines.
 #[derive(Debug, Default)]
@@ -34,6 +41,12 @@ pub(super) struct Sections {
     open: Vec<Open>,
     /// The sign that ends the comment of several lines that is open.
     comment: Option<&'static [u8]>,
+    /// The record under way.
+    record: Record,
+    /// The indentation of an object of YAML that was rejected, whose lines follow.
+    object: Option<usize>,
+    /// The text of the line before.
+    before: Vec<u8>,
 }
 
 /// A heading above.
@@ -50,6 +63,14 @@ impl Sections {
     pub(super) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
         let line = line.strip_prefix(plain::BOM).unwrap_or(line);
         let text = line.trim_ascii();
+        let before = std::mem::replace(
+            &mut self.before,
+            text.get(..MAX_TITLE).unwrap_or(text).to_vec(),
+        );
+        let pair = key_and_value(text);
+        if pair.is_none() {
+            self.record.end(out);
+        }
         let indent = line.len() - line.trim_ascii_start().len();
         if let Some(end) = self.comment.or_else(|| open_comment(text)) {
             let is_closed = memchr::memmem::find(text, end).is_some();
@@ -73,10 +94,18 @@ impl Sections {
         if text.is_empty() || matches!(text, [b'#' | b';', ..]) {
             return out.skip(plain::nothing(text));
         }
-        if matches!(text, b"---" | b"...") {
+        if is_underline(text) {
+            if is_title(&before) {
+                self.begin(title(&before), 0);
+            }
             return out.skip(Skip::Setting);
         }
-        let pair = key_and_value(text);
+        if matches!(text, b"---" | b"..." | b"-") {
+            return out.skip(Skip::Setting);
+        }
+        if self.object.is_some_and(|object| indent <= object) {
+            self.object = None;
+        }
         if pair.is_some() {
             // `allow: [...]` stands beside the keys of its indentation, not under them.
             let is_beside = |open: &mut Open| open.is_nested && open.indent >= indent;
@@ -95,23 +124,54 @@ impl Sections {
         };
         match meaning {
             Meaning::Skipped(skip) => out.skip(skip),
-            // Indented, it is about an object of YAML, which is rejected.
-            _ if indent == 0 && is_allowance_of_record(text) => {
-                out.reject(RejectReason::LateLine, text);
+            _ if is_object(text) => {
+                self.object = Some(indent);
+                out.reject(RejectReason::YamlObject, text);
             }
-            _ if is_object(text) => out.reject(RejectReason::YamlObject, text),
             // Of the object, which was rejected at its first line.
-            _ if is_allowance_of_record(text) => out.skip(Skip::Allow),
+            _ if self.object.is_some() && is_allowance_of_record(text) => out.skip(Skip::Allow),
+            _ if self.object.is_some() && pair.is_some() && holds_entry(value) => {
+                out.reject(RejectReason::YamlObject, text);
+            }
+            _ if self.object.is_none() && self.takes(text, meaning, out) => {}
             Meaning::Listed if pair.is_some() && says_something(value) => {
                 out.skip(Skip::Setting);
             }
-            Meaning::Listed => plain::entries(without_brackets(value), out),
+            Meaning::Listed => plain::entries(without_brackets(value, pair.is_some()), out),
             Meaning::Unknown if holds_entry(value) => out.reject(RejectReason::Section, text),
             Meaning::Unknown => out.skip(Skip::Setting),
         }
     }
 
-    fn begin(&mut self, heading: Heading, indent: usize) {
+    /// Ends the list.
+    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+        self.record.end(out);
+    }
+
+    /// Takes a line in that belongs to a record.
+    fn takes(&mut self, text: &[u8], meaning: Meaning, out: &mut Out<'_>) -> bool {
+        if let (Some((column, value)), Some((key, _))) = (line_of_record(text), key_and_value(text))
+        {
+            self.record.add(column, key, value, text, out);
+            out.skip(Skip::Setting);
+            return true;
+        }
+        let Some((key, value)) = key_and_value(text) else {
+            return false;
+        };
+        let value = without_quotes(value);
+        match Heading::of(key) {
+            Some(heading @ Heading::Entry(_))
+                if meaning == Meaning::Listed && is_one_entry(value) =>
+            {
+                self.record.add(heading, key, value, text, out);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn begin(&mut self, heading: SectionHeading, indent: usize) {
         if heading.is_nested {
             let kept = self
                 .open
@@ -148,18 +208,40 @@ fn inside(parent: Meaning, own: Meaning, is_outermost: bool) -> Meaning {
     }
 }
 
-/// `[a@b, "c@d"]` -> `a@b, "c@d"`.
-fn without_brackets(value: &[u8]) -> &[u8] {
-    let inner = value.strip_prefix(b"[");
-    inner
-        .and_then(|inner| inner.strip_suffix(b"]"))
-        .unwrap_or(value)
-}
-
 /// Whether the value of a key says what happens to somebody: `action: block`, `enabled: true`.
 fn says_something(value: &[u8]) -> bool {
     Action::in_column(value).is_some()
         || matches!(Answer::of(value), Some(Answer::Yes | Answer::No))
+}
+
+/// A line of signs under a title: `=====`.
+pub(super) fn is_underline(text: &[u8]) -> bool {
+    text.len() > 2
+        && text
+            .first()
+            .is_some_and(|sign| b"=-~".contains(sign) && text.iter().all(|b| b == sign))
+}
+
+/// Whether a text is a title rather than an entry.
+fn is_title(text: &[u8]) -> bool {
+    !holds_entry(text) && text.iter().any(u8::is_ascii_alphabetic) && text.first() != Some(&b'#')
+}
+
+/// The heading that a title makes, with a line under it.
+fn title(text: &[u8]) -> SectionHeading {
+    SectionHeading {
+        meaning: meaning_of(text).0,
+        is_nested: false,
+        is_noun: false,
+    }
+}
+
+/// Whether a value is an entry, and nothing else.
+fn is_one_entry(value: &[u8]) -> bool {
+    looks_like_entry(value)
+        && !value
+            .iter()
+            .any(|b| b.is_ascii_whitespace() || b",;{}[]<>".contains(b))
 }
 
 fn holds_entry(value: &[u8]) -> bool {

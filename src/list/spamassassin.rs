@@ -2,40 +2,86 @@
 //!
 //! Each word after the option is a glob over the whole address, so `*@bad.example` is
 //! a domain and `*.bad.example` the domains below it; a glob that is neither cannot be
-//! looked up. `unblocklist_from` takes an address back and is counted as an allowance,
+//! looked up. `unblocklist_from` takes back what a line before it listed and is counted as an allowance,
 //! as are all kinds of `welcomelist_*` and `whitelist_*`. A line that begins with an entry, as
 //! when somebody appended a plain list, is read as plain; a list of addresses that other rules
 //! use by its name is rejected.
 
+use std::collections::HashSet;
+
 use super::entry::{Wildcards, looks_like_entry};
+use super::held::Held;
 use super::out::{Out, before_comment};
 use super::plain;
 use super::reject_reason::RejectReason;
 use super::row::{RawEntry, Skip};
 use super::words::Words;
 
-/// Reads one line.
-pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
-    let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
-    let mut words = Words(before_comment(line));
-    let Some(option) = words.next() else {
-        return out.skip(plain::nothing(line));
-    };
-    match option.to_ascii_lowercase().as_slice() {
-        b"blocklist_from" | b"blacklist_from" => {
-            if words.clone().next().is_none() {
-                out.skip(Skip::Setting);
+/// The state between lines.
+#[derive(Debug, Default)]
+pub(super) struct SpamAssassin {
+    /// What was listed, and may be taken back.
+    held: Held,
+    /// What was taken back, in lower case.
+    taken_back: HashSet<Vec<u8>>,
+    /// More was listed than is held.
+    is_released: bool,
+}
+
+impl SpamAssassin {
+    /// Reads one line.
+    pub(super) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
+        let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
+        let mut words = Words(before_comment(line));
+        let Some(option) = words.next() else {
+            return out.skip(plain::nothing(line));
+        };
+        match option.to_ascii_lowercase().as_slice() {
+            b"blocklist_from" | b"blacklist_from" => {
+                if words.clone().next().is_none() {
+                    out.skip(Skip::Setting);
+                }
+                for glob in words {
+                    if self.held.is_full() {
+                        self.release(out);
+                        self.is_released = true;
+                    }
+                    self.taken_back.remove(&glob.to_ascii_lowercase());
+                    self.held.add(RawEntry::new(glob), out.line());
+                }
             }
-            for glob in words {
-                out.raw_entry(RawEntry::new(glob), Wildcards::StarAndQuestionMark);
+            b"blocklist_to" | b"blacklist_to" => out.skip(Skip::NotSender),
+            b"enlist_addrlist" => out.reject(RejectReason::NamedList, line),
+            b"unblocklist_from" | b"unblacklist_from" => {
+                if self.is_released {
+                    return out.reject(RejectReason::LateLine, line);
+                }
+                self.taken_back
+                    .extend(words.map(<[u8]>::to_ascii_lowercase));
+                out.skip(Skip::Allow);
             }
+            option if is_allowance(option) => out.skip(Skip::Allow),
+            // The lines of other programs, and options that a colon follows.
+            _ if looks_like_entry(option) || option.ends_with(b":") => plain::entries(line, out),
+            _ => out.skip(Skip::Directive),
         }
-        b"blocklist_to" | b"blacklist_to" => out.skip(Skip::NotSender),
-        b"enlist_addrlist" => out.reject(RejectReason::NamedList, line),
-        option if is_allowance(option) => out.skip(Skip::Allow),
-        // The lines of other programs, and options that a colon follows.
-        _ if looks_like_entry(option) || option.ends_with(b":") => plain::entries(line, out),
-        _ => out.skip(Skip::Directive),
+    }
+
+    /// Ends the list.
+    pub(super) fn finish(&mut self, out: &mut Out<'_>) {
+        self.release(out);
+    }
+
+    fn release(&mut self, out: &mut Out<'_>) {
+        let taken_back = std::mem::take(&mut self.taken_back);
+        self.held.drain(0, |raw, line| {
+            let mut out = out.at(line, raw.text);
+            if taken_back.contains(&raw.text.to_ascii_lowercase()) {
+                out.skip(Skip::Allow);
+            } else {
+                out.raw_entry(raw, Wildcards::StarAndQuestionMark);
+            }
+        });
     }
 }
 

@@ -3,6 +3,8 @@
 use super::action::Action;
 use super::answer::{Answer, is_blank, is_word, number};
 use super::label::Meaning;
+use super::phrase::Phrase;
+use super::phrase_words::PAST;
 use super::reject_reason::RejectReason;
 use super::row::Skip;
 
@@ -15,11 +17,44 @@ impl Action {
             } else if is_word(word, BLOCK_IN_COLUMN) {
                 Some(Self::Block)
             } else {
-                None
+                Phrase::of(word)
+                    .whole()
+                    .filter(|action| *action != Self::Other)
             }
         };
         Self::of(word).or_else(by_column)
     }
+}
+
+/// What the value of a column or key for an action says, nothing when it says nothing.
+///
+/// # Errors
+/// When it is not known.
+pub(super) fn read_action(value: &[u8]) -> Result<Option<Action>, RejectReason> {
+    if is_blank(value) {
+        return Ok(Some(Action::Other));
+    }
+    // The code of a reply, perhaps with its text.
+    let by_code = || match value {
+        [b'5', b'0'..=b'9', b'0'..=b'9'] => Some(Action::Block),
+        [b'4', b'0'..=b'9', b'0'..=b'9'] => Some(Action::Other),
+        _ => None,
+    };
+    let action = Action::in_column(value)
+        .or_else(by_code)
+        .or_else(|| Phrase::of(value).in_place_of_action())
+        .or_else(|| has_gone(value).then_some(Action::Other));
+    match action {
+        // A record of changes.
+        None if is_word(value, ADDING) => Ok(None),
+        None => Err(RejectReason::UnclearWord),
+        action => Ok(action),
+    }
+}
+
+/// Whether a word says that the entry has gone. A mail is deleted, too.
+fn has_gone(value: &[u8]) -> bool {
+    is_past(value) && !is_word(value, &["deleted", "geloescht", "geloscht", "supprime"])
 }
 
 /// Whether several words say that somebody is allowed: `Safe senders`, `not spam`. A name, which
@@ -56,7 +91,12 @@ pub(super) fn status(word: &[u8]) -> Option<Action> {
         Some(Action::Allow) if !word.eq_ignore_ascii_case(b"ok") => Some(Action::Allow),
         _ if is_phrase_of_allowance(word) => Some(Action::Allow),
         None if is_passed() => Some(Action::Allow),
-        _ => is_past(word).then_some(Action::Other),
+        _ if is_past(word) => Some(Action::Other),
+        _ if is_word(word, AMBIGUOUS_STATUS) => None,
+        None => Phrase::of(word)
+            .whole()
+            .filter(|action| *action != Action::Block),
+        _ => None,
     }
 }
 
@@ -94,13 +134,18 @@ pub(super) fn read_status(value: &[u8], is_sure: bool) -> Result<Option<Action>,
         return Err(RejectReason::UnclearWord);
     }
     if !is_sure {
-        return Ok(None);
+        // `class` 0, `on the list` no
+        return match Answer::of(value) {
+            Some(Answer::No) => Err(RejectReason::UnclearAnswer),
+            _ => Ok(None),
+        };
     }
     match Answer::of(value) {
         Some(Answer::No) => Ok(Some(Action::Other)),
         Some(Answer::Yes | Answer::Many) => Ok(None),
         None if Action::in_column(value) == Some(Action::Block) => Ok(Some(Action::Block)),
-        None if is_word(value, IN_FORCE) => Ok(None),
+        None if is_word(value, IN_FORCE) || is_word(value, ADDING) => Ok(None),
+        None if Phrase::of(value).is_active() => Ok(None),
         None => Err(RejectReason::UnclearWord),
     }
 }
@@ -156,45 +201,10 @@ pub(super) fn read_white_or_black(value: &[u8]) -> Result<Option<Action>, Reject
     }
 }
 
-/// Words for an entry that is on the list no more.
-const PAST: &[&str] = &[
-    "abgelaufen",
-    "archived",
-    "cancelled",
-    "canceled",
-    "cleared",
-    "closed",
-    "deactivated",
-    "deaktiviert",
-    "deleted",
-    "delisted",
-    "disabled",
-    "dismissed",
-    "eliminado",
-    "entfernt",
-    "expired",
-    "geloescht",
-    "geloscht",
-    "inactif",
-    "inactive",
-    "inactivo",
-    "inaktiv",
-    "inattivo",
-    "lifted",
-    "obsolete",
-    "old",
-    "pardoned",
-    "past",
-    "purged",
-    "released",
-    "removed",
-    "resolved",
-    "retired",
-    "revoked",
-    "supprime",
-    "unlisted",
-    "verwijderd",
-    "withdrawn",
+/// Words for an entry that comes.
+const ADDING: &[&str] = &[
+    "+", "add", "create", "created", "insert", "inserted", "modified", "modify", "update",
+    "updated", "upsert",
 ];
 
 /// Words for an entry in force.

@@ -4,13 +4,14 @@
 //! list is listed only if all that decide are understood.
 
 use super::action::Action;
-use super::answer::Answer;
+use super::answer::{Answer, number};
 use super::day::Day;
 use super::flag::Flag;
 use super::headings::Heading;
+use super::phrase::Phrase;
 use super::reject_reason::RejectReason;
 use super::row::Skip;
-use super::status::{read_score, read_status, read_white_or_black};
+use super::status::{is_past, read_action, read_score, read_status, read_white_or_black};
 
 /// What was said so far.
 #[derive(Debug, Default)]
@@ -43,7 +44,13 @@ impl Verdict {
             (_, Ok(Some(Action::Block))) => self.is_blocked = true,
             (_, Ok(Some(Action::Allow))) => self.off = Some(Action::Allow),
             (_, Ok(Some(Action::Other))) => self.off = self.off.or(Some(Action::Other)),
-            (Heading::Status | Heading::Kind, Err(reason)) => self.doubt = Some(reason),
+            (
+                Heading::Action
+                | Heading::Status
+                | Heading::Kind
+                | Heading::Flag(Flag::Blocks | Flag::Bad),
+                Err(reason),
+            ) => self.doubt = Some(reason),
             (_, Err(reason)) => self.unclear = Some(reason),
         }
     }
@@ -77,7 +84,7 @@ impl Heading {
     /// When the heading decides and the value is not understood.
     pub(super) fn says(self, value: &[u8]) -> Result<Option<Action>, RejectReason> {
         match self {
-            Self::Action => Ok(Some(Action::in_column(value).unwrap_or(Action::Other))),
+            Self::Action => read_action(value),
             Self::Status => read_status(value, true),
             Self::Kind => read_status(value, false),
             Self::Score => read_score(value, false),
@@ -127,9 +134,9 @@ pub(super) fn earliest<'v>(
 ) -> Result<Option<Day>, (RejectReason, &'v [u8])> {
     let mut earliest: Option<Day> = None;
     for value in values {
-        // `expired: no`; that of yes is a verdict.
+        // `expired: no`; of one that has ended a verdict has said so.
         let day = match Answer::of(value) {
-            Some(Answer::No | Answer::Yes) => continue,
+            Some(Answer::No) => continue,
             _ => Day::read_expiry(value).ok_or((RejectReason::Date, value))?,
         };
         earliest = match (earliest, day) {
@@ -143,8 +150,20 @@ pub(super) fn earliest<'v>(
 /// Whether a value under a name that is not known may mean that its row is not listed: `no`, or
 /// a day.
 pub(super) fn is_suspicious(value: &[u8]) -> bool {
-    let is_no = [&b"false"[..], b"no", b"f", b"n", b"off"]
-        .iter()
-        .any(|no| no.eq_ignore_ascii_case(value));
-    is_no || !value.iter().all(u8::is_ascii_digit) && Day::read(value).is_some()
+    !value.iter().all(u8::is_ascii_digit) && (is_no(value) || Day::read(value).is_some())
+}
+
+/// Whether a value is `no` in some language. A zero may be a count.
+pub(super) fn is_no(value: &[u8]) -> bool {
+    number(value).is_none() && Answer::of(value) == Some(Answer::No)
+}
+
+/// Whether a value under a name that is not known says that its row is not listed.
+pub(super) fn takes_off(value: &[u8]) -> bool {
+    Action::in_column(value) == Some(Action::Allow)
+        || is_past(value)
+        || matches!(
+            Phrase::of(value).whole(),
+            Some(Action::Allow | Action::Other)
+        )
 }

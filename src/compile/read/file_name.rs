@@ -6,6 +6,44 @@ use crate::list::vocabulary::{self, Place, Sense, sense};
 
 /// Beginnings of the names of files that are no lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
+/// Words in the names of lists of senders that are blocked no more, or never were.
+const NOT_LISTED: [&[u8]; 35] = [
+    b"ausnahmen",
+    b"cleared",
+    b"clients",
+    b"colleagues",
+    b"contacts",
+    b"customers",
+    b"deleted",
+    b"delisted",
+    b"disabled",
+    b"entfernt",
+    b"entsperrt",
+    b"erlaubt",
+    b"erlaubte",
+    b"example",
+    b"examples",
+    b"expired",
+    b"fp",
+    b"fps",
+    b"freigabe",
+    b"freigaben",
+    b"freigegeben",
+    b"inactive",
+    b"kontakte",
+    b"kunden",
+    b"partners",
+    b"positives",
+    b"recipients",
+    b"released",
+    b"removed",
+    b"sample",
+    b"suppliers",
+    b"unblock",
+    b"unblocked",
+    b"unlisted",
+    b"victims",
+];
 /// Endings of the names of copies, backups and unfinished files.
 const COPIES: [&[u8]; 20] = [
     b"~",
@@ -62,7 +100,23 @@ pub(super) fn is_not_meant(file: &Path) -> Option<&'static str> {
     if is_backup(file) {
         return Some(BACKUP);
     }
-    is_allowlist(file).then_some("the name of an allowlist; use --input if it is a blocklist")
+    if is_allowlist(file) {
+        return Some("the name of an allowlist; use --input if it is a blocklist");
+    }
+    let name = name_in_lower_case(file);
+    let mut words = words_of(&name);
+    let is_blocklist = words.clone().any(is_blocked);
+    (!is_blocklist && words.any(|word| NOT_LISTED.contains(&word))).then_some(
+        "the name of a list of senders that are not blocked; use --input if it is a blocklist",
+    )
+}
+
+fn words_of(name: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
+    name.split(|byte| !byte.is_ascii_alphanumeric() && *byte < 0x80)
+}
+
+fn is_blocked(word: &[u8]) -> bool {
+    sense(word, Place::FileName) == Some(Sense::Block)
 }
 
 pub(super) fn is_backup(file: &Path) -> bool {
@@ -88,16 +142,15 @@ pub(super) fn is_backup(file: &Path) -> bool {
 /// Whether a file's name says that it is an allowlist.
 pub(crate) fn is_allowlist(file: &Path) -> bool {
     let name = name_in_lower_case(file);
-    let mut words = name.split(|byte| !byte.is_ascii_alphanumeric());
-    let says = |word, what| sense(word, Place::FileName) == Some(what);
-    if words.clone().any(|word| says(word, Sense::Block)) {
+    let mut words = words_of(&name);
+    if words.clone().any(is_blocked) {
         return false;
     }
     let mut letters = name.clone();
     letters.retain(u8::is_ascii_alphanumeric);
     vocabulary::words(Sense::Allow, Place::InFileName)
         .any(|word| memchr::memmem::find(&letters, word.as_bytes()).is_some())
-        || words.any(|word| says(word, Sense::Allow))
+        || words.any(|word| sense(word, Place::FileName) == Some(Sense::Allow))
 }
 
 #[cfg(test)]
@@ -114,6 +167,9 @@ mod tests {
             "anti-allow.block",
             "hallowed.txt",
             "list.csv.gz",
+            "bad.example.txt",
+            "blocked-customers.txt",
+            "spam-examples.txt",
         ] {
             assert_eq!(is_not_meant(Path::new(name)), None, "{name}");
         }
@@ -134,6 +190,16 @@ mod tests {
             "safe_senders.txt",
             "approved.txt",
             "ham.txt",
+            "delisted.txt",
+            "false_positives.csv",
+            "False-Positives.txt",
+            "ausnahmen.txt",
+            "freigaben.txt",
+            "expired-list.txt",
+            "contacts.txt",
+            "our_customers.csv",
+            "example.txt",
+            "removed.txt.gz",
         ] {
             assert!(is_not_meant(Path::new(name)).is_some(), "{name}");
         }

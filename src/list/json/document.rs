@@ -7,21 +7,18 @@
 //! objects are [held](super::held) until then.
 
 use super::super::action::Action;
-use super::super::answer::is_blank;
-use super::super::day::Day;
 use super::super::entry::looks_like_entry;
-use super::super::flag::{Flag, holds_entry};
 use super::super::headings::Heading;
+use super::super::held::Held;
 use super::super::lines::MAX_LINE;
 use super::super::out::Out;
 use super::super::reject_reason::RejectReason;
 use super::super::row::{RawEntry, Skip};
 use super::super::status::status;
-use super::super::verdict::{Verdict, earliest, is_suspicious};
+use super::super::verdict::{is_no, is_suspicious, takes_off};
 use super::frame::{Field, FieldKey, Frame, Holds};
-use super::held::Held;
 use super::keys::Keys;
-use super::kind::{kind_of_address, verdict_of_all};
+use super::kind::{is_value_name, names_allowed, verdict_of_all};
 use super::stix::Addresses;
 
 /// Arrays and objects inside each other. Lists have three or four.
@@ -37,14 +34,16 @@ const FIELD_BYTES: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Document {
     /// Whether each line is a document about one sender.
-    at_lines: bool,
-    frames: Vec<Frame>,
+    pub(super) at_lines: bool,
+    pub(super) frames: Vec<Frame>,
     /// Keys for which a value is awaited, and values of the open objects.
-    text: Vec<u8>,
-    fields: Vec<Field>,
-    held: Held,
-    addresses: Addresses,
-    keys: Keys,
+    pub(super) text: Vec<u8>,
+    pub(super) fields: Vec<Field>,
+    /// What objects say that stand for one value, and how many were open around it.
+    values: Vec<(usize, Heading, Vec<u8>, u64)>,
+    pub(super) held: Held,
+    pub(super) addresses: Addresses,
+    pub(super) keys: Keys,
 }
 
 /// This cannot be JSON, or is nested too deep.
@@ -71,6 +70,7 @@ impl Document {
         self.held.release(0, out);
         self.addresses.release(out);
         self.frames.clear();
+        self.values.clear();
         self.text.clear();
         self.fields.clear();
     }
@@ -91,6 +91,7 @@ impl Document {
         let mut text = self.text.len();
         let mut is_known_good = false;
         let mut number = None;
+        let (mut is_member, mut value_of) = (false, None);
         let is_row = !is_object && self.frames.last().is_some_and(|frame| !frame.is_object);
         if let Some(parent) = self.frames.last_mut() {
             (holds, is_list) = (parent.holds, parent.is_list);
@@ -99,6 +100,21 @@ impl Document {
                 text = parent.key.take().unwrap_or(text);
                 let name = self.text.get(text..).unwrap_or_default();
                 is_known_good = name == WARNINGLIST;
+                is_member = true;
+                if is_object {
+                    let heading = self.keys.heading(name).filter(|heading| {
+                        matches!(
+                            heading,
+                            Heading::Expires
+                                | Heading::Expired
+                                | Heading::Added
+                                | Heading::Action
+                                | Heading::Status
+                        )
+                    });
+                    let inherited = parent.value_of.filter(|_| is_value_name(name));
+                    value_of = inherited.or(heading);
+                }
                 (holds, is_list) = match (parent.own, holds) {
                     (Some(skip), _) | (None, Holds::Skipped(skip)) => (Holds::Skipped(skip), false),
                     _ => Holds::of(name, is_object, parent),
@@ -110,6 +126,13 @@ impl Document {
                 if looks_like_entry(name) {
                     subject = Some(name.to_vec());
                 }
+                // Not `"emails": [...]`, which may be of one sender.
+                let is_noun = matches!(self.keys.heading(name), Some(Heading::Entry(_)));
+                parent.has_list |= is_list
+                    && !is_object
+                    && !is_noun
+                    && !parent.is_keyed
+                    && holds == Holds::Entries;
             } else if is_object && holds == Holds::Other {
                 // Objects of an array are alike, and say themselves what they are about.
                 holds = Holds::Entries;
@@ -128,6 +151,10 @@ impl Document {
             is_numbered: false,
             holds,
             is_list,
+            is_member,
+            value_of,
+            is_keyed: subject.is_some(),
+            has_list: false,
             text,
             fields: self.fields.len(),
             held: self.held.len(),
@@ -167,6 +194,8 @@ impl Document {
                 out.reject(RejectReason::LateAllowance, b"");
             }
             self.held.skip(frame.held, skip, out);
+        } else if frame.is_row && frame.is_unclear {
+            self.held.reject(frame.held, RejectReason::UnclearWord, out);
         }
         self.fields.truncate(frame.fields);
         self.text.truncate(frame.text);
@@ -174,6 +203,7 @@ impl Document {
             parent.has_items |= frame.has_items;
             parent.is_released |= frame.is_released;
         }
+        self.hand_up();
         if !self.is_held() {
             self.held.release(0, out);
         }
@@ -217,8 +247,12 @@ impl Document {
             // A positive number may be anything.
             Action::of_score(token).filter(|action| *action == Action::Allow)
         };
-        if token == b"false" {
-            out.skip(Skip::UnknownColumn);
+        if let (None, true, Some(frame)) = (
+            action,
+            is_no(token) || takes_off(token),
+            self.frames.last_mut(),
+        ) {
+            frame.is_unclear = true;
         }
         if let (Some(action), Some(frame)) = (action, self.frames.last_mut()) {
             frame.own = frame.own.or_else(|| action.skip());
@@ -249,7 +283,7 @@ impl Document {
     }
 
     /// Lists an item, at once where no open object can say otherwise.
-    fn item(&mut self, item: RawEntry<'_>, out: &mut Out<'_>) {
+    pub(super) fn item(&mut self, item: RawEntry<'_>, out: &mut Out<'_>) {
         if !self.is_held() {
             return out.raw_entry(item, super::super::entry::Wildcards::Star);
         }
@@ -278,31 +312,70 @@ impl Document {
             frame.key = None;
         }
         let line = out.line();
+        if let Some(heading) = frame.value_of.filter(|_| is_value_name(&name)) {
+            return self.part_of_value(heading, value, line);
+        }
         let heading = self.keys.heading(&name);
+        if is_string && names_allowed(&name, value) {
+            self.field(FieldKey::Name, b"", line);
+        }
         if name == b"id" {
             self.field(FieldKey::Id, value, line);
+        } else if name.eq_ignore_ascii_case(b"ok") {
+            self.field(FieldKey::Answer, value, line);
         } else if let Some(heading) = heading.filter(|heading| heading.matters()) {
             self.field(FieldKey::Heading(heading), value, line);
         } else if matches!(name.as_slice(), b"from_ref" | b"sender_ref") {
             self.addresses.sends(value);
         } else if looks_like_entry(&name) {
             // `{"spam@bad.example": 5.0}`, a map.
-            let action = Action::of(value)
+            let action = Action::in_column(value)
                 .or_else(|| Action::of_score(value))
-                .or_else(|| matches!(value, b"false" | b"null").then_some(Action::Other));
+                .or_else(|| {
+                    let is_off = value == b"null" || is_no(value) || takes_off(value);
+                    is_off.then_some(Action::Other)
+                });
             match action.and_then(Action::skip) {
                 Some(skip) => out.at(line, &name).skip(skip),
                 None => self.string(frame.holds, RawEntry::new(&name), &mut out.at(line, &name)),
             }
         } else if is_string && value.contains(&b'@') && looks_like_entry(value) {
             out.skip(Skip::Mention);
-        } else if heading.is_none() && is_string && status(value) == Some(Action::Allow) {
+        } else if heading.is_none() && is_string && takes_off(value) {
             // `"foo": "whitelisted"`: perhaps the sender's own words.
             if let Some(frame) = self.frames.last_mut() {
                 frame.is_unclear = true;
             }
         } else if heading.is_none() && is_suspicious(value) && !self.keys.is_reported(&name) {
             self.field(FieldKey::Unknown, &name, line);
+        }
+    }
+
+    /// A value of an object that stands for one value of the object around it.
+    fn part_of_value(&mut self, heading: Heading, value: &[u8], line: u64) {
+        let depth = self.frames.len();
+        if self.values.len() < MAX_DEPTH && value.len() <= MAX_LINE {
+            self.values.push((depth, heading, value.to_vec(), line));
+        } else if let Some(frame) = self.frames.last_mut() {
+            frame.too_long = true;
+        }
+    }
+
+    /// Gives what the object that has closed stands for to the one around it.
+    fn hand_up(&mut self) {
+        let depth = self.frames.len();
+        let stands_for_one = self
+            .frames
+            .last()
+            .is_some_and(|frame| frame.value_of.is_some());
+        if stands_for_one {
+            for (at, ..) in &mut self.values {
+                *at = depth.min(*at);
+            }
+            return;
+        }
+        while let Some((_, heading, value, line)) = self.values.pop_if(|(at, ..)| *at > depth) {
+            self.field(FieldKey::Heading(heading), &value, line);
         }
     }
 
@@ -327,7 +400,7 @@ impl Document {
         frame.own = frame.own.or_else(|| match key {
             FieldKey::Heading(heading) => verdict_of_all(heading, value),
             FieldKey::Skipped(skip) => Some(skip),
-            FieldKey::Id | FieldKey::Unknown => None,
+            FieldKey::Id | FieldKey::Unknown | FieldKey::Name | FieldKey::Answer => None,
         });
         self.text.extend_from_slice(value);
         self.fields.push(Field {
@@ -336,134 +409,5 @@ impl Document {
             end: self.text.len(),
             line,
         });
-    }
-
-    fn fields(&self, frame: &Frame) -> impl Iterator<Item = (Field, &[u8])> {
-        let fields = self.fields.get(frame.fields..).unwrap_or_default();
-        fields.iter().map(|field| {
-            let value = self.text.get(field.value..field.end).unwrap_or_default();
-            (*field, value)
-        })
-    }
-
-    /// Why the one whom an object names is not listed; nothing when it is.
-    fn verdict(&self, frame: &Frame) -> Result<Option<Skip>, RejectReason> {
-        if let Some(skip) = frame.own {
-            return Ok(Some(skip));
-        }
-        let mut verdict = Verdict::default();
-        for (field, value) in self.fields(frame) {
-            if let FieldKey::Heading(heading) = field.key {
-                if let (Heading::Kind | Heading::Status, Some(skip)) =
-                    (heading, kind_of_address(value))
-                {
-                    return Ok(Some(skip));
-                }
-                verdict.add(heading, value);
-            }
-        }
-        verdict.skip()
-    }
-
-    /// What an object says, now that it is whole.
-    fn object(&mut self, frame: &Frame, out: &mut Out<'_>) {
-        let verdict = self.verdict(frame);
-        if let Some(skip) = frame.own
-            && frame.has_items
-        {
-            if frame.is_released {
-                out.reject(RejectReason::LateAllowance, b"");
-            }
-            self.held.skip(frame.held, skip, out);
-        }
-        let mut best: Option<(bool, usize, &[u8], u64)> = None;
-        let (mut added, mut id) = (None, None);
-        let mut ends = Vec::new();
-        let mut unknown = Vec::new();
-        let mut is_stix_address = false;
-        for (field, value) in self.fields(frame) {
-            match field.key {
-                FieldKey::Heading(heading) => {
-                    // An address goes before anything that may be only a part of one.
-                    if let Some(rank) = rank(heading, value) {
-                        let this = (!value.contains(&b'@'), rank, value, field.line);
-                        if best.is_none_or(|best| (this.0, this.1) < (best.0, best.1)) {
-                            best = Some(this);
-                        }
-                    }
-                    match heading {
-                        Heading::Added | Heading::Flag(Flag::BlockedSince) => {
-                            added = added.or_else(|| Day::read(value));
-                        }
-                        Heading::Expires | Heading::Expired => ends.push(value),
-                        Heading::Kind => is_stix_address |= value == b"email-addr",
-                        _ => {}
-                    }
-                }
-                FieldKey::Id => id = Some(value.to_vec()),
-                FieldKey::Unknown => unknown.push((value.to_vec(), field.line)),
-                FieldKey::Skipped(_) => {}
-            }
-        }
-        let Some((.., text, line)) = best else {
-            // `"email": "...", "blocking": {"active": false}`
-            if let (false, Ok(Some(_)) | Err(_), Some(parent)) =
-                (frame.has_items, &verdict, self.frames.last_mut())
-            {
-                parent.is_unclear |= parent.is_object;
-            }
-            return;
-        };
-        let text = text.to_vec();
-        let expires = earliest(ends.into_iter()).map_err(|(reason, end)| (reason, end.to_vec()));
-        let mut out = out.at(line, &text);
-        if let Holds::Skipped(skip) = frame.holds {
-            return out.skip(skip);
-        }
-        if let Ok(Some(skip)) = verdict {
-            return out.skip(skip);
-        }
-        // The address in the head of a list is that of its keeper.
-        let is_head = self.frames.is_empty() && frame.has_items && !self.at_lines;
-        if frame.holds == Holds::Other || is_head {
-            return out.skip(Skip::Mention);
-        }
-        if let Err(reason) = verdict {
-            return out.reject(reason, &text);
-        }
-        if frame.is_unclear {
-            return out.reject(RejectReason::UnclearWord, &text);
-        }
-        let expires = match expires {
-            Ok(expires) => expires,
-            Err((reason, end)) => return out.reject(reason, &end),
-        };
-        for (name, line) in unknown {
-            if self.keys.report(&name) {
-                out.at(line, &name).skip(Skip::UnknownColumn);
-            }
-        }
-        let item = RawEntry {
-            text: &text,
-            added,
-            expires,
-        };
-        match id {
-            Some(id) if is_stix_address => self.addresses.add(&id, item, &mut out),
-            _ => self.item(item, &mut out),
-        }
-        if let Some(parent) = self.frames.last_mut() {
-            parent.has_items = true;
-        }
-    }
-}
-
-/// How much a value is to be trusted to name the sender, the lowest most; nothing when it does not.
-fn rank(heading: Heading, value: &[u8]) -> Option<usize> {
-    match heading {
-        Heading::Entry(rank) if !is_blank(value) => Some(rank),
-        // `"blocked_domain": "bad.example"`
-        Heading::Flag(Flag::Blocks | Flag::Bad) if holds_entry(value) => Some(usize::MAX),
-        _ => None,
     }
 }

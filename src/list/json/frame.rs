@@ -1,4 +1,4 @@
-//! An array or object that is open: what it holds, and what was said in it so far.
+//! What is open in a JSON list, and what its keys are for.
 
 use super::super::entry::looks_like_entry;
 use super::super::headings::Heading;
@@ -18,7 +18,15 @@ pub(super) struct Frame {
     pub(super) holds: Holds,
     /// Its key says that it holds entries.
     pub(super) is_list: bool,
-    /// Where its keys, values, fields and held items begin among those of the document.
+    /// It is the value of a key, not one of several in an array.
+    pub(super) is_member: bool,
+    /// It says in several words what a key says: `"expires": {"$date": "2026-01-01"}`.
+    pub(super) value_of: Option<Heading>,
+    /// Its key is an entry, which it is about.
+    pub(super) is_keyed: bool,
+    /// A key of it holds a list of others: `"entries": [...]`.
+    pub(super) has_list: bool,
+    /// Where its keys, values, fields and held items begin.
     pub(super) text: usize,
     pub(super) fields: usize,
     pub(super) held: usize,
@@ -49,7 +57,7 @@ pub(super) enum Holds {
     Other,
 }
 
-/// A key that is known, and the place of its value in the text of the document.
+/// A key that is known, and the place of its value in `text`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
     pub(super) key: FieldKey,
@@ -64,30 +72,15 @@ pub(super) enum FieldKey {
     Heading(Heading),
     /// The name by which other objects speak of this one.
     Id,
+    /// The name of a list that allows.
+    Name,
+    /// `"ok": true`, the answer of a program, unless the object names somebody.
+    Answer,
     /// What a list of known good names makes of the object.
     Skipped(Skip),
     /// A name that is not known, whose value is `false` or a day.
     Unknown,
 }
-
-/// Keys of arrays whose strings are entries, beside those of objects and those that speak
-/// of refusal.
-const LISTS: &[&str] = &[
-    "attribute",
-    "attributes",
-    "data",
-    "event",
-    "feed",
-    "indicators",
-    "iocs",
-    "object",
-    "objects",
-    "records",
-    "response",
-    "result",
-    "results",
-    "rows",
-];
 
 impl Holds {
     /// What an array or object under the key `name` holds, and whether its key says so.
@@ -122,3 +115,22 @@ impl Holds {
         }
     }
 }
+
+/// Keys of arrays whose strings are entries, beside those of objects and those that speak
+/// of refusal.
+const LISTS: &[&str] = &[
+    "attribute",
+    "attributes",
+    "data",
+    "event",
+    "feed",
+    "indicators",
+    "iocs",
+    "object",
+    "objects",
+    "records",
+    "response",
+    "result",
+    "results",
+    "rows",
+];

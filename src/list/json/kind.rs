@@ -1,9 +1,11 @@
-//! What the values of an object say of all that stands inside it, and of whom a type is.
+//! What the values of an object say of all that stands inside it, and which keys name a list.
 
 use super::super::action::Action;
 use super::super::flag::Flag;
 use super::super::headings::Heading;
+use super::super::phrase::Phrase;
 use super::super::row::Skip;
+use super::super::status::is_phrase_of_allowance;
 
 /// Why nobody inside an object is listed, where one of its values says so of all: an unknown
 /// action (`"action": "report"`), a score and a type are those of the one whom the object names.
@@ -18,41 +20,53 @@ pub(super) fn verdict_of_all(heading: Heading, value: &[u8]) -> Option<Skip> {
     }
 }
 
-/// Why an address of this type is nobody's who sent something: the types of MISP attributes.
-pub(super) fn kind_of_address(kind: &[u8]) -> Option<Skip> {
-    let holds = |part: &[u8]| memchr::memmem::find(kind, part).is_some();
-    if kind.starts_with(b"email-") && !SENDER_KINDS.contains(&kind) {
-        return Some(Skip::NotSender);
-    }
-    if MENTION_KINDS.contains(&kind) {
-        return Some(Skip::Mention);
-    }
-    let is_other = holds(b"dst")
-        || holds(b"target-")
-        || holds(b"recipient")
-        || holds(b"victim")
-        || holds(b"whois-")
-        || holds(b"display-name");
-    is_other.then_some(Skip::NotSender)
+/// Whether a key and its value call a list one of the allowed: `"name": "Whitelist"`.
+pub(super) fn names_allowed(key: &[u8], value: &[u8]) -> bool {
+    let is_name = [
+        &b"name"[..],
+        b"title",
+        b"displayname",
+        b"display_name",
+        b"id",
+        b"label",
+        b"group",
+        b"folder",
+        b"key",
+        b"slug",
+    ]
+    .iter()
+    .any(|name| name.eq_ignore_ascii_case(key));
+    let is_off = || {
+        matches!(
+            Phrase::of(value).whole(),
+            Some(Action::Allow | Action::Other)
+        )
+    };
+    is_name && (is_phrase_of_allowance(value) || is_off())
 }
 
-/// Types of addresses that send. Those of subjects, headers and attachments begin alike.
-const SENDER_KINDS: &[&[u8]] = &[
-    b"email-addr",
-    b"email-address",
-    b"email-domain",
-    b"email-from",
-    b"email-reply-to",
-    b"email-sender",
-    b"email-src",
-];
-
-/// Types of texts that may be about anybody.
-const MENTION_KINDS: &[&[u8]] = &[
-    b"comment",
-    b"dns-soa-email",
-    b"jabber-id",
-    b"link",
-    b"other",
-    b"text",
-];
+/// Whether a key inside an object that stands for one value holds that value: `$date`, `name`.
+pub(super) fn is_value_name(key: &[u8]) -> bool {
+    key.first() == Some(&b'$')
+        || [
+            &b"action"[..],
+            b"at",
+            b"code",
+            b"date",
+            b"datetime",
+            b"id",
+            b"iso",
+            b"key",
+            b"label",
+            b"name",
+            b"state",
+            b"status",
+            b"time",
+            b"timestamp",
+            b"type",
+            b"until",
+            b"value",
+        ]
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(key))
+}

@@ -16,9 +16,9 @@
 
 mod document;
 mod frame;
-mod held;
 mod keys;
 mod kind;
+mod object;
 mod stix;
 
 use super::lines::MAX_LINE;

@@ -11,10 +11,10 @@
 
 use std::collections::HashSet;
 
+use super::super::held::Held;
 use super::super::out::Out;
 use super::super::reject_reason::RejectReason;
 use super::super::row::{RawEntry, Skip};
-use super::held::Held;
 
 /// Identifiers kept; a document with more is not read on.
 const MAX_IDS: usize = 1 << 18;

@@ -1,9 +1,11 @@
-//! Entries of objects that are still open, and may yet say that nobody inside them is listed.
+//! Entries that something after them may yet take off: those of JSON objects that are still open,
+//! and of options that a later one takes back.
 
-use super::super::day::Day;
-use super::super::entry::Wildcards;
-use super::super::out::Out;
-use super::super::row::{RawEntry, Skip};
+use super::day::Day;
+use super::entry::Wildcards;
+use super::out::Out;
+use super::reject_reason::RejectReason;
+use super::row::{RawEntry, Skip};
 
 /// Bytes held at most, texts and places. An object with more has to say what it means before
 /// its entries.
@@ -53,6 +55,20 @@ impl Held {
     /// Lists nobody of them.
     pub(super) fn skip(&mut self, first: usize, skip: Skip, out: &mut Out<'_>) {
         self.drain(first, |raw, line| out.at(line, raw.text).skip(skip));
+    }
+
+    /// Rejects them.
+    pub(super) fn reject(&mut self, first: usize, reason: RejectReason, out: &mut Out<'_>) {
+        self.drain(first, |raw, line| {
+            out.at(line, raw.text).reject(reason, raw.text);
+        });
+    }
+
+    /// Ends them on this day, if not before.
+    pub(super) fn end(&mut self, first: usize, day: Day) {
+        for place in self.entries.get_mut(first..).unwrap_or_default() {
+            place.expires = Some(place.expires.map_or(day, |end| end.min(day)));
+        }
     }
 
     /// Hands out the entries from number `first` on, and forgets them.

@@ -1,0 +1,116 @@
+//! The day on which an entry ends, in a comment: `expires 2026-12-24`, `valid until 24.12.2026`,
+//! `remove after 2026-12-24`, `gilt bis 24.12.2026`.
+
+use super::column_name::Name;
+use super::day::Day;
+use super::heading_words::names_undoing;
+use super::headings::Heading;
+
+/// Bytes of the shortest date: `1.1.26`.
+const SHORTEST_DATE: usize = 6;
+
+/// Words before a date that are looked at.
+const MAX_WORDS: usize = 4;
+
+/// What a comment says of the end of its entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    /// The day, none inside where it never comes; none when it cannot be read.
+    pub(super) day: Option<Option<Day>>,
+    /// Whether the comment begins with it.
+    pub(super) is_first: bool,
+}
+
+/// What a comment says of the end of its entry, wherever it says so.
+pub(super) fn end_in(comment: &[u8]) -> Option<End> {
+    let mut before: Vec<&[u8]> = Vec::new();
+    let mut is_first = true;
+    for token in tokens(comment) {
+        if !token.first().is_some_and(u8::is_ascii_digit) {
+            before.push(token);
+            continue;
+        }
+        if is_date(token) || is_expires(&before) {
+            let from = before.len().saturating_sub(MAX_WORDS);
+            let words = before.get(from..).unwrap_or_default();
+            if names_end(words) {
+                return Some(End {
+                    day: Day::read_expiry(token),
+                    is_first: is_first && from == 0 && is_end_alone(words),
+                });
+            }
+        }
+        before.clear();
+        is_first = false;
+    }
+    None
+}
+
+/// The day of expiry of a whole list, in a comment of its own that says nothing else. Many lists
+/// say `# Expires: 1 day`: when to fetch them again.
+pub(super) fn end_of_list(comment: &[u8]) -> Option<Option<Option<Day>>> {
+    let end = end_in(comment).filter(|end| end.is_first)?;
+    let is_dated = tokens(comment)
+        .find(|token| token.first().is_some_and(u8::is_ascii_digit))
+        .is_some_and(is_date);
+    is_dated.then_some(end.day)
+}
+
+/// The words, numbers and dates of a comment.
+fn tokens(comment: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let divides = |b: &u8| b.is_ascii_whitespace() || b",;=()[]".contains(b);
+    comment
+        .split(divides)
+        .map(|token| token.strip_suffix(b":").unwrap_or(token))
+        .map(|token| token.strip_suffix(b".").unwrap_or(token))
+        .flat_map(|token| match token.split_at_checked(8) {
+            // `expires:2026-12-24`
+            Some((b"expires:" | b"Expires:", date)) => vec![&token[..7], date],
+            _ => vec![token],
+        })
+        .filter(|token| !token.is_empty())
+}
+
+/// Whether a token is meant to be a date: `2026-02-30`, not `1`.
+fn is_date(token: &[u8]) -> bool {
+    let date = token
+        .split(|b| matches!(b, b'T' | b't'))
+        .next()
+        .unwrap_or_default();
+    date.len() >= SHORTEST_DATE
+        && date
+            .iter()
+            .all(|b| b.is_ascii_digit() || b"-./".contains(b))
+}
+
+fn is_expires(words: &[&[u8]]) -> bool {
+    matches!(words, [word] if word.eq_ignore_ascii_case(b"expires"))
+}
+
+/// Whether the last of some words name a day of an end.
+fn names_end(words: &[&[u8]]) -> bool {
+    (0..words.len())
+        .rev()
+        .any(|from| is_end_alone(words.get(from..).unwrap_or_default()))
+}
+
+/// Whether words name a day of an end, all of them.
+fn is_end_alone(words: &[&[u8]]) -> bool {
+    let words = match words {
+        [words @ .., last] if !words.is_empty() && is_preposition(last) => words,
+        words => words,
+    };
+    let text = words.join(&b' ');
+    matches!(Heading::of(&text), Some(Heading::Expires))
+        || Name::of(&text).is_some_and(|name| names_undoing(&name))
+}
+
+/// What stands between the name of an end and its day.
+fn is_preposition(word: &[u8]) -> bool {
+    let is_word = |known: &&str| known.as_bytes().eq_ignore_ascii_case(word);
+    [
+        "after", "am", "at", "by", "from", "le", "nach", "on", "the", "zum",
+    ]
+    .iter()
+    .any(is_word)
+}

@@ -1,0 +1,256 @@
+//! What a few words say of an entry: `not spam`, `Block sender`, `no longer listed`, `kein Spam`.
+//!
+//! ```text
+//!   Block and delete           blocks: its first word that decides
+//!   do not block!              allows: a negation turns the next word round
+//!   is whitelisted, ticket 5   allows, whatever follows
+//!   Block unless trusted       unclear: a later word says the contrary
+//!   safe harbor                nothing: beside a word that is not known
+//! ```
+
+use super::action::Action;
+use super::column_name::Name;
+use super::phrase_words::{Word, is_mistake};
+
+/// The longest phrase that is looked at, in bytes.
+const MAX_BYTES: usize = 64;
+
+/// What a few words say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Phrase {
+    /// What the first word that decides makes of the entry: that of an ended one is
+    /// [`Action::Other`].
+    first: Option<Action>,
+    /// The first that decides does so beside unknown words, too, and stands before them.
+    is_strong: bool,
+    /// A later word says the contrary.
+    is_contradicted: bool,
+    /// A word is not known.
+    has_unknown: bool,
+    /// `do not block`, `listed by mistake`, wherever that stands.
+    is_refuted: bool,
+    /// It says that something else happens to the sender.
+    is_other: bool,
+    /// It says that the entry is in force.
+    is_active: bool,
+}
+
+impl Phrase {
+    /// Reads the words of a text of at most [`MAX_BYTES`].
+    pub(super) fn of(text: &[u8]) -> Self {
+        let mut phrase = Self::default();
+        // Most of what is asked are numbers and addresses.
+        let has_letters = text.iter().any(|b| b.is_ascii_alphabetic() || *b >= 0x80);
+        if !has_letters || text.contains(&b'@') {
+            phrase.has_unknown = true;
+            return phrase;
+        }
+        let Some(name) = Name::of(text) else {
+            phrase.has_unknown = true;
+            return phrase;
+        };
+        let words: Vec<&str> = name.words().collect();
+        let mut is_negated = false;
+        let mut before = None;
+        let mut rest = words.as_slice();
+        while let [word, after @ ..] = rest {
+            rest = after;
+            if is_mistake(word, before.replace(word)) {
+                phrase.is_refuted = true;
+                phrase.is_contradicted = true;
+                continue;
+            }
+            if let Some(count) = false_positive(word, after) {
+                rest = after.get(count..).unwrap_or_default();
+                phrase.says(Action::Allow, true);
+                is_negated = false;
+                continue;
+            }
+            let (said, is_strong) = Word::of(word);
+            let (action, is_strong) = match (said, is_negated) {
+                (Word::Not, _) => {
+                    is_negated = true;
+                    continue;
+                }
+                (Word::Filling, _) => continue,
+                (Word::Unknown, _) => {
+                    phrase.has_unknown |= !word.bytes().all(|b| b.is_ascii_digit());
+                    is_negated = false;
+                    continue;
+                }
+                (Word::Blocks, false) | (Word::Allows, true) => (Action::Block, is_strong),
+                (Word::Blocks, true) => {
+                    phrase.is_refuted = true;
+                    (Action::Allow, true)
+                }
+                (Word::Allows, false) => (Action::Allow, is_strong),
+                (Word::Ends, false) => (Action::Other, is_strong),
+                (Word::Lasts, true) => (Action::Other, true),
+                (Word::Other, false) => {
+                    phrase.is_other = true;
+                    continue;
+                }
+                (Word::Lasts, false) | (Word::Ends, true) => {
+                    phrase.is_active = true;
+                    is_negated = false;
+                    continue;
+                }
+                // `not quarantined`
+                (Word::Other, true) => {
+                    phrase.has_unknown = true;
+                    is_negated = false;
+                    continue;
+                }
+            };
+            phrase.says(action, is_strong);
+            is_negated = false;
+        }
+        phrase
+    }
+
+    /// Reads as many words from the start of a text as are looked at.
+    pub(super) fn beginning(text: &[u8]) -> Self {
+        let Some(most) = text.get(..MAX_BYTES) else {
+            return Self::of(text);
+        };
+        let end = memchr::memrchr(b' ', most).unwrap_or_default();
+        let mut phrase = Self::of(text.get(..end).unwrap_or_default());
+        phrase.has_unknown = true;
+        phrase
+    }
+
+    fn says(&mut self, action: Action, is_strong: bool) {
+        match self.first {
+            None => {
+                self.first = Some(action);
+                self.is_strong = is_strong && !self.has_unknown;
+            }
+            // `Block and delete`
+            Some(Action::Block) => self.is_contradicted |= action == Action::Allow,
+            Some(first) => self.is_contradicted |= first != action,
+        }
+    }
+
+    /// What a phrase says all of whose words are known, and agree.
+    pub(super) fn whole(self) -> Option<Action> {
+        self.first
+            .filter(|_| !self.has_unknown && !self.is_contradicted && !self.is_other)
+    }
+
+    /// What a phrase says in the place of an action: a refusal, whatever its words say besides,
+    /// if none of them lets pass. `Delete` may be about a mail or about an entry.
+    pub(super) fn in_place_of_action(self) -> Option<Action> {
+        match self.first {
+            Some(Action::Block) if !self.is_contradicted && !self.is_other => Some(Action::Block),
+            Some(_) => self.whole().filter(|action| *action == Action::Allow),
+            None => self.is_other.then_some(Action::Other),
+        }
+    }
+
+    /// What it says as a heading. Good and safe may be anything.
+    pub(super) fn heads(self) -> Option<Action> {
+        self.whole()
+            .filter(|action| self.is_strong || *action == Action::Other)
+    }
+
+    /// Whether it begins with words that take an entry off the list, or consists of some.
+    pub(super) fn takes_off(self) -> bool {
+        let is_off = matches!(self.first, Some(Action::Allow | Action::Other));
+        self.is_refuted
+            || is_off && self.is_strong
+            || matches!(self.whole(), Some(Action::Allow | Action::Other))
+    }
+
+    /// Whether it says that the entry is in force, and nothing else.
+    pub(super) fn is_active(self) -> bool {
+        self.is_active && self.first.is_none() && !self.has_unknown
+    }
+}
+
+/// Words after the first of `false positive` in some languages.
+fn false_positive(word: &str, after: &[&str]) -> Option<usize> {
+    let next = after.first()?;
+    let is_false = matches!(
+        word,
+        "false" | "faux" | "falso" | "falsch" | "falscher" | "vals" | "falsk"
+    );
+    let is_positive = next.starts_with("positi");
+    // `known good`, but not `known bad`.
+    (is_false && is_positive || matches!((word, *next), ("known", "good"))).then_some(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Phrase;
+    use crate::list::action::Action;
+
+    #[test]
+    fn what_a_phrase_says_as_a_whole_and_as_an_action() {
+        let [allow, block, other] = [Action::Allow, Action::Block, Action::Other].map(Some);
+        for (text, whole, action) in [
+            ("not spam", allow, allow),
+            ("do not block!", allow, allow),
+            ("Don't block", allow, allow),
+            ("(allow)", allow, allow),
+            ("kein Spam", allow, allow),
+            ("nicht gesperrt", allow, allow),
+            ("entsperrt", allow, allow),
+            ("Ne pas bloquer", allow, allow),
+            ("d\u{e9}bloqu\u{e9}", allow, allow),
+            ("false positives", allow, allow),
+            ("Разрешить", allow, allow),
+            ("no longer active", other, None),
+            ("was removed", other, None),
+            ("move to quarantine", None, other),
+            ("tag and block", None, None),
+            ("not allowed", block, block),
+            ("Block Sender", block, block),
+            ("Block and delete", block, block),
+            ("REJECT listed sender", block, block),
+            ("550 reject", block, block),
+            ("Reject: bulk of offers", None, block),
+            ("Block unless trusted", None, None),
+            ("safe harbor", None, None),
+            ("spam@bad.example", None, None),
+            ("", None, None),
+        ] {
+            let phrase = Phrase::of(text.as_bytes());
+            assert_eq!(phrase.whole(), whole, "{text}");
+            assert_eq!(phrase.in_place_of_action(), action, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_takes_an_entry_off_in_a_remark() {
+        for text in [
+            "whitelisted 2026-02-02",
+            "no longer spam",
+            "[removed]",
+            "FP",
+            "now allowed",
+            "is whitelisted, ticket 5",
+            "customer, do not block",
+            "safe",
+            "legit",
+            "nicht sperren",
+            "added by mistake",
+            "listed in error",
+        ] {
+            assert!(Phrase::of(text.as_bytes()).takes_off(), "{text}");
+        }
+        for text in [
+            "old spammer",
+            "expired domain, bought by spammers",
+            "relay of spam",
+            "not a day without spam",
+            "no reply to abuse reports",
+            "safe harbor scheme",
+            "legit looking phishing",
+            "reported by ham operators",
+            "spam",
+            "blocked, was never allowed",
+        ] {
+            assert!(!Phrase::of(text.as_bytes()).takes_off(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What stands before an address by mistake, and would become a part of it: an entry that never
+//! matches.
+//!
+//! ```text
+//!   email=spam@bad.example     1=spam@bad.example     {spam@bad.example     +spam@bad.example
+//!   bounce=x@bad.example       [x]@bad.example     local parts: addresses of spam have any sign
+//! ```
+
+use super::label::label_of_address;
+
+/// Whether `text`, one entry without a display name, begins with what is no part of an address.
+/// In quotes it is one: `"1=spam"@bad.example`.
+pub(super) fn has_prefix(text: &[u8]) -> bool {
+    let Some(at) = memchr::memchr(b'@', text) else {
+        return false;
+    };
+    let (local, _) = text.split_at(at);
+    let digits = local.iter().take_while(|b| b.is_ascii_digit()).count();
+    match local {
+        // Lines of a diff; lists of other languages.
+        [b'+', _, ..] => true,
+        // `[x]@bad.example` is an address.
+        [b'{', ..] => !local.contains(&b'}'),
+        [b'[', ..] => !local.contains(&b']'),
+        [0x80..=0xff, ..] => starts_with_bullet(local),
+        _ if digits > 0 => matches!(local.get(digits), Some(b'=' | b':' | b')' | b'|')),
+        _ => label_of_address(local).is_some(),
+    }
+}
+
+/// Bullets, dashes, quotes, arrows, shapes and marks, not letters or pictures.
+fn starts_with_bullet(text: &[u8]) -> bool {
+    let is_bullet = |char: char| {
+        matches!(char, '\u{ab}' | '\u{b7}' | '\u{bb}' | '\u{2010}'..='\u{205e}' | '\u{2190}'..='\u{21ff}'
+            | '\u{2500}'..='\u{25ff}' | '\u{2700}'..='\u{27bf}' | '\u{3001}'..='\u{3011}')
+    };
+    std::str::from_utf8(text).is_ok_and(|text| text.starts_with(is_bullet))
+}
+
+/// Whether a wild card of SQL or the shell begins or ends the local part: `%@bad.example`,
+/// `spam?@bad.example`. Inside, it may be a part of an address.
+pub(super) fn has_wildcard(text: &[u8]) -> bool {
+    let Some(at) = memchr::memrchr(b'@', text) else {
+        return false;
+    };
+    let (local, domain) = text.split_at(at);
+    !text.starts_with(b"\"")
+        && (matches!(local, [.., before, b'?'] if before.is_ascii_alphanumeric())
+            || matches!(local, [b'%', ..] | [.., b'%'])
+            || domain.starts_with(b"@%"))
+}
