@@ -223,9 +223,16 @@ mod filter {
             libc::TCGETS,
             libc::TCGETS2,
         ];
-        let requests = requests
-            .into_iter()
-            .map(|request| SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request)?]));
+        let requests = requests.into_iter().map(|request| {
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                trivial_numeric_casts,
+                reason = "an unsigned long with GNU's C library, an int with musl: four bytes are compared"
+            )]
+            let request = u64::from(request as u32);
+            SeccompRule::new(vec![condition(1, SeccompCmpOp::Eq, request)?])
+        });
         rules.insert(libc::SYS_ioctl, requests.collect::<Result<_, _>>()?);
         let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
         let here = std::env::consts::ARCH.try_into()?;
