@@ -31,6 +31,8 @@ pub struct Deltas {
     pub overwrite: bool,
     /// Workers; at least one.
     pub threads: usize,
+    /// SHA-256 of the filter that must come out, in hexadecimal; deltas that make another are refused.
+    pub sha256: Option<String>,
 }
 
 impl Deltas {
@@ -42,6 +44,7 @@ impl Deltas {
             deltas: deltas.to_vec(),
             overwrite: false,
             threads: processors(),
+            sha256: None,
         }
     }
 }
@@ -97,6 +100,13 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
         return Err(Error::Plan("no delta to apply".to_owned()));
     };
     let (last, path) = (last.head.clone(), last.path().to_owned());
+    let wanted = deltas.sha256.as_ref();
+    if wanted.is_some_and(|wanted| *wanted != last.digest.to_string()) {
+        let path = path.display();
+        return Err(Error::Unlike(format!(
+            "{path}: makes another filter than is wanted"
+        )));
+    }
     let mut stream: Box<dyn Sorted + '_> = Box::new(records(&old)?);
     for delta in chain {
         stream = Box::new(Patched::new(stream, delta));

@@ -1,0 +1,215 @@
+//! Both command lines.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Parser;
+
+use crate::keys::{self, Signer};
+use crate::{Error, Fetch, Outcome, Publish};
+
+const FETCH_EXAMPLES: &str = "\
+Example:
+  blocklist-fetch --from https://lists.your.example/mail --list spammers --key RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3 \\
+    --max-shrink 20 -o /var/lib/blocklist-milter/spammers.blf";
+
+const PUBLISH_EXAMPLES: &str = "\
+Examples:
+  blocklist-publish --to /srv/lists --list spammers --key publisher.key spammers.blf
+  blocklist-publish --to s3://your-bucket/mail --list spammers --key publisher.key --ring first=mx1,mx2 --only first spammers.blf";
+
+/// Brings a filter of blocklist-milter up to date from a signed store.
+///
+/// Exit code 0: the filter is up to date; 1: refused, or the store has had nothing new for too long; 2: failed. Whatever
+/// fails, the filter in place stays.
+#[derive(Debug, Parser)]
+#[command(name = "blocklist-fetch", version, max_term_width = 100, after_long_help = FETCH_EXAMPLES)]
+pub struct FetchCli {
+    /// The store: a folder, https://HOST/PATH or s3://BUCKET/PATH.
+    #[arg(long, value_name = "STORE")]
+    from: String,
+    /// The list.
+    #[arg(long)]
+    list: String,
+    /// The public key that signs it: a file of minisign, or its line RW...
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    /// The filter file to keep up to date.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Name of this host, which decides its ring [default: the host name].
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// Take no filter that has lost more than this share of its entries, such as 20.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
+    max_shrink: Option<u32>,
+    /// Take no filter that has gained more than this share, such as 100.
+    #[arg(long, value_name = "PERCENT")]
+    max_growth: Option<u32>,
+    /// Print errors only.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Publishes a filter of blocklist-milter with deltas and a signature, for blocklist-fetch.
+///
+/// Publish again before the manifest expires, even if nothing has changed: hosts give an alarm otherwise.
+#[derive(Debug, Parser)]
+#[command(name = "blocklist-publish", version, max_term_width = 100, after_long_help = PUBLISH_EXAMPLES)]
+pub struct PublishCli {
+    /// The store: a folder, https://HOST/PATH or s3://BUCKET/PATH. Only the hosts may be able to read it.
+    #[arg(long, value_name = "STORE")]
+    to: String,
+    /// The list; the filter must have been built with this name.
+    #[arg(long)]
+    list: String,
+    /// The secret key, as minisign -G -W makes it.
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+    /// The first line of this file is the password of the key.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// A ring and its hosts, such as first=mx1,test-*; may be repeated.
+    #[arg(long, value_name = "NAME=HOST,...", value_parser = ring)]
+    ring: Vec<(String, Vec<String>)>,
+    /// Give the filter to this ring alone. Publish it again without this when it has proved good.
+    #[arg(long, value_name = "RING")]
+    only: Option<String>,
+    /// For how many hours hosts believe what is published now.
+    #[arg(long, value_name = "HOURS", default_value_t = 48, value_parser = clap::value_parser!(u64).range(1..=8760))]
+    valid: u64,
+    /// How many deltas to keep.
+    #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(..=1000))]
+    keep: u16,
+    /// Announce the public key that will sign from some day on.
+    #[arg(long, value_name = "KEY")]
+    next_key: Option<String>,
+    /// The public key that signed before, once after a change.
+    #[arg(long, value_name = "KEY")]
+    previous_key: Option<String>,
+    /// The filter.
+    filter: PathBuf,
+    /// Print errors only.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn ring(text: &str) -> Result<(String, Vec<String>), String> {
+    let parts = text.split_once('=');
+    let parts = parts.filter(|(name, hosts)| !name.is_empty() && !hosts.is_empty());
+    let (name, hosts) = parts.ok_or("must be NAME=HOST,HOST,...")?;
+    Ok((
+        name.to_owned(),
+        hosts.split(',').map(str::to_owned).collect(),
+    ))
+}
+
+impl FetchCli {
+    /// Runs the command.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        let quiet = self.quiet;
+        let output = self.output.display().to_string();
+        ended(
+            "blocklist-fetch",
+            quiet,
+            self.fetch().map(|outcome| format!("{output}: {outcome}")),
+        )
+    }
+
+    fn fetch(self) -> Result<Outcome, Error> {
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        crate::fetch(&Fetch {
+            key: keys::public_key(&self.key)?,
+            from: self.from,
+            list: self.list,
+            output: self.output,
+            host: self.host.unwrap_or(host),
+            max_shrink: self.max_shrink,
+            max_growth: self.max_growth,
+            now: now_s(),
+        })
+    }
+}
+
+impl PublishCli {
+    /// Runs the command.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        // Filters hold the seed; a folder of them is not for everybody.
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
+        let quiet = self.quiet;
+        ended(
+            "blocklist-publish",
+            quiet,
+            self.publish().map(|published| published.to_string()),
+        )
+    }
+
+    fn publish(self) -> Result<crate::Published, Error> {
+        let password = self.password_file.as_deref().map(first_line).transpose()?;
+        let signer = Signer::open(&self.key, password)?;
+        let wanted = Publish {
+            to: self.to,
+            list: self.list,
+            filter: self.filter,
+            rings: self.ring,
+            only: self.only,
+            valid_s: self.valid * 3600,
+            keep: self.keep.into(),
+            next_key: self.next_key,
+            previous_key: self.previous_key,
+            now: now_s(),
+        };
+        crate::publish(&wanted, &signer)
+    }
+}
+
+fn first_line(path: &Path) -> Result<String, Error> {
+    let text = fs::read_to_string(path).map_err(Error::io(path, "read"))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn now_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Says how it ended, in one line.
+fn ended(program: &str, quiet: bool, done: Result<String, Error>) -> ExitCode {
+    match done {
+        Ok(said) => {
+            if !quiet {
+                use std::io::Write as _;
+                let _ = writeln!(std::io::stdout(), "{said}");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{program}: {error}");
+            match error {
+                Error::Refused(_) | Error::Frozen(_) => ExitCode::FAILURE,
+                _ => ExitCode::from(2),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definitions_hold_together() {
+        FetchCli::command().debug_assert();
+        PublishCli::command().debug_assert();
+        assert!(ring("first=mx1,mx2").is_ok() && ring("first").is_err() && ring("=x").is_err());
+    }
+}

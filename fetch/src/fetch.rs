@@ -1,0 +1,335 @@
+//! From the store to a host.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use blocklist_milter::compile::{self, Deltas, Progress};
+use blocklist_milter::filter::{self, Fault, Filter, Header, Load};
+use blocklist_milter::replacement::Replacement;
+
+use crate::Error;
+use crate::keys::{self, has_signed};
+use crate::manifest::{self, Delta, Full, Manifest, file_name};
+use crate::state::{Kept, State};
+use crate::store::{Got, Store};
+
+/// What to fetch.
+#[derive(Clone, Debug)]
+pub struct Fetch {
+    /// The store.
+    pub from: String,
+    /// The list.
+    pub list: String,
+    /// The public key that signs its manifests.
+    pub key: String,
+    /// The filter to keep up to date.
+    pub output: PathBuf,
+    /// Name of this host, which decides its ring.
+    pub host: String,
+    /// By how many percent the entries may become fewer.
+    pub max_shrink: Option<u32>,
+    /// By how many percent they may become more.
+    pub max_growth: Option<u32>,
+    /// The time, in seconds since 1970.
+    pub now: u64,
+}
+
+/// What came of it. Its text is what `blocklist-fetch` prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The filter is the one that the manifest names.
+    Unchanged,
+    /// It was replaced.
+    Updated {
+        /// By what.
+        by: Full,
+        /// The ring of this host.
+        ring: Option<String>,
+        /// How many deltas were applied; 0: the whole file was read.
+        deltas: usize,
+        /// Bytes that were read.
+        bytes: u64,
+        /// Why deltas that there were could not be used.
+        note: Option<String>,
+    },
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unchanged => f.write_str("unchanged"),
+            Self::Updated {
+                by,
+                ring,
+                deltas,
+                bytes,
+                note,
+            } => {
+                write!(f, "generation {}, {} entries", by.generation, by.entries)?;
+                if let Some(ring) = ring {
+                    write!(f, ", ring {ring}")?;
+                }
+                match deltas {
+                    0 => write!(f, ", whole file: {bytes} bytes")?,
+                    1 => write!(f, ", 1 delta: {bytes} bytes")?,
+                    _ => write!(f, ", {deltas} deltas: {bytes} bytes")?,
+                }
+                note.as_ref()
+                    .map_or(Ok(()), |note| write!(f, " (no deltas: {note})"))
+            }
+        }
+    }
+}
+
+/// Brings a filter up to date.
+///
+/// # Errors
+/// [`Error::Refused`] and [`Error::Frozen`] when the store is not to be believed or a limit is
+/// passed, and others when something fails. The filter in place stays then.
+pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
+    manifest::check_list_name(&wanted.list)?;
+    let store = Store::open(&wanted.from)?;
+    let mut kept = Kept::open(&wanted.output, &wanted.key)?;
+    let current = current(&wanted.output)?;
+    let identity = current.as_ref().map(|header| header.identity().to_string());
+    let known = kept
+        .state
+        .tag
+        .clone()
+        .filter(|_| identity.as_deref() == Some(&kept.state.identity));
+    let name = manifest::name(&wanted.list);
+    let Some(signed) = signed(&store, &name, known.as_deref(), &kept.state)? else {
+        refuse_expired(&name, kept.state.expires, wanted.now)?;
+        return Ok(Outcome::Unchanged);
+    };
+    let manifest = Manifest::read(&signed.bytes, &wanted.list)?;
+    if manifest.number < kept.state.number {
+        return Err(Error::Refused(format!(
+            "{name}: number {}, but number {} was there before: somebody offers an old one again",
+            manifest.number, kept.state.number
+        )));
+    }
+    let next_key = manifest.next_key.as_deref().map(keys::public_key);
+    let seen = State {
+        key: signed.key,
+        next_key: next_key.transpose()?,
+        number: manifest.number,
+        expires: manifest.expires,
+        tag: None,
+        ..kept.state.clone()
+    };
+    kept.keep(seen.clone())?;
+    refuse_expired(&name, manifest.expires, wanted.now)?;
+
+    let (full, ring) = manifest.of_host(&wanted.host);
+    let done = State {
+        tag: signed.tag,
+        identity: full.identity.clone(),
+        ..seen
+    };
+    if identity.as_ref() == Some(&full.identity) {
+        kept.keep(done)?;
+        return Ok(Outcome::Unchanged);
+    }
+    if let Some(current) = &current {
+        check_successor(wanted, current, full)?;
+    }
+    let (deltas, bytes, note) = bring(&store, wanted, &manifest, full, identity.as_deref())?;
+    kept.keep(done)?;
+    Ok(Outcome::Updated {
+        by: full.clone(),
+        ring: ring.map(str::to_owned),
+        deltas,
+        bytes,
+        note,
+    })
+}
+
+/// The filter in place, if there is a sound one.
+fn current(path: &Path) -> Result<Option<Header>, Error> {
+    match Filter::open(path, Load::Disk) {
+        Ok(filter) => Ok(Some(filter.header().clone())),
+        // What is no filter was put there by somebody; a damaged one is to be replaced.
+        Err(
+            error @ (filter::Error::NotAFile { .. }
+            | filter::Error::Invalid {
+                fault: Fault::NotAFilter,
+                ..
+            }),
+        ) => Err(error.into()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// A manifest whose signature is right; nothing of it was read yet.
+struct Signed {
+    bytes: Vec<u8>,
+    /// Who signed it.
+    key: String,
+    tag: Option<String>,
+}
+
+/// Reads the manifest and its signature. `None`: it has not changed.
+fn signed(
+    store: &Store,
+    name: &str,
+    known: Option<&str>,
+    state: &State,
+) -> Result<Option<Signed>, Error> {
+    /// Two files cannot be replaced at once: a reader may find the new one of one and the old one of the other.
+    const AGAIN: Duration = Duration::from_secs(2);
+    let missing = |name: &str| Error::Refused(format!("{name}: the store does not have it"));
+    let signature_name = format!("{name}.minisig");
+    for try_number in 0..2 {
+        let known = known.filter(|_| try_number == 0);
+        let (bytes, tag) = match store.read(name, manifest::MAX_BYTES, known)? {
+            Got::File(bytes, tag) => (bytes, tag),
+            Got::Same => return Ok(None),
+            Got::Missing => return Err(missing(name)),
+        };
+        let Got::File(signature, _) = store.read(&signature_name, keys::MAX_BYTES, None)? else {
+            return Err(missing(&signature_name));
+        };
+        for key in [Some(&state.key), state.next_key.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            if has_signed(key, &bytes, &signature)? {
+                let key = key.clone();
+                return Ok(Some(Signed { bytes, key, tag }));
+            }
+        }
+        if try_number == 0 {
+            sleep(AGAIN);
+        }
+    }
+    Err(Error::Refused(format!(
+        "{name}: not signed with the key {}: it was changed on its way, or the key is another one",
+        state.key
+    )))
+}
+
+fn refuse_expired(name: &str, expires: u64, now: u64) -> Result<(), Error> {
+    if now < expires {
+        return Ok(());
+    }
+    let hours = (now - expires) / 3600;
+    Err(Error::Frozen(format!(
+        "{name}: expired {hours} hours ago, and there is no newer one: is the publisher still at work? \
+         The filter in place stays in use"
+    )))
+}
+
+/// Whether a filter may follow the one in place.
+fn check_successor(wanted: &Fetch, current: &Header, next: &Full) -> Result<(), Error> {
+    let refused = |why: String| {
+        Err(Error::Refused(format!(
+            "{}: {why}; the filter in place stays in use",
+            wanted.list
+        )))
+    };
+    let now = current.spec.generation;
+    if next.generation < now {
+        return refused(format!(
+            "generation {} is offered, but {now} is in place",
+            next.generation
+        ));
+    }
+    let (had, has) = (u128::from(current.entries), u128::from(next.entries));
+    let (limit, option) = if has < had {
+        (wanted.max_shrink, "--max-shrink")
+    } else {
+        (wanted.max_growth, "--max-growth")
+    };
+    match limit {
+        Some(limit) if had.abs_diff(has) * 100 > had * u128::from(limit) => refused(format!(
+            "{has} entries, {had} before; this is more than {option} {limit}% allows"
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Puts the filter in place: by deltas where they are smaller. How many, how many bytes were read, and why not by
+/// deltas.
+fn bring(
+    store: &Store,
+    wanted: &Fetch,
+    manifest: &Manifest,
+    full: &Full,
+    current: Option<&str>,
+) -> Result<(usize, u64, Option<String>), Error> {
+    let chain = current.and_then(|current| manifest.chain(current, &full.identity));
+    let bytes = |chain: &[&Delta]| chain.iter().map(|delta| delta.bytes).sum::<u64>();
+    let mut note = None;
+    if let Some(chain) = chain.filter(|chain| bytes(chain) < full.bytes) {
+        match by_deltas(store, wanted, &chain, full) {
+            Ok(()) => return Ok((chain.len(), bytes(&chain), None)),
+            Err(error) => note = Some(error.to_string()),
+        }
+    }
+    whole(store, wanted, full)?;
+    Ok((0, full.bytes, note))
+}
+
+/// A folder next to the filter, removed when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(filter: &Path) -> Result<Self, Error> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(filter.file_name().unwrap_or_default());
+        name.push(".fetching");
+        let folder = filter.with_file_name(name);
+        // What a killed one left; nobody else is at work, or there would be no lock.
+        let _ = fs::remove_dir_all(&folder);
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .map_err(Error::io(&folder, "create"))?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn by_deltas(store: &Store, wanted: &Fetch, chain: &[&Delta], full: &Full) -> Result<(), Error> {
+    let scratch = Scratch::new(&wanted.output)?;
+    let mut paths = Vec::new();
+    for (number, delta) in chain.iter().enumerate() {
+        let path = scratch.0.join(format!("{number}.delta"));
+        let mut file = File::create(&path).map_err(Error::io(&path, "create"))?;
+        let name = file_name(&wanted.list, &delta.sha256, "delta");
+        store.download(&name, (delta.bytes, &delta.sha256), &mut file)?;
+        paths.push(path);
+    }
+    let mut deltas = Deltas::new(&wanted.output, &paths);
+    deltas.sha256 = Some(full.sha256.clone());
+    compile::apply(&wanted.output, &deltas, &Progress::new())?;
+    Ok(())
+}
+
+fn whole(store: &Store, wanted: &Fetch, full: &Full) -> Result<(), Error> {
+    let replacement = Replacement::claim(&wanted.output)?;
+    let name = file_name(&wanted.list, &full.sha256, "blf");
+    let mut file = replacement
+        .file()
+        .try_clone()
+        .map_err(Error::io(replacement.path(), "write"))?;
+    store.download(&name, (full.bytes, &full.sha256), &mut file)?;
+    let header = Filter::verify(replacement.path())?;
+    if header.identity().to_string() != full.identity || header.spec.name != wanted.list {
+        return Err(Error::Refused(format!(
+            "{name}: it is a filter of the list {}, and not the one that the manifest names",
+            header.spec.name
+        )));
+    }
+    Ok(replacement.commit()?)
+}

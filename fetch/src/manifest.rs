@@ -1,0 +1,328 @@
+//! What is to be had of a list. It is signed as a whole and read only after that was checked.
+
+use blocklist_milter::filter::Header;
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+
+/// Version of the manifest that this program writes and reads.
+pub const FORMAT: u32 = 1;
+
+/// Longest manifest in bytes.
+pub const MAX_BYTES: u64 = 1 << 20;
+
+/// Most deltas that one host applies at once.
+pub const MAX_CHAIN: usize = 10;
+
+/// What is to be had of a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Name of the list, which its filters have too.
+    pub list: String,
+    /// Rises with each manifest of the list.
+    pub number: u64,
+    /// When it was made, in seconds since 1970.
+    pub made: u64,
+    /// After this time it is not to be believed any more, in seconds since 1970.
+    pub expires: u64,
+    /// The key that will sign later manifests, as minisign writes it.
+    pub next_key: Option<String>,
+    /// The filter of all hosts that are in no ring.
+    pub filter: Full,
+    /// Hosts that get another filter; the first ring that names a host counts.
+    pub rings: Vec<Ring>,
+    /// What leads from one filter to another.
+    pub deltas: Vec<Delta>,
+}
+
+/// A whole filter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Full {
+    /// SHA-256 of its header page, in hexadecimal.
+    pub identity: String,
+    /// SHA-256 of the file, in hexadecimal; the file is named after it.
+    pub sha256: String,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Its entries.
+    pub entries: u64,
+    /// Its generation.
+    pub generation: u64,
+}
+
+impl Full {
+    /// A filter with this header and this SHA-256.
+    #[must_use]
+    pub fn new(header: &Header, sha256: String) -> Self {
+        Self {
+            identity: header.identity().to_string(),
+            sha256,
+            bytes: header.file_bytes(),
+            entries: header.entries,
+            generation: header.spec.generation,
+        }
+    }
+}
+
+/// Hosts that get a filter of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ring {
+    /// Its name.
+    pub name: String,
+    /// Names of hosts; `*` at the beginning or the end stands for anything.
+    pub hosts: Vec<String>,
+    /// Their filter.
+    pub filter: Full,
+}
+
+/// What leads from one filter to another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delta {
+    /// Identity of the old filter.
+    pub old: String,
+    /// Identity of the new one.
+    pub new: String,
+    /// SHA-256 of the file, in hexadecimal; the file is named after it.
+    pub sha256: String,
+    /// Size of the file.
+    pub bytes: u64,
+}
+
+impl Manifest {
+    /// Reads what was signed.
+    ///
+    /// # Errors
+    /// When it is of another list, or not a manifest of this version.
+    pub fn read(bytes: &[u8], list: &str) -> Result<Self, Error> {
+        let refused = |why: String| Err(Error::Refused(format!("{list}.json: {why}")));
+        let manifest: Self = match serde_json::from_slice(bytes) {
+            Ok(manifest) => manifest,
+            Err(error) => {
+                return refused(format!(
+                    "not a manifest that this program knows ({error}): update blocklist-fetch"
+                ));
+            }
+        };
+        if manifest.format != FORMAT {
+            return refused(format!(
+                "version {}, but this program reads {FORMAT}: update blocklist-fetch",
+                manifest.format
+            ));
+        }
+        if manifest.list != list {
+            return refused(format!("it is the manifest of the list {}", manifest.list));
+        }
+        let digests = manifest.files().map(|(name, _)| name);
+        if !digests
+            .chain([manifest.filter.identity.as_str()])
+            .all(is_digest)
+        {
+            return refused("a digest in it is none".to_owned());
+        }
+        Ok(manifest)
+    }
+
+    /// All filters.
+    pub fn filters(&self) -> impl Iterator<Item = &Full> {
+        std::iter::once(&self.filter).chain(self.rings.iter().map(|ring| &ring.filter))
+    }
+
+    /// All files, each as its digest and the ending of its name.
+    pub fn files(&self) -> impl Iterator<Item = (&str, &'static str)> {
+        let full = self.filters().map(|full| (full.sha256.as_str(), "blf"));
+        full.chain(
+            self.deltas
+                .iter()
+                .map(|delta| (delta.sha256.as_str(), "delta")),
+        )
+    }
+
+    /// The filter of a host, and its ring, if it is in one.
+    #[must_use]
+    pub fn of_host(&self, host: &str) -> (&Full, Option<&str>) {
+        let ring = self.rings.iter().find(|ring| ring.names(host));
+        ring.map_or((&self.filter, None), |ring| {
+            (&ring.filter, Some(ring.name.as_str()))
+        })
+    }
+
+    /// The deltas that lead from one identity to another in the fewest bytes; at most
+    /// [`MAX_CHAIN`] of them.
+    #[must_use]
+    pub fn chain(&self, from: &str, to: &str) -> Option<Vec<&Delta>> {
+        // The cheapest way to each filter by one more delta in every round.
+        let mut ways: Vec<(u64, Vec<&Delta>, &str)> = vec![(0, Vec::new(), from)];
+        for _ in 0..MAX_CHAIN {
+            let mut next = ways.clone();
+            for (bytes, way, at) in &ways {
+                for delta in self.deltas.iter().filter(|delta| delta.old == *at) {
+                    let bytes = bytes.saturating_add(delta.bytes);
+                    let known = next.iter().position(|known| known.2 == delta.new);
+                    if known.is_some_and(|known| next[known].0 <= bytes) {
+                        continue;
+                    }
+                    if let Some(known) = known {
+                        next.swap_remove(known);
+                    }
+                    let longer = way.iter().copied().chain([delta]).collect();
+                    next.push((bytes, longer, &delta.new));
+                }
+            }
+            ways = next;
+        }
+        let found = ways.into_iter().find(|way| way.2 == to);
+        found.map(|way| way.1).filter(|way| !way.is_empty())
+    }
+}
+
+impl Ring {
+    fn names(&self, host: &str) -> bool {
+        self.hosts.iter().any(|pattern| {
+            match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+                (Some(end), _) => host.ends_with(end),
+                (None, Some(start)) => host.starts_with(start),
+                (None, None) => host == pattern,
+            }
+        })
+    }
+}
+
+/// Names of files are made of digests, so nothing else may be one.
+fn is_digest(text: &str) -> bool {
+    text.len() == 64
+        && text
+            .bytes()
+            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Name of a manifest in the store.
+#[must_use]
+pub fn name(list: &str) -> String {
+    format!("{list}.json")
+}
+
+/// Name of a file in the store.
+#[must_use]
+pub fn file_name(list: &str, sha256: &str, ending: &str) -> String {
+    format!("{list}/{sha256}.{ending}")
+}
+
+/// # Errors
+/// When a list cannot have this name in a store.
+pub fn check_list_name(list: &str) -> Result<(), Error> {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if (1..=100).contains(&list.len()) && list.bytes().all(plain) && !list.starts_with('.') {
+        return Ok(());
+    }
+    Err(Error::Settings(format!(
+        "--list {list}: must be letters, digits, - and _"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Full {
+        Full {
+            identity: "0".repeat(64),
+            sha256: "1".repeat(64),
+            bytes: 1_000,
+            entries: 1,
+            generation: 1,
+        }
+    }
+
+    fn manifest(deltas: &[(&str, &str, u64)]) -> Manifest {
+        let delta = |&(old, new, bytes): &(&str, &str, u64)| Delta {
+            old: old.to_owned(),
+            new: new.to_owned(),
+            sha256: "2".repeat(64),
+            bytes,
+        };
+        Manifest {
+            format: FORMAT,
+            list: "spammers".to_owned(),
+            number: 1,
+            made: 0,
+            expires: 0,
+            next_key: None,
+            filter: full(),
+            rings: Vec::new(),
+            deltas: deltas.iter().map(delta).collect(),
+        }
+    }
+
+    #[test]
+    fn the_cheapest_chain_is_found() {
+        let manifest = manifest(&[
+            ("a", "b", 10),
+            ("b", "c", 10),
+            ("a", "c", 30),
+            ("c", "a", 1),
+            ("c", "d", 5),
+        ]);
+        let chain = |from, to| {
+            let chain = manifest.chain(from, to)?;
+            Some(chain.iter().map(|delta| delta.bytes).collect::<Vec<_>>())
+        };
+        assert_eq!(chain("a", "c"), Some(vec![10, 10]));
+        assert_eq!(chain("a", "d"), Some(vec![10, 10, 5]));
+        assert_eq!(chain("b", "a"), Some(vec![10, 1]));
+        assert_eq!(chain("d", "a"), None);
+        assert_eq!(chain("a", "a"), None);
+    }
+
+    #[test]
+    fn a_chain_has_ten_deltas_at_most() {
+        let names: Vec<String> = (0..12).map(|i| i.to_string()).collect();
+        let deltas: Vec<_> = names
+            .windows(2)
+            .map(|pair| (pair[0].as_str(), pair[1].as_str(), 1))
+            .collect();
+        let manifest = manifest(&deltas);
+        assert_eq!(manifest.chain("0", "10").map(|chain| chain.len()), Some(10));
+        assert!(manifest.chain("0", "11").is_none());
+    }
+
+    #[test]
+    fn rings_name_hosts() {
+        let mut manifest = manifest(&[]);
+        let ring = |name: &str, hosts: &[&str]| Ring {
+            name: name.to_owned(),
+            hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            filter: full(),
+        };
+        manifest.rings = vec![
+            ring("first", &["mx1", "test-*"]),
+            ring("second", &["*.eu.example"]),
+        ];
+        for (host, expected) in [
+            ("mx1", Some("first")),
+            ("test-9", Some("first")),
+            ("a.eu.example", Some("second")),
+            ("mx10", None),
+        ] {
+            assert_eq!(manifest.of_host(host).1, expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn what_could_name_other_files_is_refused() {
+        let mut manifest = manifest(&[]);
+        manifest.filter.sha256 = "../../../etc/passwd".to_owned();
+        let bytes = serde_json::to_vec(&manifest).expect("plain data");
+        let error = Manifest::read(&bytes, "spammers").expect_err("no digest");
+        assert!(error.to_string().contains("digest"), "{error}");
+        for name in ["", "../x", ".x", "a/b", "a b"] {
+            assert!(check_list_name(name).is_err(), "{name}");
+        }
+        assert!(check_list_name("spammers-2.eu").is_ok());
+    }
+}

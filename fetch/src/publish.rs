@@ -1,0 +1,292 @@
+//! A filter to the store.
+//!
+//! First the files, which are named by their content and disturb nobody, then the signature, then the manifest.
+//! A publisher that is killed at any point leaves a manifest whose files are all there.
+
+use std::fmt;
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use blocklist_milter::compile::{self, Pair, Progress};
+use blocklist_milter::filter::{Filter, Load};
+
+use crate::Error;
+use crate::keys::{self, Signer, has_signed};
+use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
+use crate::store::{Got, Store};
+
+/// What to publish.
+#[derive(Clone, Debug)]
+pub struct Publish {
+    /// The store.
+    pub to: String,
+    /// The list, whose name the filter has.
+    pub list: String,
+    /// The filter.
+    pub filter: PathBuf,
+    /// Rings and their hosts.
+    pub rings: Vec<(String, Vec<String>)>,
+    /// The ring that is to have it; all hosts otherwise.
+    pub only: Option<String>,
+    /// For how many seconds the manifest is to be believed.
+    pub valid_s: u64,
+    /// How many deltas the store keeps.
+    pub keep: usize,
+    /// The key that will sign later manifests.
+    pub next_key: Option<String>,
+    /// The key that signed the last one, if it is another.
+    pub previous_key: Option<String>,
+    /// The time, in seconds since 1970.
+    pub now: u64,
+}
+
+/// What was published. Its text is what `blocklist-publish` prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The manifest.
+    pub manifest: Manifest,
+    /// Filters from which no delta leads to this one, and why.
+    pub without_delta: Vec<String>,
+}
+
+impl fmt::Display for Published {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Manifest {
+            list,
+            number,
+            filter,
+            rings,
+            deltas,
+            ..
+        } = &self.manifest;
+        write!(
+            f,
+            "{list}: manifest {number}, generation {}",
+            filter.generation
+        )?;
+        for ring in rings {
+            write!(f, ", ring {} {}", ring.name, ring.filter.generation)?;
+        }
+        write!(f, "; {} deltas", deltas.len())?;
+        self.without_delta
+            .iter()
+            .try_for_each(|why| write!(f, "\n  no delta: {why}"))
+    }
+}
+
+/// Publishes a filter.
+///
+/// # Errors
+/// When it is damaged or of another list, when what was published before is not signed by a known key
+/// or is newer, and when the store fails. Hosts see what was published before then.
+pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
+    manifest::check_list_name(&wanted.list)?;
+    let store = Store::open(&wanted.to)?;
+    let new = described(wanted)?;
+    let before = before(&store, wanted, signer)?;
+    let mut manifest = Manifest {
+        format: FORMAT,
+        list: wanted.list.clone(),
+        number: before
+            .as_ref()
+            .map_or(1, |before| before.number.saturating_add(1)),
+        made: wanted.now,
+        expires: wanted.now.saturating_add(wanted.valid_s),
+        next_key: wanted
+            .next_key
+            .as_deref()
+            .map(keys::public_key)
+            .transpose()?,
+        filter: new.clone(),
+        rings: Vec::new(),
+        deltas: before
+            .as_ref()
+            .map_or_else(Vec::new, |before| before.deltas.clone()),
+    };
+    assign(&mut manifest, wanted, before.as_ref(), &new)?;
+    store.upload(&file_name(&wanted.list, &new.sha256, "blf"), &wanted.filter)?;
+    let mut without_delta = Vec::new();
+    for old in before.iter().flat_map(Manifest::filters) {
+        let is_there = |delta: &Delta| delta.old == old.identity && delta.new == new.identity;
+        if old.identity != new.identity && !manifest.deltas.iter().any(is_there) {
+            match delta(&store, wanted, old, &new) {
+                Ok(delta) => manifest.deltas.push(delta),
+                Err(error) => without_delta.push(error.to_string()),
+            }
+        }
+    }
+    let too_many = manifest.deltas.len().saturating_sub(wanted.keep);
+    manifest.deltas.drain(..too_many);
+
+    let bytes =
+        serde_json::to_vec_pretty(&manifest).map_err(|error| Error::Settings(error.to_string()))?;
+    if bytes.len() as u64 > manifest::MAX_BYTES {
+        return Err(Error::Settings(
+            "the manifest would be larger than 1 MiB; keep fewer deltas, or name fewer hosts"
+                .to_owned(),
+        ));
+    }
+    let comment = format!("list:{}\tnumber:{}", wanted.list, manifest.number);
+    let signature = signer.sign(&bytes, &comment)?;
+    let name = manifest::name(&wanted.list);
+    store.put(&format!("{name}.minisig"), signature.as_bytes())?;
+    store.put(&name, &bytes)?;
+    // Hosts may still read what the manifest before names.
+    let used: Vec<String> = [Some(&manifest), before.as_ref()]
+        .into_iter()
+        .flatten()
+        .flat_map(Manifest::files)
+        .map(|(sha256, ending)| file_name(&wanted.list, sha256, ending))
+        .collect();
+    store.prune(&wanted.list, |file| used.iter().any(|used| used == file))?;
+    Ok(Published {
+        manifest,
+        without_delta,
+    })
+}
+
+/// The filter to publish, all of its checksums checked.
+fn described(wanted: &Publish) -> Result<Full, Error> {
+    let filter = Filter::open(&wanted.filter, Load::Disk)?;
+    filter.check_sums(1)?;
+    let header = filter.header();
+    if header.spec.name != wanted.list {
+        return Err(Error::Settings(format!(
+            "{}: a filter of the list {}, not of {}",
+            wanted.filter.display(),
+            header.spec.name,
+            wanted.list
+        )));
+    }
+    let digest = filter.digest(|| true)?;
+    let digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
+    Ok(Full::new(header, digest))
+}
+
+/// What was published last.
+fn before(store: &Store, wanted: &Publish, signer: &Signer) -> Result<Option<Manifest>, Error> {
+    let name = manifest::name(&wanted.list);
+    let Got::File(bytes, _) = store.read(&name, manifest::MAX_BYTES, None)? else {
+        return Ok(None);
+    };
+    let signature = match store.read(&format!("{name}.minisig"), keys::MAX_BYTES, None)? {
+        Got::File(signature, _) => signature,
+        Got::Same | Got::Missing => Vec::new(),
+    };
+    let previous = wanted.previous_key.as_deref().map(keys::public_key);
+    for key in [Some(signer.public.clone()), previous.transpose()?]
+        .into_iter()
+        .flatten()
+    {
+        if has_signed(&key, &bytes, &signature)? {
+            return Manifest::read(&bytes, &wanted.list).map(Some);
+        }
+    }
+    Err(Error::Refused(format!(
+        "{name}: what was published before is not signed with this key; if the key has changed, name the old one with --previous-key"
+    )))
+}
+
+/// Which hosts get which filter.
+fn assign(
+    manifest: &mut Manifest,
+    wanted: &Publish,
+    before: Option<&Manifest>,
+    new: &Full,
+) -> Result<(), Error> {
+    let settings = |why: String| Err(Error::Settings(why));
+    if let Some(only) = &wanted.only {
+        if !wanted.rings.iter().any(|(name, _)| name == only) {
+            return settings(format!("--only {only}: no such ring; name it with --ring"));
+        }
+        let Some(before) = before else {
+            return settings(format!(
+                "--only {only}: nothing was published to the others yet"
+            ));
+        };
+        manifest.filter = before.filter.clone();
+    }
+    let had = |name: &str| {
+        let ring = before.and_then(|before| before.rings.iter().find(|ring| ring.name == name));
+        ring.map(|ring| &ring.filter)
+            .or_else(|| before.map(|before| &before.filter))
+    };
+    for (name, hosts) in &wanted.rings {
+        let gets_it = wanted.only.as_ref().is_none_or(|only| only == name);
+        let filter = if gets_it { Some(new) } else { had(name) };
+        manifest.rings.push(Ring {
+            name: name.clone(),
+            hosts: hosts.clone(),
+            filter: filter.unwrap_or(new).clone(),
+        });
+    }
+    // A host takes nothing older, so that nobody can give it an old list again.
+    let replaced = match &wanted.only {
+        Some(only) => had(only).into_iter().collect::<Vec<_>>(),
+        None => before.into_iter().flat_map(Manifest::filters).collect(),
+    };
+    match replaced.iter().map(|full| full.generation).max() {
+        Some(last) if last > new.generation => settings(format!(
+            "generation {} was published, and hosts take no older one than they have: build generation {} or later",
+            last,
+            last + 1
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Makes and stores what leads from a published filter to the new one.
+fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delta, Error> {
+    let beside = |ending: &str| {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(wanted.filter.file_name().unwrap_or_default());
+        name.push(ending);
+        Removed(wanted.filter.with_file_name(name))
+    };
+    let base = beside(".base");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&base.0)
+        .map_err(Error::io(&base.0, "create"))?;
+    let name = file_name(&wanted.list, &old.sha256, "blf");
+    store.download(&name, (old.bytes, &old.sha256), &mut file)?;
+    let output = beside(".delta");
+    let _ = fs::remove_file(&output.0);
+    let pair = Pair {
+        old: base.0.clone(),
+        new: wanted.filter.clone(),
+    };
+    let made = compile::make_delta(&output.0, &pair, &Progress::new())?;
+    if let Some(why) = made.refused {
+        return Err(Error::Refused(format!(
+            "from generation {}: {why}",
+            old.generation
+        )));
+    }
+    let sha256 = sha256(&output.0)?;
+    store.upload(&file_name(&wanted.list, &sha256, "delta"), &output.0)?;
+    Ok(Delta {
+        old: old.identity.clone(),
+        new: new.identity.clone(),
+        sha256,
+        bytes: made.bytes,
+    })
+}
+
+fn sha256(path: &Path) -> Result<String, Error> {
+    let bytes = fs::read(path).map_err(Error::io(path, "read"))?;
+    Ok(blocklist_milter::filter::Digest::of(&bytes).to_string())
+}
+
+/// A file that is removed when it is no longer needed.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

@@ -1,0 +1,242 @@
+//! A list that is published and fetched, and a web server that can lie.
+#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use blocklist_fetch::keys::Signer;
+use blocklist_fetch::{Error, Fetch, Outcome, Publish, Published, fetch, publish};
+use blocklist_milter::compile::{self, Plan, Progress, Seed};
+use minisign::KeyPair;
+use tempfile::TempDir;
+
+pub(crate) const NOW: u64 = 1_790_000_000;
+
+/// A publisher with its store, and a host.
+pub(crate) struct Site {
+    pub(crate) folder: TempDir,
+    pub(crate) signer: Signer,
+}
+
+/// A new key: the file of the secret one, and the public one.
+pub(crate) fn new_key(folder: &Path, name: &str) -> Signer {
+    let pair = KeyPair::generate_unencrypted_keypair().unwrap();
+    let path = folder.join(name);
+    fs::write(&path, pair.sk.to_box(None).unwrap().into_string()).unwrap();
+    fs::write(
+        path.with_extension("pub"),
+        pair.pk.to_box().unwrap().into_string(),
+    )
+    .unwrap();
+    Signer::open(&path, None).unwrap()
+}
+
+impl Site {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("store")).unwrap();
+        let signer = new_key(folder.path(), "publisher.key");
+        Self { folder, signer }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Builds the next generation of the list.
+    pub(crate) fn build(&self, users: std::ops::Range<u32>) {
+        let list = self.path("list.txt");
+        let lines = users.map(|n| format!("user{n}@bad.example\n"));
+        fs::write(&list, lines.collect::<String>()).unwrap();
+        let mut plan = Plan::new(self.path("spammers.blf"), vec![list]);
+        plan.name = "spammers".to_owned();
+        plan.seed = Seed::Fixed(0x5eed);
+        plan.built = NOW;
+        plan.threads = 1;
+        plan.memory_bytes = 64 << 20;
+        compile::build(&plan, &Progress::new()).unwrap();
+    }
+
+    pub(crate) fn to_publish(&self) -> Publish {
+        Publish {
+            to: self.path("store").display().to_string(),
+            list: "spammers".to_owned(),
+            filter: self.path("spammers.blf"),
+            rings: Vec::new(),
+            only: None,
+            valid_s: 48 * 3600,
+            keep: 48,
+            next_key: None,
+            previous_key: None,
+            now: NOW,
+        }
+    }
+
+    pub(crate) fn publish(&self) -> Published {
+        publish(&self.to_publish(), &self.signer).unwrap()
+    }
+
+    /// Builds a generation, and publishes it.
+    pub(crate) fn release(&self, users: std::ops::Range<u32>) -> Published {
+        self.build(users);
+        self.publish()
+    }
+
+    pub(crate) fn to_fetch(&self) -> Fetch {
+        Fetch {
+            from: self.path("store").display().to_string(),
+            list: "spammers".to_owned(),
+            key: self.signer.public.clone(),
+            output: self.path("host.blf"),
+            host: "mx1".to_owned(),
+            max_shrink: None,
+            max_growth: None,
+            now: NOW + 60,
+        }
+    }
+
+    pub(crate) fn fetch(&self) -> Result<Outcome, Error> {
+        fetch(&self.to_fetch())
+    }
+
+    /// Whether the host has what was built last.
+    pub(crate) fn is_up_to_date(&self) -> bool {
+        fs::read(self.path("host.blf")).unwrap() == fs::read(self.path("spammers.blf")).unwrap()
+    }
+
+    /// Runs something that must be refused: the filter in place stays, and nothing is left behind.
+    pub(crate) fn refused(&self, wanted: &Fetch, words: &[&str]) -> Error {
+        let before = fs::read(&wanted.output).ok();
+        let error = fetch(wanted).expect_err("it must be refused");
+        let text = error.to_string();
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(fs::read(&wanted.output).ok() == before, "{text}");
+        for entry in fs::read_dir(self.folder.path()).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            assert!(
+                !name.ends_with(".writing") && !name.ends_with(".fetching"),
+                "{name}"
+            );
+        }
+        error
+    }
+}
+
+/// What a server does with a request for a path, given the file that there is.
+pub(crate) enum Answer {
+    /// As it should be.
+    Honest,
+    /// Another file.
+    Other(Vec<u8>),
+    /// So many bytes of it, under the length of the whole.
+    Truncated(usize),
+    /// It without an end.
+    Endless,
+    /// Go there.
+    Redirect(String),
+    /// An error of the server.
+    Broken,
+}
+
+type Judge = Box<dyn Fn(&str) -> Answer + Send>;
+
+/// A web server on this host, which serves a folder.
+pub(crate) struct Server {
+    pub(crate) url: String,
+    judge: Arc<Mutex<Judge>>,
+    /// The requests, with what was answered.
+    pub(crate) log: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    pub(crate) fn start(folder: &Path) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let judge: Arc<Mutex<Judge>> = Arc::new(Mutex::new(Box::new(|_| Answer::Honest)));
+        let log = Arc::default();
+        let (judges, logs, folder) = (Arc::clone(&judge), Arc::clone(&log), folder.to_owned());
+        // It ends with the test.
+        thread::spawn(move || {
+            for connection in listener.incoming().flatten() {
+                let (judges, logs, folder) =
+                    (Arc::clone(&judges), Arc::clone(&logs), folder.clone());
+                thread::spawn(move || serve(&connection, &folder, &judges, &logs));
+            }
+        });
+        Self { url, judge, log }
+    }
+
+    pub(crate) fn lie(&self, judge: impl Fn(&str) -> Answer + Send + 'static) {
+        *self.judge.lock().unwrap() = Box::new(judge);
+    }
+
+    pub(crate) fn be_honest(&self) {
+        self.lie(|_| Answer::Honest);
+    }
+}
+
+fn serve(
+    mut connection: &TcpStream,
+    folder: &Path,
+    judge: &Mutex<Judge>,
+    log: &Mutex<Vec<String>>,
+) -> Option<()> {
+    let mut lines = BufReader::new(connection).lines().map_while(Result::ok);
+    let request = lines.next()?;
+    let path = request
+        .split(' ')
+        .nth(1)?
+        .trim_start_matches('/')
+        .to_owned();
+    let headers: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+    let asked = headers.iter().find_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        name.eq_ignore_ascii_case("if-none-match")
+            .then(|| value.to_owned())
+    });
+    let file = fs::read(folder.join(&path)).ok();
+    let answer = (judge.lock().unwrap())(&path);
+    let file = match &answer {
+        Answer::Other(bytes) => Some(bytes.clone()),
+        _ => file,
+    };
+    let Some(file) = file else {
+        log.lock().unwrap().push(format!("{path} 404"));
+        return connection
+            .write_all(b"HTTP/1.1 404 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            .ok();
+    };
+    let tag = format!("\"{}\"", blocklist_milter::filter::Digest::of(&file));
+    let mut head = |status: &str, length: &str, more: &str| {
+        log.lock().unwrap().push(format!("{path} {}", &status[..3]));
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: {tag}\r\nlast-modified: Sun, 22 Nov 2026 08:00:00 GMT\r\nconnection: close\r\n{more}\r\n"
+        );
+        connection.write_all(head.as_bytes()).ok()
+    };
+    let length = file.len().to_string();
+    match answer {
+        Answer::Honest if asked.as_ref() == Some(&tag) => head("304 Same", "0", ""),
+        Answer::Honest | Answer::Other(_) => {
+            head("200 Fine", &length, "")?;
+            connection.write_all(&file).ok()
+        }
+        Answer::Truncated(count) => {
+            head("200 Fine", &length, "")?;
+            connection.write_all(&file[..count.min(file.len())]).ok()
+        }
+        Answer::Endless => {
+            head("200 Fine", "1000000000000000", "")?;
+            loop {
+                connection.write_all(&file).ok()?;
+            }
+        }
+        Answer::Redirect(place) => head("302 Elsewhere", "0", &format!("location: {place}\r\n")),
+        Answer::Broken => head("403 No", "0", ""),
+    }
+}
