@@ -77,11 +77,16 @@ fn damaged_records_are_never_not_listed() {
     let folder = Folder::new();
     let path = folder.path("a.blf");
     let (header, records) = three_pages(&path);
-    let filter = Filter::open(&path, Load::Memory).unwrap();
+    let before = Filter::open(&path, Load::Disk).unwrap();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
-    // The last byte belongs to the last page; the file is open already.
+    // The last byte belongs to the last page.
     file.write_all_at(&[0xa5], header.file_bytes() - 1).unwrap();
-    for record in &records {
+    // Records are not believed for being in memory.
+    let after = Filter::open(&path, Load::Memory).unwrap();
+    for (filter, record) in [&before, &after]
+        .into_iter()
+        .flat_map(|filter| records.iter().map(move |record| (filter, record)))
+    {
         match (filter.look_up(record.key), page::page_of(record.key, 3)) {
             (
                 Err(Error::Invalid {
@@ -94,8 +99,8 @@ fn damaged_records_are_never_not_listed() {
             (other, page) => panic!("page {page}: {other:?}"),
         }
     }
-    assert!(filter.records().unwrap().any(|record| record.is_err()));
-    assert_eq!(filter.records().unwrap().filter(Result::is_err).count(), 1);
+    assert!(before.records().unwrap().any(|record| record.is_err()));
+    assert_eq!(before.records().unwrap().filter(Result::is_err).count(), 1);
 }
 
 #[test]
@@ -412,6 +417,25 @@ fn an_old_file_goes_on_answering() {
     check_answers(&path, &[]);
     let mode = fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+/// Whatever is written over the file of a small list, who is on it is found. Without `small_records` each look-up
+/// of a listed key is an error until the file is whole again.
+#[test]
+fn a_small_list_in_memory_needs_its_file_no_longer() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let (_, old) = three_pages(&path);
+    let filter = Filter::open(&path, Load::Memory).unwrap();
+    assert!(filter.memory_bytes() > filter.page_bytes());
+    fs::write(&path, "not a filter any more").unwrap();
+    for record in &old {
+        assert_eq!(filter.look_up(record.key).unwrap(), Answer::Listed(*record));
+        assert_eq!(
+            filter.look_up_in_memory(record.key),
+            Some(Answer::Listed(*record))
+        );
+    }
 }
 
 /// Runs a test of this file as a process of its own. Without the path that it gets by

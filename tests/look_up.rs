@@ -2,13 +2,14 @@
 
 use std::future::poll_fn;
 use std::sync::mpsc::{self, Receiver, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use blocklist_milter::compile::{self, Plan, Progress};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::{Deadline, Readers, Waiting};
+use blocklist_milter::filter::{Filter, Load};
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Snapshot};
@@ -23,6 +24,21 @@ struct Site {
     _folder: TempDir,
 }
 
+/// A filter with so many records that they stay on disk.
+fn filter() -> &'static [u8] {
+    static FILTER: OnceLock<Vec<u8>> = OnceLock::new();
+    FILTER.get_or_init(|| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (list, path) = (folder.path().join("x.list"), folder.path().join("x.blf"));
+        let others = (0..250_000).map(|n| format!("n{n}@many.example\n"));
+        std::fs::write(&list, LISTED.to_owned() + &others.collect::<String>()).expect("a file");
+        compile::build(&Plan::new(path.clone(), vec![list]), &Progress::new()).expect("a filter");
+        let filter = Filter::open(&path, Load::Disk).expect("a filter");
+        assert_eq!(filter.memory_bytes(), filter.page_bytes());
+        std::fs::read(path).expect("a filter")
+    })
+}
+
 impl Site {
     fn new(settings: &str) -> Self {
         Self::with(settings, "memory")
@@ -30,10 +46,7 @@ impl Site {
 
     fn with(settings: &str, load: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        let list = folder.path().join("x.list");
-        std::fs::write(&list, LISTED).expect("a file");
-        let plan = Plan::new(folder.path().join("x.blf"), vec![list]);
-        compile::build(&plan, &Progress::new()).expect("a filter");
+        std::fs::write(folder.path().join("x.blf"), filter()).expect("a file");
         let mut text = settings.to_owned();
         if !text.contains("[[list]]") {
             text += &format!("[[list]]\nname = 'x'\nfilter = 'x.blf'\nload = '{load}'\n");

@@ -12,6 +12,7 @@
 //! Memory is taken only after the file's length has shown that the file has as much.
 
 use std::fs::{File, OpenOptions};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -21,11 +22,16 @@ use twox_hash::XxHash3_64;
 use super::digest::Digest;
 use super::error::{Error, Fault};
 use super::format::{self, HEADER_BYTES, Header, Section};
+use super::key::Key;
 use super::page::{self, PAGE_BYTES, Page};
 use super::record::Record;
 use super::records::{self, RecordBlock};
 use super::sizing;
 use crate::parallel::{on_threads, processors};
+
+/// The records of a filter are in memory, too, if they are not more than this: those of about 200,000 entries.
+/// Then nothing that is done to the file later, such as writing a new list over it, keeps a hit from being proved.
+pub const RECORDS_IN_MEMORY_BYTES: u64 = 1 << 20;
 
 /// A page's row in the directory.
 #[derive(Clone, Copy, Debug)]
@@ -185,17 +191,55 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a page's records into `block` and checks their sum.
-    pub(super) fn block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
-        let slot = self.directory[index(number)];
+    /// Where a page's records are in their section.
+    fn range(&self, number: u64) -> Range<u64> {
         let start = number
             .checked_sub(1)
             .map_or(0, |before| self.directory[index(before)].end);
+        start..self.directory[index(number)].end
+    }
+
+    /// The bytes of all records, if they are to be in memory; otherwise 0.
+    pub(super) fn small_records_bytes(&self) -> u64 {
+        let bytes = self.header.sections.records.length;
+        match bytes <= RECORDS_IN_MEMORY_BYTES {
+            true => bytes,
+            false => 0,
+        }
+    }
+
+    /// The records of all pages, if they are to be in memory and are sound. Those that are not stay in the file,
+    /// where each look-up finds the fault.
+    pub(super) fn small_records(&self) -> Option<Vec<u8>> {
+        let bytes = usize::try_from(self.small_records_bytes()).ok()?;
+        if bytes == 0 {
+            return None;
+        }
+        let mut all = vec![0; bytes];
+        let offset = self.header.sections.records.offset;
+        self.file.read_exact_at(&mut all, offset).ok()?;
+        let is_sound = (0..).zip(&self.directory).all(|(number, slot)| {
+            let range = self.range(number);
+            records::sum(&all[index(range.start)..index(range.end)]) == slot.sum
+        });
+        is_sound.then_some(all)
+    }
+
+    /// The records of the page of `key`, of those of all pages.
+    pub(super) fn block_in<'a>(&self, all: &'a [u8], key: Key) -> &'a [u8] {
+        let range = self.range(page::page_of(key, self.header.shape.pages));
+        &all[index(range.start)..index(range.end)]
+    }
+
+    /// Reads a page's records into `block` and checks their sum.
+    pub(super) fn block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
+        let slot = self.directory[index(number)];
+        let range = self.range(number);
         block.clear();
         // The directory was checked against the file's length.
-        block.resize(index(slot.end - start), 0);
+        block.resize(index(range.end - range.start), 0);
         self.file
-            .read_exact_at(block, self.header.sections.records.offset + start)
+            .read_exact_at(block, self.header.sections.records.offset + range.start)
             .map_err(Error::io(&self.path, "read the records of a page"))?;
         if records::sum(block) != slot.sum {
             let what = "they do not match their checksum";

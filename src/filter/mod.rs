@@ -57,6 +57,7 @@ use crate::parallel::processors;
 pub(crate) use class::Class;
 pub use digest::Digest;
 pub use error::{Error, Fault};
+pub use file::RECORDS_IN_MEMORY_BYTES;
 pub use format::{Header, Source, Spec};
 pub use key::Key;
 pub use part::Part;
@@ -65,7 +66,7 @@ pub use sizing::Shape;
 pub use stats::Stats;
 pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_page};
 
-/// Where the pages are while a filter is open. Records stay on disk.
+/// Where the pages are while a filter is open. Many records stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Load {
     /// In memory, all checked when opening.
@@ -96,8 +97,17 @@ pub enum Answer {
 #[derive(Debug)]
 pub struct Filter {
     reader: Reader,
-    /// All pages, once they are loaded.
-    memory: OnceLock<Vec<Page>>,
+    /// Once it is loaded.
+    memory: OnceLock<Memory>,
+}
+
+/// What of a filter is in memory.
+#[derive(Debug)]
+struct Memory {
+    /// All pages.
+    pages: Vec<Page>,
+    /// The blocks of all pages, if they are small enough.
+    records: Option<Vec<u8>>,
 }
 
 impl Filter {
@@ -120,7 +130,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Takes all pages into memory and checks them; until then each look-up reads its page.
+    /// Takes all pages, and the records if they are few, into memory and checks them; until then each look-up reads its page.
     /// Look-ups go on meanwhile.
     ///
     /// # Errors
@@ -130,8 +140,9 @@ impl Filter {
         if self.memory.get().is_none() {
             let (pages, counts) = self.reader.load()?;
             self.reader.check_fill(&counts)?;
+            let records = self.reader.small_records();
             // Somebody else was as fast: the same pages.
-            let _ = self.memory.set(pages);
+            let _ = self.memory.set(Memory { pages, records });
         }
         Ok(())
     }
@@ -142,7 +153,13 @@ impl Filter {
         self.memory.get().is_some()
     }
 
-    /// Bytes of the pages: what they take in memory.
+    /// Bytes in memory once it is loaded.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.page_bytes() + self.reader.small_records_bytes()
+    }
+
+    /// Bytes of the pages.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.header().sections.pages.length
@@ -237,7 +254,9 @@ impl Filter {
     /// be listed or not.
     #[inline]
     pub fn look_up(&self, key: Key) -> Result<Answer, Error> {
-        if self.may_hold(key)? {
+        if let Some(answer) = self.look_up_in_memory(key) {
+            Ok(answer)
+        } else if self.may_hold(key)? {
             self.prove(key)
         } else {
             Ok(Answer::Miss)
@@ -248,11 +267,16 @@ impl Filter {
     #[inline]
     #[must_use]
     pub fn look_up_in_memory(&self, key: Key) -> Option<Answer> {
-        let pages = self.memory.get()?;
-        if !self.page_holds(pages, key) {
+        let memory = self.memory.get()?;
+        if !self.page_holds(&memory.pages, key) {
             return Some(Answer::Miss);
         }
-        (!self.spec().records).then_some(Answer::Unproved)
+        if !self.spec().records {
+            return Some(Answer::Unproved);
+        }
+        // A fault is for the file's reader to find and to name.
+        self.prove_by(self.reader.block_in(memory.records.as_ref()?, key), key)
+            .ok()
     }
 
     /// Asks the pages alone: `false` is certain.
@@ -262,8 +286,8 @@ impl Filter {
     /// As [`look_up`](Self::look_up), with [`Load::Disk`] only.
     #[inline]
     pub fn may_hold(&self, key: Key) -> Result<bool, Error> {
-        if let Some(pages) = self.memory.get() {
-            return Ok(self.page_holds(pages, key));
+        if let Some(memory) = self.memory.get() {
+            return Ok(self.page_holds(&memory.pages, key));
         }
         let Shape { pages, probes } = self.shape();
         let page = self.reader.page(page::page_of(key, pages))?;
@@ -288,9 +312,15 @@ impl Filter {
         let number = page::page_of(key, self.shape().pages);
         let mut block = Vec::new();
         self.reader.block(number, &mut block)?;
-        let found = RecordBlock::parse(self.shape(), number, &block)
-            .and_then(|block| block.find(key))
-            .map_err(|fault| self.reader.invalid(fault))?;
+        self.prove_by(&block, key)
+            .map_err(|fault| self.reader.invalid(fault))
+    }
+
+    /// Settles a hit by the block of its page.
+    #[cold]
+    fn prove_by(&self, block: &[u8], key: Key) -> Result<Answer, Fault> {
+        let number = page::page_of(key, self.shape().pages);
+        let found = RecordBlock::parse(self.shape(), number, block)?.find(key)?;
         Ok(found.map_or(Answer::FalsePositive, Answer::Listed))
     }
 
@@ -306,7 +336,7 @@ impl Filter {
     pub fn page(&self, number: u64) -> Result<Page, Error> {
         assert!(number < self.shape().pages, "no page {number}");
         match self.memory.get() {
-            Some(pages) => Ok(pages[usize::try_from(number).unwrap_or(usize::MAX)]),
+            Some(memory) => Ok(memory.pages[usize::try_from(number).unwrap_or(usize::MAX)]),
             None => self.reader.page(number),
         }
     }

@@ -39,7 +39,10 @@ impl Filter {
         let mut pages_by_set = vec![0_u64; PAGE_BITS as usize + 1];
         let mut count = |set: u32| pages_by_set[set as usize] += 1;
         match self.memory.get() {
-            Some(pages) => pages.iter().for_each(|page| count(page::count_set(page))),
+            Some(memory) => memory
+                .pages
+                .iter()
+                .for_each(|page| count(page::count_set(page))),
             None => self.reader.each_page(0, shape.pages, |_, page| {
                 count(page::count_set(page));
                 Ok(())

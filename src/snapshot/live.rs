@@ -228,7 +228,7 @@ impl Live {
     /// Takes the pages of new filters into memory where there is room for both them and the old ones.
     fn load_pages(&self, new: &Snapshot) -> Result<(), Error> {
         let lacking = new.lacking_pages();
-        let bytes = lacking.iter().map(|filter| filter.page_bytes()).sum();
+        let bytes = lacking.iter().map(|filter| filter.memory_bytes()).sum();
         // What old messages hold is the first to go.
         if (self.has_room_for)(bytes) || (self.take_back() && (self.has_room_for)(bytes)) {
             for filter in lacking {
@@ -262,7 +262,7 @@ impl Live {
     /// Takes pages into memory that are still on disk, if there is room now; `false` if there is not.
     fn load_lacking_pages(&self, snapshot: &Snapshot) -> bool {
         for filter in snapshot.lacking_pages() {
-            if !(self.has_room_for)(filter.page_bytes()) {
+            if !(self.has_room_for)(filter.memory_bytes()) {
                 return false;
             }
             if let Err(failure) = filter.load_pages() {

@@ -226,7 +226,7 @@ fn begin(settings: &ListSettings, file: &Loaded) -> Result<(), Error> {
         list: settings.terms.name.clone(),
         source,
     };
-    if file.load == Load::Memory && memory::has_room_for(file.filter.page_bytes()) {
+    if file.load == Load::Memory && memory::has_room_for(file.filter.memory_bytes()) {
         return file.filter.load_pages().map_err(failed);
     }
     let found = file.filter.measured_rate(PROBES).map_err(failed)?;
