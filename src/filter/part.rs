@@ -27,7 +27,7 @@ use super::key::Key;
 use super::packed::{pack, unpack};
 use super::page;
 use super::record::Record;
-use super::records::{Scratch, class_bits, length};
+use super::records::{Scratch, class_bits, length, page_of_all};
 use super::sizing::{MAX_PAGES, Shape};
 
 /// Records of a block, about. The directory has 16 bytes for each block, and stays in memory
@@ -51,19 +51,9 @@ pub(super) fn shape(entries: u64) -> Shape {
 ///
 /// When they are not sorted by key, not distinct, or of several blocks.
 pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let (Some(first), Some(last)) = (records.first(), records.last()) else {
+    let Some(number) = page_of_all(shape, records) else {
         return;
     };
-    let number = page::page_of(first.key, shape.pages);
-    assert_eq!(
-        number,
-        page::page_of(last.key, shape.pages),
-        "records of two blocks"
-    );
-    assert!(
-        records.is_sorted_by(|a, b| a.key < b.key),
-        "records out of order"
-    );
     let Key(base) = page::first_key(number, shape.pages);
     scratch.classify(records);
     let class_bits = class_bits(scratch.classes.len());

@@ -47,27 +47,32 @@ pub(super) struct Scratch {
     table: Vec<u32>,
 }
 
-/// Appends the block of a page's records to `out`: nothing when there are none.
-///
-/// The records are sorted by key, without duplicates, and all of one page.
+/// The page, or block of a part, that these records are of; nothing when there are none.
 ///
 /// # Panics
 ///
-/// When they are not: a block that reads back as other keys would lose entries.
-pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let (Some(first), Some(last)) = (records.first(), records.last()) else {
-        return;
-    };
-    let number = page::page_of(first.key, shape.pages);
-    assert_eq!(
-        number,
-        page::page_of(last.key, shape.pages),
-        "records of two pages"
-    );
+/// When they are not sorted by key, not distinct, or of several pages: a block that reads back as
+/// other keys would lose entries.
+pub(super) fn page_of_all(shape: Shape, records: &[Record]) -> Option<u64> {
+    let page_of = |record: &Record| page::page_of(record.key, shape.pages);
+    let page = records.first().map(page_of);
+    assert_eq!(page, records.last().map(page_of), "records of two pages");
     assert!(
         records.is_sorted_by(|a, b| a.key < b.key),
         "records out of order"
     );
+    page
+}
+
+/// Appends the block of a page's records to `out`: nothing when there are none.
+///
+/// # Panics
+///
+/// As [`page_of_all`].
+pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, out: &mut Vec<u8>) {
+    let (Some(number), Some(last)) = (page_of_all(shape, records), records.last()) else {
+        return;
+    };
     let base = page::first_key(number, shape.pages).0;
     let low_bits = low_bits(shape.pages, records.len());
 

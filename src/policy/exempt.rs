@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 
+use ipnet::IpNet;
+
 use crate::address::{Canonical, Entry, Kind, Kinds, ParseError, Rules};
 
 /// Why no sender of a message is looked up.
@@ -35,29 +37,12 @@ impl Exemption {
 
 /// A range of addresses: `192.0.2.0/24`, `2001:db8::/32`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Network {
-    address: IpAddr,
-    prefix: u8,
-}
+pub struct Network(IpNet);
 
 impl Network {
     /// Whether the address is in it. IPv4 written as IPv6 (`::ffff:192.0.2.1`) counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                (network.to_bits() ^ address.to_bits())
-                    .checked_shr(32 - u32::from(self.prefix))
-                    .unwrap_or(0)
-                    == 0
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                (network.to_bits() ^ address.to_bits())
-                    .checked_shr(128 - u32::from(self.prefix))
-                    .unwrap_or(0)
-                    == 0
-            }
-            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-        }
+        self.0.contains(&address.to_canonical())
     }
 }
 
@@ -77,56 +62,33 @@ impl FromStr for Network {
             format!("{written:?} is not a network, such as 192.0.2.0/24 or 2001:db8::/32")
         })?;
         let bits: u8 = if address.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
-            None => bits,
+        let network = match prefix {
+            None => IpNet::from(address),
             Some(prefix) => prefix
                 .parse()
                 .ok()
-                .filter(|&prefix| prefix <= bits)
+                .and_then(|prefix| IpNet::new(address, prefix).ok())
                 .ok_or_else(|| format!("{written:?}: the prefix must be from 0 to {bits}"))?,
         };
-        let network = Self { address, prefix };
-        if network.lowest() != address {
+        let lowest = network.trunc();
+        if lowest != network {
             return Err(format!(
-                "{written:?} has bits set after its prefix; write {}/{prefix}",
-                network.lowest()
+                "{written:?} has bits set after its prefix; write {lowest}"
             ));
         }
-        Ok(match address.to_canonical() {
-            // Written as IPv6, as some servers show it; clients are compared as IPv4.
-            short @ IpAddr::V4(_) if address.is_ipv6() && prefix >= 96 => Self {
-                address: short,
-                prefix: prefix - 96,
-            },
-            _ => network,
-        })
-    }
-}
-
-impl Network {
-    fn lowest(&self) -> IpAddr {
-        match self.address {
-            IpAddr::V4(a) => IpAddr::V4(
-                (a.to_bits()
-                    & u32::MAX
-                        .checked_shl(32 - u32::from(self.prefix))
-                        .unwrap_or(0))
-                .into(),
-            ),
-            IpAddr::V6(a) => IpAddr::V6(
-                (a.to_bits()
-                    & u128::MAX
-                        .checked_shl(128 - u32::from(self.prefix))
-                        .unwrap_or(0))
-                .into(),
-            ),
-        }
+        // Written as IPv6, as some servers show it; clients are compared as IPv4.
+        let short = address.to_canonical();
+        let short_prefix = network.prefix_len().checked_sub(96);
+        let short = short_prefix
+            .filter(|_| short.is_ipv4() && address.is_ipv6())
+            .and_then(|prefix| IpNet::new(short, prefix).ok());
+        Ok(Self(short.unwrap_or(network)))
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.prefix)
+        self.0.fmt(f)
     }
 }
 

@@ -51,49 +51,42 @@ impl<O: Observer> Screen<O> {
         // Further recipients of a message that was refused to one before, or that one had to come
         // apart from, are details.
         let is_detail = |before: u32| recipient.is_some() && before > 1;
-        let Some(hit) = hit else {
-            // Who was let through without being looked up.
-            let sender = message.exemption.and_then(|_| message.senders.get(0));
-            macro_rules! line {
-                ($level:ident) => {
-                    $level!(
-                        { Field::QueueId.name() } = queue_id,
-                        { Field::Client.name() } = client,
-                        { Field::MessageId.name() } = message_id,
-                        { Field::Recipient.name() } = recipient,
-                        { Field::Identity.name() } = sender.map(|one| display(one.identity.name())),
-                        { Field::Address.name() } = sender.and_then(|one| text(one.address)),
-                        { Field::Action.name() } = action,
-                        { Field::Reason.name() } = reason,
-                        { Field::Truncated.name() } = truncated,
-                        { Field::Us.name() } = us,
-                        "{DECISION}"
-                    )
-                };
+        let (is_detail, is_notable) = match hit {
+            Some(_) => (is_detail(message.refused), true),
+            None => {
+                let is_notable = snapshot.config.log.accepted || verdict.action.is_some();
+                (is_detail(message.deferred), is_notable)
             }
-            if is_detail(message.deferred) {
-                line!(debug);
-            } else if snapshot.config.log.accepted || verdict.action.is_some() {
-                line!(info);
-            }
-            return;
         };
-        let list = snapshot
-            .policy
-            .lists()
-            .get(hit.list)
-            .map_or("", |list| list.name());
-        let source = Some(source_of(snapshot, hit)).filter(|source| !source.is_empty());
-        let failure = match &hit.evidence {
+        if !is_detail && !is_notable {
+            return;
+        }
+        let (identity, address) = match hit {
+            Some(hit) => (Some(hit.identity), text(&hit.address)),
+            None => {
+                // Who was let through without being looked up.
+                let sender = message.exemption.and_then(|_| message.senders.get(0));
+                let address = sender.and_then(|sender| text(sender.address));
+                (sender.map(|sender| sender.identity), address)
+            }
+        };
+        let list = hit.map(|hit| {
+            let list = snapshot.policy.lists().get(hit.list);
+            display(list.map_or("", |list| list.name()))
+        });
+        let source = hit
+            .map(|hit| source_of(snapshot, hit))
+            .filter(|source| !source.is_empty());
+        let failure = hit.and_then(|hit| match &hit.evidence {
             Evidence::Undecided(failure) => Some(failure.as_str()),
             Evidence::Proved { .. } | Evidence::Unproved => None,
-        };
+        });
         let softened = verdict
             .unsoftened
-            .filter(|&own| Some(own) != verdict.action);
-        let proved = matches!(hit.evidence, Evidence::Unproved).then_some(false);
-        let whitelist = hit.cleared.as_deref().and_then(text);
-        let also = also(snapshot, message, verdict.hit);
+            .filter(|&own| hit.is_some() && Some(own) != verdict.action);
+        let proved = hit.filter(|hit| matches!(hit.evidence, Evidence::Unproved));
+        let whitelist = hit.and_then(|hit| hit.cleared.as_deref().and_then(text));
+        let also = hit.and_then(|_| also(snapshot, message, verdict.hit));
         macro_rules! line {
             ($level:ident) => {
                 $level!(
@@ -101,26 +94,26 @@ impl<O: Observer> Screen<O> {
                     { Field::Client.name() } = client,
                     { Field::MessageId.name() } = message_id,
                     { Field::Recipient.name() } = recipient,
-                    { Field::Identity.name() } = display(hit.identity.name()),
-                    { Field::Address.name() } = text(&hit.address),
-                    { Field::Entry.name() } = text(&hit.entry),
-                    { Field::List.name() } = display(list),
+                    { Field::Identity.name() } = identity.map(|identity| display(identity.name())),
+                    { Field::Address.name() } = address,
+                    { Field::Entry.name() } = hit.and_then(|hit| text(&hit.entry)),
+                    { Field::List.name() } = list,
                     { Field::Source.name() } = source,
                     { Field::Action.name() } = action,
                     { Field::Reason.name() } = reason,
                     { Field::Unsoftened.name() } = softened.map(display),
-                    { Field::Proved.name() } = proved,
+                    { Field::Proved.name() } = proved.map(|_| false),
                     { Field::Failure.name() } = failure,
                     { Field::Whitelist.name() } = whitelist,
                     { Field::Also.name() } = also,
                     { Field::Truncated.name() } = truncated,
-                    { Field::Case.name() } = display(&message.case),
+                    { Field::Case.name() } = hit.map(|_| display(&message.case)),
                     { Field::Us.name() } = us,
                     "{DECISION}"
                 )
             };
         }
-        if is_detail(message.refused) {
+        if is_detail {
             line!(debug);
         } else {
             line!(info);
