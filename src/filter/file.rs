@@ -27,6 +27,7 @@ use super::page::{self, PAGE_BYTES, Page};
 use super::record::Record;
 use super::records::{self, RecordBlock};
 use super::sizing;
+use super::sources;
 use crate::parallel::{on_threads, processors};
 
 /// The records of a filter are in memory, too, if they are not more than this: those of about 200,000 entries.
@@ -137,7 +138,7 @@ impl Reader {
         let directory =
             decode_directory(&directory, header.sections.records.length).map_err(invalid)?;
         let listed = section("sources", header.sections.sources)?;
-        header.spec.sources = format::decode_sources(&listed, sources).map_err(invalid)?;
+        header.spec.sources = sources::decode(&listed, sources).map_err(invalid)?;
         Ok(Self {
             path: path.to_owned(),
             file,

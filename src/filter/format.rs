@@ -1,4 +1,4 @@
-//! The file layout: header and sources to bytes and back. Works on slices alone.
+//! The file layout: the header to bytes and back. Works on slices alone.
 //!
 //! All numbers are little-endian. The sections follow each other without gaps, the
 //! file ends with the last, so every offset and length can be checked before any of
@@ -33,8 +33,10 @@ use twox_hash::XxHash3_64;
 
 use super::digest::Digest;
 use super::error::Fault;
+use super::fields::{Fields, is_plain, put_text};
 use super::page::{PAGE_BITS, PAGE_BYTES};
 use super::sizing::{MAX_PAGES, MAX_PROBES, RATES, Shape};
+use super::sources::{self, MAX_SOURCES, MAX_SOURCES_BYTES, Source};
 
 /// Version of the layout that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -48,15 +50,6 @@ pub const HEADER_BYTES: usize = PAGE_BYTES;
 
 /// Longest list name in bytes.
 pub const MAX_NAME: usize = 255;
-
-/// Most sources of a filter: a list of lists has thousands at most.
-pub const MAX_SOURCES: usize = 1 << 20;
-
-/// Longest sources section in bytes, read into memory at once.
-pub const MAX_SOURCES_BYTES: u64 = 64 << 20;
-
-/// Longest text of a source in bytes.
-pub const MAX_TEXT: usize = 4096;
 
 /// What a filter is made for: all that is known before its entries are counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,23 +74,6 @@ pub struct Spec {
     pub records: bool,
     /// The input lists; a record names its source by the position here.
     pub sources: Vec<Source>,
-}
-
-/// An input list that a filter was made from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Source {
-    /// Short name, shown in logs.
-    pub name: String,
-    /// File it was read from.
-    pub file: String,
-    /// Licence note.
-    pub licence: String,
-    /// Lines read.
-    pub lines: u64,
-    /// Entries found, duplicates included.
-    pub entries: u64,
-    /// Lines refused.
-    pub rejected: u64,
 }
 
 /// The whole header of a filter, with its sources.
@@ -349,7 +325,7 @@ pub(super) fn decode_header(
     check_sections(&sections, bit_pages, blocks, file_bytes)?;
     let name = fields
         .text(MAX_NAME)
-        .filter(|name| plain(name))
+        .filter(|name| is_plain(name))
         .ok_or(Fault::Field {
             field: "name",
             value: 0,
@@ -423,107 +399,11 @@ fn expect_field(
 
 /// Checks what a caller wants written, so that what is written can be read.
 pub(super) fn check_spec(spec: &Spec) -> Result<(), &'static str> {
-    let fits = |text: &String| text.len() <= MAX_TEXT && plain(text);
-    if spec.name.len() > MAX_NAME || !plain(&spec.name) {
+    if spec.name.len() > MAX_NAME || !is_plain(&spec.name) {
         return Err("the list's name is longer than 255 bytes or holds control characters");
     }
     if !RATES.contains(&spec.fpr) {
         return Err("the false-positive rate is not between 1e-12 and 0.5");
     }
-    if spec.sources.len() > MAX_SOURCES {
-        return Err("more than 1,048,576 sources");
-    }
-    let texts = |source: &Source| fits(&source.name) && fits(&source.file) && fits(&source.licence);
-    if !spec.sources.iter().all(texts) {
-        return Err(
-            "a source's name, file or licence is longer than 4096 bytes or holds control characters",
-        );
-    }
-    Ok(())
-}
-
-fn plain(text: &str) -> bool {
-    !text.contains(char::is_control)
-}
-
-/// The sources section.
-pub(super) fn encode_sources(sources: &[Source]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for source in sources {
-        for text in [&source.name, &source.file, &source.licence] {
-            put_text(&mut out, text);
-        }
-        for value in [source.lines, source.entries, source.rejected] {
-            out.extend_from_slice(&value.to_le_bytes());
-        }
-    }
-    out
-}
-
-pub(super) fn decode_sources(bytes: &[u8], count: u32) -> Result<Vec<Source>, Fault> {
-    let malformed = || Fault::Malformed { part: "sources" };
-    let mut fields = Fields(bytes);
-    let mut sources = Vec::new();
-    for _ in 0..count {
-        let mut text = || {
-            let text = fields.text(MAX_TEXT)?;
-            plain(&text).then_some(text)
-        };
-        let (name, file, licence) = (text(), text(), text());
-        sources.push(Source {
-            name: name.ok_or_else(malformed)?,
-            file: file.ok_or_else(malformed)?,
-            licence: licence.ok_or_else(malformed)?,
-            lines: fields.u64().map_err(|_| malformed())?,
-            entries: fields.u64().map_err(|_| malformed())?,
-            rejected: fields.u64().map_err(|_| malformed())?,
-        });
-    }
-    if fields.0.is_empty() {
-        Ok(sources)
-    } else {
-        Err(malformed())
-    }
-}
-
-/// A text behind its length in 16 bits.
-fn put_text(out: &mut Vec<u8>, text: &str) {
-    let length = u16::try_from(text.len()).expect("checked by check_spec");
-    out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
-}
-
-/// Takes little-endian fields from the front.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        let (field, rest) = self.0.split_first_chunk().ok_or(Fault::Malformed {
-            part: "header fields",
-        })?;
-        self.0 = rest;
-        Ok(*field)
-    }
-
-    fn u16(&mut self) -> Result<u16, Fault> {
-        self.array().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, Fault> {
-        self.array().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, Fault> {
-        self.array().map(u64::from_le_bytes)
-    }
-
-    fn text(&mut self, longest: usize) -> Option<String> {
-        let length = usize::from(self.u16().ok()?);
-        if length > longest {
-            return None;
-        }
-        let (text, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        String::from_utf8(text.to_vec()).ok()
-    }
+    sources::check(&spec.sources)
 }

@@ -20,7 +20,7 @@
 //! | `record`     | what is known of a key |
 //! | `records`    | sorted keys of a page with source and dates |
 //! | `class`, `packed` | what records share; numbers of few bits side by side |
-//! | [`format`](mod@format) | the file layout |
+//! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`       | reading, and checking what was read |
 //! | `part`       | a part of a list: records without pages, on their way to a filter |
 //! | `writer`     | encoding pages on any thread, writing them in order |
@@ -34,6 +34,7 @@ mod class;
 pub(crate) mod delta;
 mod digest;
 mod error;
+mod fields;
 mod file;
 pub mod format;
 mod key;
@@ -43,6 +44,7 @@ mod part;
 mod record;
 mod records;
 pub mod sizing;
+pub mod sources;
 mod stats;
 mod writer;
 
@@ -58,11 +60,12 @@ pub(crate) use class::Class;
 pub use digest::Digest;
 pub use error::{Error, Fault};
 pub use file::RECORDS_IN_MEMORY_BYTES;
-pub use format::{Header, Source, Spec};
+pub use format::{Header, Spec};
 pub use key::Key;
 pub use part::Part;
 pub use record::Record;
 pub use sizing::Shape;
+pub use sources::Source;
 pub use stats::Stats;
 pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_page};
 

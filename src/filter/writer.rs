@@ -19,6 +19,7 @@ use super::part;
 use super::record::Record;
 use super::records::{self, Scratch};
 use super::sizing::Shape;
+use super::sources;
 use crate::replacement::Replacement;
 
 /// One page as it will be in the file, with its records. Reusable: it keeps its
@@ -186,8 +187,8 @@ impl Writer {
             what,
         };
         format::check_spec(&spec).map_err(unwritable)?;
-        let sources = format::encode_sources(&spec.sources);
-        if sources.len() as u64 > format::MAX_SOURCES_BYTES {
+        let sources = sources::encode(&spec.sources);
+        if sources.len() as u64 > sources::MAX_SOURCES_BYTES {
             return Err(unwritable("the names of the sources take more than 64 MiB"));
         }
         let blocks = if spec.records { shape.pages } else { 0 };

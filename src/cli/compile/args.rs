@@ -5,78 +5,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::examples;
 use super::values::{Expires, day, expires, hexadecimal, rate, regular_file, shrink, size};
 use crate::compile;
 use crate::config::Percent;
 use crate::list::{Day, Format};
-
-const EXAMPLES: &str = "\
-Examples:
-  blocklist-compile build -o spammers.blf lists/
-  blocklist-compile query spammers.blf spammer@bad.example
-  blocklist-compile add lists/own.txt --filter own.blf spammer@bad.example
-  blocklist-compile info spammers.blf";
-
-const BUILD_EXAMPLES: &str = "\
-Examples:
-  blocklist-compile build -o spammers.blf lists/
-  zcat more.gz | blocklist-compile build -o more.blf --max-shrink 20% -
-  blocklist-compile build -o new.blf --expires 30d feed.csv
-  blocklist-compile build --part -o a.part --seed-from seed.blf --source big.txt piece.a";
-
-const QUERY_EXAMPLES: &str = "\
-Examples:
-  blocklist-compile query spammers.blf spammer@bad.example
-  blocklist-compile query --json spammers.blf - < addresses.txt";
-
-const INFO_EXAMPLES: &str = "\
-Example:
-  blocklist-compile info --json spammers.blf | jq .entries";
-
-const UPDATE_EXAMPLES: &str = "\
-Examples:
-  blocklist-compile update spammers.blf --add today.txt --remove gone.txt
-  blocklist-compile update spammers.blf --fpr 1e-4";
-
-const ADD_EXAMPLES: &str = "\
-Examples:
-  blocklist-compile add lists/own.txt --note 'ticket 4711' spammer@bad.example
-  blocklist-compile add lists/own.txt --filter own.blf @bad.example";
-
-const REMOVE_EXAMPLES: &str = "\
-Example:
-  blocklist-compile remove lists/own.txt --filter own.blf friend@good.example";
-
-const MERGE_EXAMPLES: &str = "\
-Examples:
-  blocklist-compile merge -o all.blf spammers.blf disposable.blf
-  blocklist-compile merge -o big.blf --source big.txt --expect pieces.txt parts/*.part";
-
-const DELTA_EXAMPLES: &str = "\
-Example:
-  blocklist-compile delta -o 41-42.delta spammers.41.blf spammers.42.blf";
-
-const APPLY_EXAMPLES: &str = "\
-Examples:
-  blocklist-compile apply -o spammers.blf spammers.blf 41-42.delta
-  blocklist-compile apply -o new.blf old.blf 41-42.delta 42-43.delta 43-44.delta";
-
-const COMPARE_EXAMPLES: &str = "\
-Example:
-  blocklist-compile compare --json yesterday.blf today.blf";
-
-const OVERLAP_EXAMPLES: &str = "\
-Examples:
-  blocklist-compile overlap *.blf
-  blocklist-compile overlap --svg overlap.svg *.blf";
-
-const FALSE_POSITIVES_EXAMPLES: &str = "\
-Example:
-  blocklist-compile false-positives own.blf /var/log/mail.log >> whitelist.txt";
-
-const VERIFY_EXAMPLES: &str = "\
-Example:
-  blocklist-compile verify spammers.blf";
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
 #[derive(Debug, Parser)]
@@ -84,7 +17,7 @@ Example:
     name = "blocklist-compile",
     version = crate::cli::VERSION,
     max_term_width = 100,
-    after_long_help = EXAMPLES
+    after_long_help = examples::PROGRAM
 )]
 pub struct Cli {
     /// What to do.
@@ -96,15 +29,15 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Build a filter file from text lists.
-    #[command(after_long_help = BUILD_EXAMPLES)]
+    #[command(after_long_help = examples::BUILD)]
     Build(Build),
     /// Show whether addresses are listed, and why.
     ///
     /// Exit code 0: at least one is listed; 1: none is.
-    #[command(after_long_help = QUERY_EXAMPLES)]
+    #[command(after_long_help = examples::QUERY)]
     Query(QueryArgs),
     /// Describe a filter file.
-    #[command(after_long_help = INFO_EXAMPLES)]
+    #[command(after_long_help = examples::INFO)]
     Info {
         /// Print JSON.
         #[arg(long)]
@@ -116,7 +49,7 @@ pub enum Command {
     ///
     /// Writes nothing when nothing changes. The next build from text lists replaces these changes: for
     /// permanent changes use add and remove, or edit the lists.
-    #[command(after_long_help = UPDATE_EXAMPLES)]
+    #[command(after_long_help = examples::UPDATE)]
     Update(Update),
     /// Block a sender: add entries to a text list (and to its filter, with --filter).
     ///
@@ -125,20 +58,20 @@ pub enum Command {
     /// build puts the entries into effect; if blocklist-compile@NAME.path is active, this is also at once.
     ///
     /// To accept a sender whatever the lists say, add it to the whitelist, which is also a text list.
-    #[command(after_long_help = ADD_EXAMPLES)]
+    #[command(after_long_help = examples::ADD)]
     Add(EditArgs),
     /// Unblock a sender: remove entries from a text list (and from its filter, with --filter).
     ///
     /// Exit code 1: an entry is not in the list. If another list also has the entry, the next build lists it
     /// again: add the sender to the whitelist instead.
-    #[command(after_long_help = REMOVE_EXAMPLES)]
+    #[command(after_long_help = examples::REMOVE)]
     Remove(EditArgs),
     /// Merge filters with the same seed (see --seed-from) into one, or the parts of a list into its filter.
     ///
     /// The parts of a list (see build --part) give the same file, byte for byte, as one build of the whole
     /// list with the same seed, date and --source, in whatever order they are given. Two equal parts of
     /// one piece are taken once; two different ones are refused.
-    #[command(after_long_help = MERGE_EXAMPLES)]
+    #[command(after_long_help = examples::MERGE)]
     Merge(Merge),
     /// Write what has changed from one filter to the next, for hosts that have the first.
     ///
@@ -147,17 +80,17 @@ pub enum Command {
     /// two builds of one output have. Like a filter, a delta holds the seed: keep it private.
     ///
     /// Exit code 1: nothing was written, because the filters are too different. Use NEW itself.
-    #[command(after_long_help = DELTA_EXAMPLES)]
+    #[command(after_long_help = examples::DELTA)]
     Delta(Delta),
     /// Make a filter from an older one and deltas.
     ///
     /// The result is NEW, the filter that the last delta was made for, to the last byte: its SHA-256 is compared
     /// with the one in the delta before the output is replaced. A delta for another filter, or a damaged one, is
     /// refused, and nothing is written.
-    #[command(after_long_help = APPLY_EXAMPLES)]
+    #[command(after_long_help = examples::APPLY)]
     Apply(Apply),
     /// Count the entries that two filters share.
-    #[command(after_long_help = COMPARE_EXAMPLES)]
+    #[command(after_long_help = examples::COMPARE)]
     Compare {
         /// Print JSON.
         #[arg(long)]
@@ -168,7 +101,7 @@ pub enum Command {
         b: PathBuf,
     },
     /// Count the entries that each pair of filters shares, to see which lists are worth having.
-    #[command(after_long_help = OVERLAP_EXAMPLES)]
+    #[command(after_long_help = examples::OVERLAP)]
     Overlap {
         /// Print JSON.
         #[arg(long)]
@@ -184,7 +117,7 @@ pub enum Command {
     ///
     /// Listed senders are printed as comments with the reason; senders that only match the Bloom pages are
     /// printed as entries, ready for a whitelist. Exit code 0: none found; 1: some found.
-    #[command(after_long_help = FALSE_POSITIVES_EXAMPLES)]
+    #[command(after_long_help = examples::FALSE_POSITIVES)]
     FalsePositives {
         /// Print JSON.
         #[arg(long)]
@@ -196,7 +129,7 @@ pub enum Command {
         known_good: Vec<PathBuf>,
     },
     /// Read a whole filter file and check every checksum and record.
-    #[command(after_long_help = VERIFY_EXAMPLES)]
+    #[command(after_long_help = examples::VERIFY)]
     Verify {
         /// Print JSON.
         #[arg(long)]

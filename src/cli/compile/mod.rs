@@ -8,6 +8,7 @@
 
 pub mod args;
 mod delta;
+mod examples;
 mod query;
 mod values;
 

@@ -28,6 +28,7 @@ use super::super::digest::{DIGEST_BYTES, Digest};
 use super::super::error::Fault;
 use super::super::format::{self, HEADER_BYTES, Header};
 use super::super::sizing;
+use super::super::sources;
 
 /// Most classes of a list of them: every day of 11 years for 256 sources.
 pub(crate) const MAX_CLASSES: usize = 1 << 20;
@@ -65,7 +66,7 @@ impl Head {
         out.write_all(&self.digest.0)?;
         out.write_all(&self.new.file_bytes().to_le_bytes())?;
         out.write_all(&format::encode_header(&self.new))?;
-        out.write_all(&format::encode_sources(&self.new.spec.sources))?;
+        out.write_all(&sources::encode(&self.new.spec.sources))?;
         out.write_all(&self.expired.to_le_bytes())?;
         out.write_all(&count(self.mapped.len())?)?;
         for (old, new) in &self.mapped {
@@ -98,7 +99,7 @@ impl Head {
         if XxHash3_64::oneshot(&listed) != sources.sum {
             return Err(Fault::Sum { part: "sources" });
         }
-        new.spec.sources = format::decode_sources(&listed, source_count)?;
+        new.spec.sources = sources::decode(&listed, source_count)?;
         if !is_derived(&new) {
             return Err(Fault::Delta {
                 what: "it makes a filter without records, or of a size that does not follow from its entries",

@@ -208,7 +208,7 @@ impl Document {
                     return Ok(whose(value));
                 }
                 FieldKey::Heading(heading) if says_of_all(heading, value) => {
-                    verdict.add(heading, value)
+                    verdict.add(heading, value);
                 }
                 _ => {}
             }

@@ -1,0 +1,90 @@
+//! The lists that a filter was made from, and the section of the file that names them.
+//!
+//! ```text
+//!   each source:  name, file, licence   u16 length and UTF-8 without control characters
+//!                 lines, entries, rejected   u64 each
+//! ```
+
+use super::error::Fault;
+use super::fields::{Fields, is_plain, put_text};
+
+/// Most sources of a filter: a list of lists has thousands at most.
+pub const MAX_SOURCES: usize = 1 << 20;
+
+/// Longest sources section in bytes, read into memory at once.
+pub const MAX_SOURCES_BYTES: u64 = 64 << 20;
+
+/// Longest text of a source in bytes.
+pub const MAX_TEXT: usize = 4096;
+
+/// An input list that a filter was made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// Short name, shown in logs.
+    pub name: String,
+    /// File it was read from.
+    pub file: String,
+    /// Licence note.
+    pub licence: String,
+    /// Lines read.
+    pub lines: u64,
+    /// Entries found, duplicates included.
+    pub entries: u64,
+    /// Lines refused.
+    pub rejected: u64,
+}
+
+/// Checks what a caller wants written, so that what is written can be read.
+pub(super) fn check(sources: &[Source]) -> Result<(), &'static str> {
+    if sources.len() > MAX_SOURCES {
+        return Err("more than 1,048,576 sources");
+    }
+    let fits = |text: &String| text.len() <= MAX_TEXT && is_plain(text);
+    let texts = |source: &Source| fits(&source.name) && fits(&source.file) && fits(&source.licence);
+    if !sources.iter().all(texts) {
+        return Err(
+            "a source's name, file or licence is longer than 4096 bytes or holds control characters",
+        );
+    }
+    Ok(())
+}
+
+/// The sources section.
+pub(super) fn encode(sources: &[Source]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for source in sources {
+        for text in [&source.name, &source.file, &source.licence] {
+            put_text(&mut out, text);
+        }
+        for value in [source.lines, source.entries, source.rejected] {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+    out
+}
+
+pub(super) fn decode(bytes: &[u8], count: u32) -> Result<Vec<Source>, Fault> {
+    let malformed = || Fault::Malformed { part: "sources" };
+    let mut fields = Fields(bytes);
+    let mut sources = Vec::new();
+    for _ in 0..count {
+        let mut text = || {
+            let text = fields.text(MAX_TEXT)?;
+            is_plain(&text).then_some(text)
+        };
+        let (name, file, licence) = (text(), text(), text());
+        sources.push(Source {
+            name: name.ok_or_else(malformed)?,
+            file: file.ok_or_else(malformed)?,
+            licence: licence.ok_or_else(malformed)?,
+            lines: fields.u64().map_err(|_| malformed())?,
+            entries: fields.u64().map_err(|_| malformed())?,
+            rejected: fields.u64().map_err(|_| malformed())?,
+        });
+    }
+    if fields.0.is_empty() {
+        Ok(sources)
+    } else {
+        Err(malformed())
+    }
+}
