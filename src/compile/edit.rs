@@ -386,6 +386,36 @@ mod tests {
     }
 
     #[test]
+    fn a_list_that_a_build_unpacks_or_converts_keeps_its_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("own.txt");
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut gzip, b"spam@bad.example\n").unwrap();
+        let utf16 = "\u{feff}spam@bad.example\n".encode_utf16();
+        for bytes in [
+            gzip.finish().unwrap(),
+            utf16.clone().flat_map(u16::to_le_bytes).collect(),
+            utf16.flat_map(u16::to_be_bytes).collect(),
+            b"spam@bad.example\rspam2@bad.example\r".to_vec(),
+        ] {
+            fs::write(&list, &bytes).unwrap();
+            let wanted = entries(&["spam@bad.example"]);
+            for refused in [
+                add_to_list(&plan(), &list, &wanted, ""),
+                remove_from_list(&plan(), &list, &wanted),
+            ] {
+                let why = refused.unwrap_err().to_string();
+                let says_what_to_do = std::error::Error::source(
+                    &add_to_list(&plan(), &list, &wanted, "").unwrap_err(),
+                )
+                .is_some_and(|source| source.to_string().contains("first"));
+                assert!(says_what_to_do || why.contains("first"), "{why}");
+            }
+            assert_eq!(fs::read(&list).unwrap(), bytes);
+        }
+    }
+
+    #[test]
     fn only_lines_that_may_go_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let list = folder.path().join("own.txt");

@@ -89,6 +89,14 @@ pub(super) fn is_date_word(word: &str) -> bool {
 }
 
 const FILLING: &[&str] = &[
+    "absender",
+    "adresse",
+    "adressen",
+    "afzender",
+    "eintrag",
+    "expediteur",
+    "mittente",
+    "remitente",
     "address",
     "addresses",
     "and",

@@ -82,7 +82,6 @@ impl Flag {
                 (Word::Allows, true) => Some(Self::Allows),
                 (Word::Blocks, _) => Some(Self::Blocks),
                 (Word::Ends, _) => Some(Self::Removed),
-                (Word::Lasts, _) => Some(Self::Active),
                 _ => None,
             },
         };

@@ -87,6 +87,8 @@ impl<'s> Out<'s> {
             Ok(()) if (special || text.first() == Some(&b'+')) && has_prefix(bare(text)) => {
                 Err(RejectReason::Prefix)
             }
+            // Cut off by a program that shows lists.
+            Ok(()) if text.ends_with("\u{2026}".as_bytes()) => Err(RejectReason::DomainSigns),
             Ok(()) if special && has_wildcard(bare(text)) => Err(RejectReason::Wildcard),
             checked => checked,
         };

@@ -25,6 +25,8 @@ pub(super) struct Phrase {
     is_strong: bool,
     /// A later word says the contrary.
     is_contradicted: bool,
+    /// A later word says that what the first says is over.
+    has_ended: bool,
     /// A word is not known.
     has_unknown: bool,
     /// `do not block`, `listed by mistake`, wherever that stands.
@@ -60,9 +62,9 @@ impl Phrase {
                 phrase.is_contradicted = true;
                 continue;
             }
-            if let Some(count) = false_positive(word, after) {
-                rest = after.get(count..).unwrap_or_default();
-                phrase.says(Action::Allow, true);
+            if let Some(action) = pair(word, after) {
+                rest = after.get(1..).unwrap_or_default();
+                phrase.says(action, true);
                 is_negated = false;
                 continue;
             }
@@ -125,8 +127,11 @@ impl Phrase {
                 self.first = Some(action);
                 self.is_strong = is_strong && !self.has_unknown;
             }
-            // `Block and delete`
-            Some(Action::Block) => self.is_contradicted |= action == Action::Allow,
+            // `Block and delete`, but `Sperre aufgehoben`
+            Some(Action::Block) => {
+                self.is_contradicted |= action == Action::Allow;
+                self.has_ended |= action == Action::Other;
+            }
             Some(first) => self.is_contradicted |= first != action,
         }
     }
@@ -135,6 +140,11 @@ impl Phrase {
     pub(super) fn whole(self) -> Option<Action> {
         self.first
             .filter(|_| !self.has_unknown && !self.is_contradicted && !self.is_other)
+    }
+
+    /// Whether all of it says that the entry is not listed, or that it should not be.
+    pub(super) fn is_off(self) -> bool {
+        self.is_refuted || matches!(self.whole(), Some(Action::Allow | Action::Other))
     }
 
     /// What a phrase says in the place of an action: a refusal, whatever its words say besides,
@@ -157,6 +167,7 @@ impl Phrase {
     pub(super) fn takes_off(self) -> bool {
         let is_off = matches!(self.first, Some(Action::Allow | Action::Other));
         self.is_refuted
+            || self.has_ended
             || is_off && self.is_strong
             || matches!(self.whole(), Some(Action::Allow | Action::Other))
     }
@@ -167,16 +178,25 @@ impl Phrase {
     }
 }
 
-/// Words after the first of `false positive` in some languages.
-fn false_positive(word: &str, after: &[&str]) -> Option<usize> {
-    let next = after.first()?;
+/// What a word says together with the next alone: `false positive`, `no action`.
+fn pair(word: &str, after: &[&str]) -> Option<Action> {
+    let next = *after.first()?;
     let is_false = matches!(
         word,
         "false" | "faux" | "falso" | "falsch" | "falscher" | "vals" | "falsk"
     );
-    let is_positive = next.starts_with("positi");
     // `known good`, but not `known bad`.
-    (is_false && is_positive || matches!((word, *next), ("known", "good"))).then_some(1)
+    if is_false && next.starts_with("positi") || (word, next) == ("known", "good") {
+        return Some(Action::Allow);
+    }
+    let is_nothing = matches!(
+        (word, next),
+        (
+            "no" | "keine" | "aucune" | "nessuna" | "geen",
+            "action" | "aktion" | "azione" | "actie"
+        ) | ("do", "nothing")
+    );
+    is_nothing.then_some(Action::Other)
 }
 
 #[cfg(test)]
@@ -235,6 +255,8 @@ mod tests {
             "nicht sperren",
             "added by mistake",
             "listed in error",
+            "Sperre aufgehoben",
+            "no action",
         ] {
             assert!(Phrase::of(text.as_bytes()).takes_off(), "{text}");
         }

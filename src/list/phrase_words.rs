@@ -26,10 +26,28 @@ pub(super) enum Word {
     Unknown,
 }
 
+/// Endings that words of some languages take: `blockierter`, `removes`.
+const ENDINGS: &[&str] = &["er", "en", "es", "em", "e", "s"];
+
+/// The shortest word that an ending is cut from, without it.
+const SHORTEST_STEM: usize = 4;
+
 impl Word {
     /// What `word` says, and whether it says so beside unknown words, too: of `old` and `safe` these
     /// may make anything (`old spammer`, `safe harbor`).
     pub(super) fn of(word: &str) -> (Self, bool) {
+        let stems = ENDINGS
+            .iter()
+            .filter_map(|ending| word.strip_suffix(ending))
+            .filter(|stem| stem.len() >= SHORTEST_STEM);
+        std::iter::once(word)
+            .chain(stems)
+            .map(Self::of_stem)
+            .find(|(said, _)| *said != Self::Unknown)
+            .unwrap_or((Self::Unknown, false))
+    }
+
+    fn of_stem(word: &str) -> (Self, bool) {
         let is = |words: &[&str]| words.contains(&word);
         let said = if is(NOT) {
             Self::Not
@@ -84,6 +102,18 @@ const NOT: &[&str] = &[
 ];
 
 const FILLING: &[&str] = &[
+    "ends",
+    "expires",
+    "expiring",
+    "until",
+    "antrag",
+    "customer",
+    "demande",
+    "kunde",
+    "kunden",
+    "wieder",
+    "wunsch",
+    "our",
     "a",
     "add",
     "added",

@@ -40,7 +40,8 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let is_ini = before.first() == Some(&b'[') && after.first() == Some(&b']');
     let is_key = matches!(after, b":" | b": [" | b":[" | b"= [" | b"=[")
         && before.iter().all(|b| matches!(b, b'-' | b' '));
-    let is_framed = before.len() >= 2 && !after.is_empty() || after.len() >= 3;
+    let is_tag = matches!(before, b"<" | b"</") && after == b">";
+    let is_framed = is_tag || before.len() >= 2 && !after.is_empty() || after.len() >= 3;
     let is_name = name
         .iter()
         .all(|&b| b.is_ascii_alphanumeric() || b" _-/&()".contains(&b) || b >= 0x80);
@@ -59,7 +60,12 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
             || (words > 1 || is_verdict(name)) && all_known && after.is_empty() && before.is_empty()
     };
     is_heading.then_some(Heading {
-        meaning,
+        // The end of a section.
+        meaning: if is_tag && before == b"</" {
+            Meaning::Listed
+        } else {
+            meaning
+        },
         is_nested: is_key && !is_comment,
         is_noun: name_is_of_senders(name),
     })

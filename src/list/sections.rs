@@ -47,6 +47,8 @@ pub(super) struct Sections {
     object: Option<usize>,
     /// The text of the line before.
     before: Vec<u8>,
+    /// There was an entry.
+    is_begun: bool,
 }
 
 /// A heading above.
@@ -71,6 +73,7 @@ impl Sections {
         if pair.is_none() {
             self.record.end(out);
         }
+        self.is_begun |= holds_entry(&before);
         let indent = line.len() - line.trim_ascii_start().len();
         if let Some(end) = self.comment.or_else(|| open_comment(text)) {
             let is_closed = memchr::memmem::find(text, end).is_some();
@@ -95,8 +98,11 @@ impl Sections {
             return out.skip(plain::nothing(text));
         }
         if is_underline(text) {
-            if is_title(&before) {
-                self.begin(title(&before), 0);
+            let heading = title(&before);
+            // Above all entries it may be the title of the whole list.
+            let says_something = self.is_begun || heading.meaning != Meaning::Unknown;
+            if is_title(&before) && says_something {
+                self.begin(heading, 0);
             }
             return out.skip(Skip::Setting);
         }

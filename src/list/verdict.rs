@@ -160,10 +160,5 @@ pub(super) fn is_no(value: &[u8]) -> bool {
 
 /// Whether a value under a name that is not known says that its row is not listed.
 pub(super) fn takes_off(value: &[u8]) -> bool {
-    Action::in_column(value) == Some(Action::Allow)
-        || is_past(value)
-        || matches!(
-            Phrase::of(value).whole(),
-            Some(Action::Allow | Action::Other)
-        )
+    Action::in_column(value) == Some(Action::Allow) || is_past(value) || Phrase::of(value).is_off()
 }

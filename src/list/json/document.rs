@@ -189,6 +189,7 @@ impl Document {
             out.reject(RejectReason::TooLong, text);
         } else if frame.is_object {
             self.object(&frame, out);
+            self.end_of_parent(&frame);
         } else if let (true, Some(skip)) = (frame.is_row, frame.own) {
             if frame.is_released {
                 out.reject(RejectReason::LateAllowance, b"");
@@ -358,6 +359,25 @@ impl Document {
             self.values.push((depth, heading, value.to_vec(), line));
         } else if let Some(frame) = self.frames.last_mut() {
             frame.too_long = true;
+        }
+    }
+
+    /// Keeps the end that an object without a sender gives for the object around it: `"listing":
+    /// {"expires": "2026-12-24"}`.
+    fn end_of_parent(&mut self, frame: &Frame) {
+        if frame.has_items || self.subject(frame).is_some() {
+            return;
+        }
+        let ends = self
+            .fields(frame)
+            .filter(|(field, _)| matches!(field.key, FieldKey::Heading(Heading::Expires)));
+        let ends: Vec<_> = ends
+            .map(|(field, value)| (Heading::Expires, value.to_vec(), field.line))
+            .take(MAX_DEPTH)
+            .collect();
+        let depth = self.frames.len() + 1;
+        for (heading, value, line) in ends {
+            self.values.push((depth, heading, value, line));
         }
     }
 

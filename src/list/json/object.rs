@@ -22,7 +22,7 @@ use super::document::Document;
 use super::frame::{Field, FieldKey, Frame, Holds};
 
 /// What an object names.
-struct Subject {
+pub(super) struct Subject {
     text: Vec<u8>,
     line: u64,
     /// It names another, too, and nothing says which of them is the sender.
@@ -115,7 +115,7 @@ impl Document {
     }
 
     /// The one whom an object names by its own keys.
-    fn subject(&self, frame: &Frame) -> Option<Subject> {
+    pub(super) fn subject(&self, frame: &Frame) -> Option<Subject> {
         let mut named: Vec<_> = self
             .fields(frame)
             .filter_map(|(field, value)| match field.key {
