@@ -615,7 +615,13 @@ fn an_overtaken_message_is_deferred_where_a_field_was_skipped() {
 
 fn begin(path: &Path, spec: Spec, entries: u64) -> Writer {
     let shape = sizing::shape(entries, spec.fpr);
-    Writer::begin(Replacement::claim(path).unwrap(), spec, entries, shape).unwrap()
+    Writer::begin(
+        Replacement::claim(path).expect("our own folder"),
+        spec,
+        entries,
+        shape,
+    )
+    .expect("a shape")
 }
 
 #[test]

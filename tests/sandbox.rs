@@ -175,7 +175,7 @@ fn of_threads(daemon: &Daemon, field: &str) -> Vec<String> {
 }
 
 /// Name and nice value of a thread, from its `stat` (proc_pid_stat(5), fields 2 and 19).
-fn nice_of(stat: String) -> Option<(String, i32)> {
+fn nice_of(stat: &str) -> Option<(String, i32)> {
     let (before, after) = stat.rsplit_once(") ")?;
     let name = before.split_once('(')?.1.to_owned();
     Some((name, after.split(' ').nth(16)?.parse().ok()?))
@@ -211,7 +211,7 @@ fn every_thread_of_the_daemon_is_limited() {
             let tasks = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("it runs");
             let stats =
                 tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
-            let niced: Vec<_> = stats.filter_map(nice_of).collect();
+            let niced: Vec<_> = stats.filter_map(|stat| nice_of(&stat)).collect();
             let of = |name: &str| {
                 let found = niced.iter().find(|(known, _)| known.starts_with(name));
                 found.map(|(_, nice)| *nice)

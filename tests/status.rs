@@ -129,6 +129,8 @@ fn the_counts_of_a_list_outlive_reloads() {
         });
     };
     rig.write("c.toml", "[[list]]\nname = 'mild'\nfilter = 'mild.blf'\n");
+    // What is taken away waits for somebody to ask.
+    rig.live.reload();
     reloaded(1);
     assert_eq!(rig.live.snapshot().counts.len(), 1);
     rig.write("c.toml", CONFIG);
