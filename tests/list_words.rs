@@ -39,7 +39,7 @@ fn fate_in(list: &str, format: Format) -> Fate {
             }
             _ => {}
         })
-        .unwrap();
+        .expect("memory can be read");
     if spoils { Fate::Rejected } else { fate }
 }
 
