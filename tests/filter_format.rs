@@ -14,7 +14,9 @@ mod filters;
 use std::fs;
 use std::path::Path;
 
-use blocklist_milter::filter::{Key, Record, Source, Spec};
+use blocklist_milter::filter::{
+    EncodedPage, Filter, Key, Part, Record, Replacement, Source, Spec, Writer, encode_block, page,
+};
 use filters::write;
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
@@ -38,14 +40,16 @@ impl Reader {
         assert_eq!(u64_at(4088), XxHash3_64::oneshot(&bytes[..4088]));
         let pages = u64_at(64);
         let records = u32_at(20) & 1 == 1;
+        // A part of a list has no pages and no sums.
+        let bit_pages = if u32_at(20) == 5 { 0 } else { pages };
         let mut end = 4096;
         let mut sections = [(0, 0); 5];
         for (i, section) in sections.iter_mut().enumerate() {
             let (offset, length) = (u64_at(96 + 24 * i), u64_at(104 + 24 * i));
             let sum = u64_at(112 + 24 * i);
             let declared = match i {
-                0 => Some(4096 * pages),
-                1 => Some(8 * pages),
+                0 => Some(4096 * bit_pages),
+                1 => Some(8 * bit_pages),
                 2 => Some(if records { 16 * pages } else { 0 }),
                 4 if !records => Some(0),
                 _ => None,
@@ -75,7 +79,7 @@ impl Reader {
         };
         let set: u32 = reader.section(0).iter().map(|byte| byte.count_ones()).sum();
         assert_eq!(u64::from(set), reader.u64_at(80));
-        for page in 0..pages as usize {
+        for page in 0..bit_pages as usize {
             let sum = XxHash3_64::oneshot(&reader.section(0)[4096 * page..4096 * (page + 1)]);
             assert_eq!(sum, reader.u64_at(reader.sections[1].0 + 8 * page));
         }
@@ -142,10 +146,18 @@ impl Reader {
         };
         let first = (u128::from(page) << 64).div_ceil(u128::from(self.pages)) as u64;
         let set = (0..64 * high_words).filter(|&b| bit(high, b) == 1);
-        let records: Vec<_> = set
+        let high_parts: Vec<u64> = match l {
+            64 => vec![0; n],
+            _ => set
+                .enumerate()
+                .map(|(i, b)| ((b - i) as u64) << l)
+                .collect(),
+        };
+        let records: Vec<_> = high_parts
+            .iter()
             .enumerate()
-            .map(|(i, b)| {
-                let distance = ((b - i) as u64) << l | value(low, l, i);
+            .map(|(i, high_part)| {
+                let distance = high_part | value(low, l, i);
                 let at = 16 + 10 * value(class, w, i) as usize;
                 let day = |at: usize| u16::from_le_bytes([block[at], block[at + 1]]);
                 Record {
@@ -266,5 +278,42 @@ proptest! {
         prop_assert!(keys.iter().all(|&key| reader.pages_hold(key)));
         let back: Vec<_> = (0..reader.pages).flat_map(|page| reader.records(page)).collect();
         prop_assert_eq!(back, records);
+    }
+
+    #[test]
+    fn a_reader_made_from_the_document_finds_all_of_a_part(
+        keys in prop::collection::btree_set(any::<u64>(), 0..9_000),
+        classes in 1_u16..9,
+        digest: u128,
+    ) {
+        let record = |&key: &u64| Record {
+            key: Key(key),
+            kind: key as u8 % 4,
+            source: 0,
+            added: key as u16 % classes,
+            expires: (classes > 4 && key % 5 == 0).then_some(9),
+        };
+        let records: Vec<_> = keys.iter().map(record).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.part");
+        let replacement = Replacement::claim(&path).unwrap();
+        let spec = Spec { kinds: 0b1111, ..example().0 };
+        let mut writer =
+            Writer::begin_part(replacement, spec, records.len() as u64, digest).unwrap();
+        let mut block = EncodedPage::new();
+        for number in 0..writer.shape().pages {
+            let here = |record: &&Record| page::page_of(record.key, writer.shape().pages) == number;
+            let here: Vec<_> = records.iter().filter(here).copied().collect();
+            encode_block(writer.shape(), &here, &mut block);
+            writer.append(std::slice::from_ref(&block)).unwrap();
+        }
+        writer.finish().unwrap();
+        let reader = Reader::open(&path);
+        let back: Vec<_> = (0..reader.pages).flat_map(|page| reader.records(page)).collect();
+        prop_assert_eq!(back, records);
+        prop_assert_eq!(&reader.bytes[4072..4088], digest.to_le_bytes());
+        let part = Part::open(&path).unwrap();
+        prop_assert_eq!(part.header().part, Some(digest));
+        Filter::verify(&path).unwrap();
     }
 }

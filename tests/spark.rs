@@ -10,10 +10,11 @@ mod machine;
 mod support;
 
 use std::fs::{self, File};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use machine::{end_processes_in, find_program, free_port, port_listens, until, usable};
+use machine::{end_processes_in, find_program, free_port, until, usable};
 use support::{addresses, folder};
 
 const COMPILER: &str = env!("CARGO_BIN_EXE_blocklist-compile");
@@ -211,7 +212,8 @@ fn a_killed_worker_changes_no_byte() {
         "Master",
         &format!("--host 127.0.0.1 --port {port} --webui-port {page}"),
     );
-    until("the master listens", || port_listens(port).then_some(()));
+    let listens = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok();
+    until("the master listens", listens);
     let worker = |name| {
         let page = free_port();
         let words =
