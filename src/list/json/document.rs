@@ -4,7 +4,7 @@
 //! end of the machine's. An object is understood when it closes: which of its values
 //! names the sender, what happens to the sender, and until when. It may say so of all that
 //! stands inside it, too (`{"addresses": [...], "policy": "allow"}`), so the items of open
-//! objects are [held](super::held) until then.
+//! objects are [held](super::super::held) until then.
 
 use super::super::action::Action;
 use super::super::entry::looks_like_entry;
