@@ -194,7 +194,7 @@ impl Account {
 /// never end. So is a link to the system's facts about its processes: what is read from a list may be shown.
 ///
 /// # Errors
-/// What opening it gave, or that it is no regular file.
+/// What opening it gave, or that it is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     // Opening a pipe would wait for a writer.
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);

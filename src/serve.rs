@@ -44,7 +44,7 @@ pub enum Error {
 /// does not get faster by more.
 const READERS: usize = 8;
 
-/// What the daemon serves: whatever is in force.
+/// What the daemon serves: the snapshot in effect.
 pub struct Blocklists {
     live: Arc<Live>,
     readers: Arc<Readers>,
@@ -186,7 +186,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     let config_path = &std::path::absolute(config_path)?;
     let (config, fault) = Config::load_what_is_good(config_path);
     let fault = match fault {
-        // Nobody knows where to listen.
+        // It is not known where to listen.
         Some(fault @ config::Error::Unreadable { .. }) if !daemon::inherits_sockets() => {
             return Err(crate::snapshot::Error::from(fault).into());
         }

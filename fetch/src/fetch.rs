@@ -38,7 +38,7 @@ pub struct Fetch {
     pub now: u64,
 }
 
-/// What came of it. Its text is what `blocklist-fetch` prints.
+/// The result. Its text is what `blocklist-fetch` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The filter is the one that the manifest names.

@@ -5,7 +5,7 @@
 //! | `Example.COM.` | `example.com` |
 //! | `BÜCHER.example`, `xn--bcher-kva.example`, `ｂücher。example` | `xn--bcher-kva.example` |
 //! | `[192.000.2.1]`, `[IPv6:2001:DB8:0::1]` | `[192.0.2.1]`, `[ipv6:2001:db8::1]` |
-//! | `a..example`, `xn--0.example`, bytes that are no UTF-8 | lower case, else as they are |
+//! | `a..example`, `xn--0.example`, bytes that are not UTF-8 | lower case, else as they are |
 //!
 //! Labels are mapped one by one (UTS 46, non-transitional): a label that IDNA
 //! refuses stays what it is and does not keep its neighbours from being understood, so
@@ -41,7 +41,7 @@ const WIDE_STOPS: [char; 3] = ['\u{3002}', '\u{FF0E}', '\u{FF61}'];
 pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     let plain = without_joiners(content);
-    // Between ASCII letters no joiner may stand. Beside bytes that are no text it joins
+    // Between ASCII letters no joiner is allowed. Next to bytes that are not text it joins
     // nothing either, and without it they may spell a space or a stop.
     let joins = !plain.is_ascii() && std::str::from_utf8(content).is_ok();
     let content = if joins { content } else { &plain };

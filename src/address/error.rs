@@ -24,7 +24,7 @@ pub enum ParseError {
     /// An entry that names every sender, as `*@*` or `@` do.
     #[error("this would list every sender")]
     Everything,
-    /// Words that are no domain.
+    /// Words that are not a domain.
     #[error(
         "neither an address nor a domain; write @name for a domain without a dot, name@ for a local part"
     )]

@@ -1,4 +1,4 @@
-//! What of Unicode the canonical form needs: which code points cannot be seen,
+//! The parts of Unicode that the canonical form needs: which code points cannot be seen,
 //! and the one lower case of a text.
 //!
 //! All of it works on bytes: the valid UTF-8 in them is text, any other byte is

@@ -1,4 +1,4 @@
-//! What a person sees while a compile runs, and the signals that end it.
+//! What the user sees while a compilation runs, and the signals that end it.
 //!
 //! On a terminal a bar; elsewhere a line now and then, for logs. Drawn by a thread of its
 //! own from the counters of [`Progress`], which the workers only add to.

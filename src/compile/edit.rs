@@ -177,7 +177,7 @@ pub fn add_or_renew(
 ///
 /// # Errors
 /// As for [`add_to_list`]; and when such a line names others too, since what is to become of them
-/// is for a person to say.
+/// is for the user to say.
 pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<Edited, Error> {
     remove_lines(plan, list, entries, |_| true)
 }

@@ -11,7 +11,7 @@
 //! | of fewer entries | kept by hand; it may grow freely and become empty |
 //!
 //! The whole filter is held to `--max-shrink` too, for lists that are no longer read. Only the
-//! whole decides on those: to delete a list's file is how a person gives it up.
+//! whole decides on those: to delete a list's file is how the user gives it up.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Several filters as one.
 //!
 //! With records they may differ in size and rate: their records are joined and sized
-//! anew. Without, only the pages are there, and a union of pages is right only
+//! from scratch. Without, only the pages are there, and a union of pages is right only
 //! where every key has the same bits in the same page: equal seeds, shapes and rules.
 //! Everything else is refused, with what to do about it.
 

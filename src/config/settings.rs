@@ -58,7 +58,7 @@ pub struct Config {
     pub sandbox: bool,
     /// What happens when a filter cannot be read.
     pub on_error: OnError,
-    /// What becomes of recipients whom other lists affect than those before them.
+    /// What is done with recipients that other lists affect than those before them.
     pub mixed_recipients: MixedRecipients,
     /// The lists, also those that are not enabled.
     pub lists: Vec<ListSettings>,

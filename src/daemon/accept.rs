@@ -1,7 +1,7 @@
 //! Accepting connections: as many as there may be, whatever goes wrong.
 //!
 //! Above the limit of connections nothing is accepted: a mail server then waits in the queue of the socket,
-//! which is better than to be hung up on.
+//! which is better than a closed connection.
 //!
 //! A worker has a permit before it accepts, so that one may have none while another idles with the last: nobody
 //! waits then. A wait is counted only when connections have reached the limit and a mail server is in the queue.

@@ -72,10 +72,10 @@ pub struct Needs {
     pub names: bool,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confined {
-    /// All of it is in force.
+    /// All of it is in effect.
     Fully,
     /// The kernel knows only a part of it.
     Partly,

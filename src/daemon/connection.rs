@@ -133,7 +133,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         connection
     }
 
-    /// Serves the mail server until it quits, hangs up, or breaks the protocol; or until
+    /// Serves the mail server until it quits, closes the connection, or breaks the protocol; or until
     /// another process is to go on. Long steps are made in the `slow_lane`.
     pub(super) async fn serve(mut self: Box<Self>, slow_lane: Handle) -> Ended {
         let ended = loop {
@@ -254,7 +254,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
     fn poll_rest(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<()>> {
         buffers.output.clear();
         if self.session.is_waiting() {
-            // Nothing is read meanwhile; a mail server that hangs up is noticed afterwards.
+            // Nothing is read meanwhile; a closed connection is noticed afterwards.
             let begun = processor_time();
             let answer = self.session.poll_answer(cx, &mut buffers.output);
             self.pace.note(begun, self.state.now());

@@ -10,7 +10,7 @@
 //!  slow lane 1..n   long work for the workers, which make no connection wait for another
 //!  reader 1..n      read files for both, which never wait for a disk
 //!  watch            folders, polls; loads what changed
-//!  status           pages for whoever watches the daemon (see `http`)
+//!  status           pages for monitoring the daemon (see `http`)
 //!  log              writes lines, or loses them (see `logging`)
 //! ```
 //!

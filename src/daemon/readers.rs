@@ -142,7 +142,7 @@ impl State {
         self.running.len().div_ceil(2)
     }
 
-    /// Whether no reader for this disk is left: all are in jobs that took too long for whoever waited.
+    /// Whether no reader for this disk is left: all are in jobs that nobody waits for any more.
     fn is_stuck(&self, disk: usize) -> bool {
         let of_disk = |job: &Running| job.is_abandoned() && job.disk == disk;
         self.readers_in(of_disk) >= self.share()
@@ -209,7 +209,7 @@ impl Readers {
                     }
                     lock(&answers).push(answer);
                 }
-                // Whoever waited may be gone.
+                // The connection that waited may be gone.
                 let _ = done.send(());
             }
         };
@@ -349,7 +349,7 @@ mod tests {
         assert_eq!(read(waiting), expected);
     }
 
-    /// Whoever has the answers may ask for more before the reader has left its job.
+    /// A caller that has the answers may ask for more before the reader has left its job.
     #[tokio::test]
     async fn a_reader_that_has_just_finished_is_not_stuck() {
         let readers = Readers::start(1).expect("a thread");

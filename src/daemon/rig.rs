@@ -163,7 +163,7 @@ impl Site {
     }
 }
 
-/// Reads until the other side hangs up; after how many seconds that was.
+/// Reads until the other side closes the connection; after how many seconds that was.
 pub(super) async fn seconds_to_end(stream: &mut UnixStream) -> u64 {
     let begun = Instant::now();
     let mut rest = Vec::new();

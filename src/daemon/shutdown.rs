@@ -25,7 +25,7 @@ const FINISH_IDLE_SECONDS: u32 = 2;
 /// When mail servers have waited to be accepted for so long, no other process does it.
 const ALONE_SECONDS: u32 = 4;
 
-/// What becomes of the connections at the end.
+/// What is done with the connections at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
     /// Another process goes on with them.

@@ -1,6 +1,6 @@
 //! Notices that files have changed, and has them loaded again.
 //!
-//! What is watched are the *folders* of the files: a watched file goes deaf as soon as
+//! What is watched are the *folders* of the files: a watched file reports nothing more as soon as
 //! another is renamed into its place, and Kubernetes swaps a link (`..data`) beside
 //! them. What the kernel reports is only a hint to look. Whether there is something new
 //! is seen by comparing size, time and inode of each file, and the files are compared
@@ -53,7 +53,7 @@ pub enum Cause {
     Changed,
 }
 
-/// What is told to the thread.
+/// A message to the thread.
 enum Message {
     Hint,
     Reload,

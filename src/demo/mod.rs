@@ -4,7 +4,7 @@
 //! blocklists/*.txt --compile--> filters --> daemon on a private socket <--> peer, as Postfix talks
 //! ```
 //!
-//! Everything lies in a folder of its own that goes away at the end. The lists, the whitelist and
+//! Everything lies in a folder of its own that is removed at the end. The lists, the whitelist and
 //! the messages use reserved names; what is expected of each message is written next to it, and any
 //! other verdict makes the demo fail.
 
@@ -33,7 +33,7 @@ use crate::explain::Paint;
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
 
-/// A folder that goes away with its content.
+/// A folder that is removed with its content.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -104,7 +104,7 @@ pub struct Filter {
     memory: OnceLock<Memory>,
 }
 
-/// What of a filter is in memory.
+/// The part of a filter that is in memory.
 #[derive(Debug)]
 struct Memory {
     /// All pages.

@@ -25,7 +25,7 @@ pub(super) enum Flag {
     BlockedSince,
     /// The sender is bad in one way, and perhaps in another: `spam`, `phishing`.
     Bad,
-    /// The entry is in force.
+    /// The entry is active.
     Active,
 }
 

@@ -123,7 +123,7 @@ impl Format {
             .map_or("", |(_, name)| name)
     }
 
-    /// The names that can be asked for, for a person.
+    /// The names that can be asked for, for messages.
     #[must_use]
     pub fn known() -> String {
         let names: Vec<&str> = NAMES

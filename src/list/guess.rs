@@ -256,7 +256,7 @@ fn is_mail(head: &[u8]) -> bool {
 /// Lines among which a mail has one of its traces.
 const MAIL_LINES: usize = 40;
 
-/// JSON is told by its first sign.
+/// JSON is recognized by its first character.
 fn json(head: &[u8], extension: &str) -> Option<Format> {
     let text = head.trim_ascii_start();
     match text.first()? {

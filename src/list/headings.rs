@@ -14,7 +14,7 @@ pub(super) enum Heading {
     Entry(usize),
     /// What happens to the sender: whatever is no refusal lists nobody.
     Action,
-    /// Whether the entry is in force: `active`, `cleared`.
+    /// Whether the entry is active: `active`, `cleared`.
     Status,
     /// May say what happens to the sender, but often says something else: `Sender`.
     Kind,

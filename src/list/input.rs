@@ -1,7 +1,7 @@
 //! Where the text of a list comes from: a file or standard input, unpacked and decoded.
 //!
 //! [`packed`](super::packed) unpacks. A text in UTF-16, as Windows writes
-//! exports, is told by its byte order mark or its NUL bytes and read as UTF-8; one whose
+//! exports, is recognized by its byte order mark or its NUL bytes and read as UTF-8; one whose
 //! lines end with CR alone is read as if they ended with LF.
 
 use std::char::decode_utf16;

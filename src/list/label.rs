@@ -207,7 +207,7 @@ fn leading(text: &[u8]) -> Option<(Meaning, &[u8])> {
         return None;
     }
     if text.contains(&b'<') {
-        // A display name. Commands are no names; but anybody can call himself so.
+        // A display name. Commands are not names, but a display name can be such a word.
         let is_command = sense(first, Place::Command).is_some();
         return is_command.then_some((Meaning::Unknown, rest));
     }
@@ -286,7 +286,7 @@ fn is_of_several(name: &[u8]) -> bool {
     name.iter().any(|b| matches!(b, b'-' | b'_')) && !name_is_of_senders(name)
 }
 
-/// Labels that are no names of mailboxes.
+/// Labels that are not names of mailboxes.
 const SURE: &[&[u8]] = &[
     b"email",
     b"from",

@@ -1,7 +1,7 @@
 //! Cutting a block of bytes into lines.
 //!
 //! A list of a hundred million addresses has lines of about thirty bytes, so a
-//! search that starts anew for each line spends more on starting than on
+//! search that starts again for each line spends more on starting than on
 //! searching. This one looks at 64 bytes at a time and keeps one bit for each
 //! newline found there; the bits then hand out the lines. `benches/list.rs`
 //! measures it beside one `memchr` a line.

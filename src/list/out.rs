@@ -135,7 +135,7 @@ fn bare(text: &[u8]) -> &[u8] {
     }
 }
 
-/// `"spam@bad.example"` -> `spam@bad.example`. Quotes around a whole address are no part of it;
+/// `"spam@bad.example"` -> `spam@bad.example`. Quotes around a whole address are not part of it;
 /// those of `"a b"@bad.example` are.
 fn without_quotes(text: &[u8]) -> &[u8] {
     let (Some((&first, _)), Some((&last, _))) = (text.split_first(), text.split_last()) else {

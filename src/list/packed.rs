@@ -1,6 +1,6 @@
 //! Compressed lists: gzip, zstd, bzip2 and xz.
 //!
-//! Whether a list is compressed is told by its first bytes, never by its name: feeds are renamed on
+//! A compressed list is recognized by its first bytes, never by its name: feeds are renamed on
 //! their way. Each format may hold several members, frames or streams one after the other
 //! (`cat a.gz b.gz`); all of them are read. A damaged or cut-off file is an error, never a shorter
 //! list, and so is one that unpacks to far more than any list does ([`MAX_RATIO`]).

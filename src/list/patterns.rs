@@ -2,7 +2,7 @@
 //! rspamd, `*_regex` lists of Haraka.
 //!
 //! None of their lines can be looked up by key. Those that would refuse somebody are
-//! rejected one by one, so that a person can see what to list instead.
+//! rejected one by one, so that the user can see what to list instead.
 
 use super::action::Action;
 use super::out::Out;

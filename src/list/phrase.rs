@@ -33,7 +33,7 @@ pub(super) struct Phrase {
     is_refuted: bool,
     /// It says that something else happens to the sender.
     is_other: bool,
-    /// It says that the entry is in force.
+    /// It says that the entry is active.
     is_active: bool,
 }
 
@@ -172,7 +172,7 @@ impl Phrase {
             || matches!(self.whole(), Some(Action::Allow | Action::Other))
     }
 
-    /// Whether it says that the entry is in force, and nothing else.
+    /// Whether it says that the entry is active, and nothing else.
     pub(super) fn is_active(self) -> bool {
         self.is_active && self.first.is_none() && !self.has_unknown
     }

@@ -14,7 +14,7 @@ pub(super) enum Word {
     Allows,
     /// The entry is on the list no more.
     Ends,
-    /// The entry is in force.
+    /// The entry is active.
     Lasts,
     /// Something else happens to the sender.
     Other,
@@ -766,7 +766,7 @@ pub(super) const PAST: &[&str] = &[
     "withdrawn",
 ];
 
-/// Words for an entry in force.
+/// Words for an active entry.
 const ACTIVE: &[&str] = &[
     "actief", "actif", "active", "activo", "aktiv", "attivo", "current", "enabled", "live", "valid",
 ];

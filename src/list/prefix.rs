@@ -8,7 +8,7 @@
 
 use super::label::label_of_address;
 
-/// Whether `text`, one entry without a display name, begins with what is no part of an address.
+/// Whether `text`, one entry without a display name, begins with something that is not part of an address.
 /// In quotes it is one: `"1=spam"@bad.example`.
 pub(super) fn has_prefix(text: &[u8]) -> bool {
     let Some(at) = memchr::memchr(b'@', text) else {

@@ -223,7 +223,7 @@ impl Reader {
             };
             filled += count;
             if count > 0 && filled < buffer.len() {
-                // An input that comes byte by byte is not read anew with each of them.
+                // An input that comes byte by byte is not read again with each of them.
                 continue;
             }
             let block = buffer.get(..filled).unwrap_or_default();

@@ -86,7 +86,7 @@ pub enum RejectReason {
     /// A day of expiry that cannot be read.
     #[error("unclear expiry date; write it as 2026-03-31")]
     Date,
-    /// A comment that gives a day of expiry for the whole list. This is for whoever reads the
+    /// A comment that gives a day of expiry for the whole list. This is for the one who reads the
     /// list to obey, see [`expiry`](super::expiry); it is out of place behind the first entry.
     #[error("put this before the first entry, for the whole list, or after an entry on its line")]
     ListExpires(Day),

@@ -117,7 +117,7 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// Whether a person should see it: all but blank lines and comments.
+    /// Whether the user should see it: all but blank lines and comments.
     #[must_use]
     pub fn is_notable(self) -> bool {
         !matches!(self, Self::Blank | Self::Comment)

@@ -207,7 +207,7 @@ const ADDING: &[&str] = &[
     "updated", "upsert",
 ];
 
-/// Words for an entry in force.
+/// Words for an active entry.
 const IN_FORCE: &[&str] = &[
     "actief",
     "actif",

@@ -12,9 +12,9 @@ pub(crate) enum Sense {
     Allow,
     /// Something else becomes of the sender.
     Other,
-    /// Whom it is about receives.
+    /// The address is that of a recipient.
     Recipient,
-    /// Whom it is about is named for another reason.
+    /// The address is named for another reason.
     Mention,
     /// Lists of senders are made of it.
     Sender,

@@ -46,7 +46,7 @@ pub struct Policy {
     pub correspondents_want_dkim: bool,
     /// Recipients that no list affects.
     pub exempt_recipients: Entries,
-    /// What becomes of recipients whom other lists affect than those before them.
+    /// What is done with recipients that other lists affect than those before them.
     pub mixed_recipients: MixedRecipients,
     /// What an address gets whose look-up failed: `Tempfail` or `Log`.
     pub undecided: Option<Action>,

@@ -147,7 +147,7 @@ pub struct Hit {
 }
 
 impl Hit {
-    /// Nobody knows whether it is one.
+    /// It is not known whether it is one.
     pub fn is_undecided(&self) -> bool {
         matches!(self.evidence, Evidence::Undecided(_))
     }

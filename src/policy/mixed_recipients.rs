@@ -1,6 +1,6 @@
-//! What becomes of recipients of one message whom different lists affect.
+//! Recipients of one message that different lists affect: what is done with them.
 
-/// What becomes of recipients who are not affected by the same lists as those before them.
+/// What is done with recipients that are not affected by the same lists as those before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MixedRecipients {
     /// They are asked to come in a transaction of their own.

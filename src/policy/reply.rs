@@ -27,7 +27,7 @@ const LINES_MAX: usize = 32;
 const ADDRESS_MAX_BYTES: usize = 254;
 /// Names of lists and sources are cut here.
 const NAME_MAX_BYTES: usize = 64;
-/// Whom to ask where no contact is configured. RFC 5321 4.5.1 wants this mailbox at each domain that takes
+/// The address to ask where no contact is configured. RFC 5321 4.5.1 wants this mailbox at each domain that takes
 /// mail, and by default mail to it is not refused. No address: the recipients of a message that is refused
 /// for a header may be at several domains.
 const DEFAULT_CONTACT: &str = "postmaster at the recipient's domain";

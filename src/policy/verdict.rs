@@ -288,7 +288,7 @@ fn judge(
     }
 }
 
-/// What of a verdict may be done although other recipients do not share it. Undecided is not clean: the
+/// The part of a verdict that may be done although other recipients do not share it. Undecided is not clean: the
 /// tag says which it is.
 fn soften_for_others(verdict: Verdict) -> Verdict {
     // Without the circuit breaker it would have come here, too.

@@ -1,4 +1,4 @@
-//! A header value by crate `mail-parser`, beside our own scan: a second pair of eyes.
+//! A header value by crate `mail-parser`, next to our own scan: a second, independent parser.
 //!
 //! Its answer is not taken blindly, for it
 //! glues neighbours together (`a@b <c@d>` gives `a@bc@d`), replaces 8-bit bytes by

@@ -1,4 +1,4 @@
-//! Whom a message names as its sender: every address, in every sender field.
+//! The senders of a message: every address, in every sender field.
 //!
 //! ```text
 //!   MAIL argument --> envelope ------------------------+

@@ -88,7 +88,7 @@ pub enum Error {
     /// The user of the service cannot read a file that this process can.
     #[error("the service reads it as another user: {0}")]
     Denied(Box<Obstacle>),
-    /// Lines of a whitelist are not understood: whoever they were to protect would not be.
+    /// Lines of a whitelist are not understood: the senders that they were to protect would not be.
     #[error("{}", lines.join("\n"))]
     Whitelist {
         /// The first such lines, as `file:line: reason`.

@@ -131,7 +131,7 @@ fn marks(paths: &[PathBuf]) -> Vec<Option<Mark>> {
 mod tests {
     use super::*;
 
-    /// A generator that writes on now and then: each write begins the rest anew.
+    /// A generator that writes on now and then: each write starts the rest again.
     #[test]
     fn a_file_that_changed_has_not_rested() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -269,7 +269,7 @@ impl Snapshot {
         }
     }
 
-    /// Things an admin should know although they are no errors.
+    /// Things that an admin should know although they are not errors.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = permissions::writable_by_others(self.config.files());
         if self.policy.lists().is_empty() {
@@ -306,7 +306,7 @@ impl Snapshot {
     }
 }
 
-/// What of the settings concerns all lists.
+/// The settings that concern all lists.
 fn configure(policy: &mut Policy, config: &Config) {
     policy.whitelist_wants_dkim = config.whitelist.require_dkim;
     policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;

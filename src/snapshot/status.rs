@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The time is in microseconds of the system's monotonic clock: a reload that began after somebody asked for it
-//! is the answer, whoever else asks at the same time. Before the first reload the line is `-`.
+//! is the answer, even if others ask at the same time. Before the first reload the line is `-`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

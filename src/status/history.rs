@@ -1,6 +1,6 @@
 //! The last day, minute by minute, from counters that only rise.
 //!
-//! Whoever counts does not know of minutes: the totals are read every few seconds, and what has been added
+//! The counters do not know of minutes: the totals are read every few seconds, and what has been added
 //! since belongs to the minute of the reading. When the clock was put back, what was counted before moves
 //! with it, or nothing would be added to new minutes until the old time has come again.
 

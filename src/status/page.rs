@@ -345,7 +345,7 @@ fn operation(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "</section>")
 }
 
-/// For whoever has just been called by a user.
+/// For an admin whom a user has just called.
 fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(
         f,

@@ -94,7 +94,7 @@ fn build(args: &Build, out: &mut Output) -> Done {
 fn update(args: &Update, out: &mut Output) -> Done {
     let mut plan = args.work.plan(&args.file, &args.add);
     args.reading.put_into(&mut plan);
-    // Without the entries among them, which are no files.
+    // Without the entries among them, which are not files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
     reads.retain(|path| path.exists());
     work(&plan, &args.work, &reads, out, |plan, progress| {

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A block is what one read brought, up to its last newline. So a file is answered by
-//! all processors, and a person who types, or a program that asks and waits, has the
+//! all processors, and a user who types, or a program that asks and waits, has the
 //! answer to a line before the next one.
 
 use std::io::{self, Read, Write};

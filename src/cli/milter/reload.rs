@@ -32,7 +32,7 @@ pub struct Reload {
 }
 
 pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
-    // A fault that shows here is told without the daemon, with line and column.
+    // A fault that shows here is reported without the daemon, with line and column.
     let file = Config::load(config)?.status_file;
     let process = match args.pid {
         Some(process) if command_of(process).is_none_or(|command| command == COMMAND) => process,

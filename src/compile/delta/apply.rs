@@ -49,7 +49,7 @@ impl Deltas {
     }
 }
 
-/// What came of it. Its text is what `blocklist-compile apply` prints.
+/// The result. Its text is what `blocklist-compile apply` prints.
 #[derive(Clone, Debug, Serialize)]
 pub struct Applied {
     /// The filter.

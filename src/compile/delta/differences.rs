@@ -95,7 +95,7 @@ pub(super) struct Counts {
 /// What a delta says of classes.
 #[derive(Debug)]
 pub(super) struct Classes {
-    /// What becomes of a class, where it does not stay.
+    /// What a class is changed to, where it does not stay.
     pub(super) mapped: BTreeMap<Class, Class>,
     /// Classes of exceptions, and of added records; the most frequent first.
     pub(super) changed: Vec<Class>,

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A build gives each entry the day of the build, so that the records of tomorrow's build differ from today's
-//! in all their dates, and sources are numbered anew when a list is added. Therefore a delta first says what
+//! in all their dates, and sources are numbered again when a list is added. Therefore a delta first says what
 //! becomes of each *class* of records (kind, source, dates), and then names the exceptions.
 //! Entries that have expired on the day of NEW's build are not named at all.
 //!

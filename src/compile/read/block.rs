@@ -1,7 +1,7 @@
 //! The fast path for whole lists: the plain lines of a block, found and lower-cased together.
 //!
 //! Nearly every line of a large list is a plain address, and a line is about thirty bytes,
-//! so that a search that begins anew for each of them spends most of its time on
+//! so that a search that begins again for each of them spends most of its time on
 //! beginning and ending. Here 64 bytes are looked at together, whatever lines they
 //! belong to:
 //!

@@ -6,7 +6,7 @@
 //! like; nor for those in folders below, nor for what by its name is an allowlist or a backup,
 //! which must never become a blocklist. The shell may have expanded `lists/*`, so files that are
 //! named are chosen alike; only those given by `--input` are read whatever they are called. A
-//! person is told of all that was left out.
+//! user learns of all that was left out.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -32,7 +32,7 @@ pub struct Input {
     content: Content,
 }
 
-/// What of the file is the list.
+/// The part of the file that is the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// All of it.
@@ -78,7 +78,7 @@ impl Input {
         matches!(self.content, Content::Typed(_))
     }
 
-    /// What of the file is the list.
+    /// The part of the file that is the list.
     pub(crate) fn content(&self) -> &Content {
         &self.content
     }

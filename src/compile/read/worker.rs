@@ -82,7 +82,7 @@ pub(crate) struct Read<'m, I> {
 /// `I` cannot keep: the inputs have to be read again with wide staged keys.
 ///
 /// # Errors
-/// When an input cannot be read, the spill file cannot be written, or a person
+/// When an input cannot be read, the spill file cannot be written, or the user
 /// interrupts.
 pub(crate) fn read<'m, I: StagedKey>(
     feed: Feed<'_>,
@@ -151,7 +151,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     /// Works until nothing is left; none when a row had dates that `I` cannot keep.
-    /// Whoever cannot go on ends the work of all.
+    /// A worker that cannot go on ends the work of all.
     fn run(self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
         let done = self.work(feed);
         if !matches!(done, Ok(Some(_))) {

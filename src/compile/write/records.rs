@@ -7,7 +7,7 @@
 //!   keys to remove ----------------------------------------+
 //! ```
 //!
-//! Whoever needs to know how many there are walks the stream once before, with
+//! A caller that needs to know how many there are walks the stream once before, with
 //! [`count_entries`](super::entry_counts::count_entries): records are read in sequence, which is far cheaper than to read text.
 
 use std::fmt;

@@ -52,7 +52,7 @@ const SEGMENT_EDITS: usize = 4096;
 const COUNT_BITS: u8 = 13;
 const PARAMETER_BITS: u8 = 6;
 
-/// What becomes of a record of OLD.
+/// What is done with a record of OLD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
     /// It is not in NEW.

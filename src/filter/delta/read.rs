@@ -179,7 +179,7 @@ pub(crate) struct Edits {
 }
 
 impl Edits {
-    /// What becomes of the record of OLD with this index; indexes are asked for in their order.
+    /// What is done with the record of OLD with this index; indexes are asked for in their order.
     pub(crate) fn touch(&mut self, index: u64) -> Result<Option<Touch>, Error> {
         self.load()?;
         let touched = self.touched.pop_front_if(|touched| touched.0 == index);

@@ -5,7 +5,7 @@
 //! of a bit more than the entropy, if k fits their mean ([`parameter`]).
 //!
 //! Bits fill bytes from the lowest. Nothing that is read is believed: a code that does not end, or
-//! is no number of 64 bits, is a fault, and reading allocates nothing.
+//! is not a number of 64 bits, is a fault, and reading allocates nothing.
 
 use std::io::{self, Read};
 

@@ -11,7 +11,7 @@ pub(super) struct Frame {
     pub(super) is_object: bool,
     /// An array in an array: a row of a table.
     pub(super) is_row: bool,
-    /// An object of objects that have numbers for names, as in STIX 2.0, which count anew in the
+    /// An object of objects that have numbers for names, as in STIX 2.0, which count from 0 again in the
     /// next.
     pub(super) is_numbered: bool,
     /// What its strings are.
