@@ -129,7 +129,7 @@ impl fmt::Display for Skip {
         f.write_str(match self {
             Self::Blank => "blank",
             Self::Comment => "comment",
-            Self::Allow => "allows a sender; put it into the whitelist",
+            Self::Allow => "allows a sender; add it to the whitelist",
             Self::OtherAction => "the action is not to reject",
             Self::NotSender => "about clients, recipients or the null sender",
             Self::Continuation => "continues the line before",

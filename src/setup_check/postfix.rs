@@ -178,7 +178,7 @@ fn look_at_socket(
         );
         if !path.exists() {
             let remedy = if in_chroot {
-                "a second socket below the queue directory, which set-up --postfix makes; then \
+                "a second socket below the queue directory, which set-up --postfix creates; then \
                  smtpd_milters = unix:blocklist-milter/milter.sock"
             } else {
                 "systemctl enable --now blocklist-milter.socket"

@@ -24,9 +24,9 @@ pub struct Counters {
     /// Messages by what was done with them; `None`: accepted. A message that is refused to one recipient
     /// counts as refused.
     pub verdicts: Each<Option<Action>>,
-    /// The same messages by why, but for those of `exemptions`.
+    /// The same messages by reason, but for those of `exemptions`.
     pub reasons: Each<Reason>,
-    /// The same messages, those that no list applies to, by why.
+    /// The same messages, those that no list applies to, by reason.
     pub exemptions: Each<Exemption>,
     /// How long each message took.
     pub durations: Histogram,

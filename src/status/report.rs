@@ -143,7 +143,7 @@ pub struct Messages {
     pub truncated: u64,
     /// Recipients asked to come in a transaction of their own.
     pub recipients_deferred: u64,
-    /// Refusals are turned into tags, since there are too many.
+    /// Refusals are turned into tags, because there are too many.
     pub circuit_breaker: bool,
 }
 
