@@ -7,7 +7,7 @@ use crate::list::vocabulary::{self, Place, Sense, sense};
 /// Beginnings of the names of files that are not lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
 /// Words in the names of lists of senders that are blocked no more, or never were.
-const NOT_LISTED: [&[u8]; 35] = [
+const NOT_LISTED: [&[u8]; 32] = [
     b"ausnahmen",
     b"cleared",
     b"clients",
@@ -21,8 +21,6 @@ const NOT_LISTED: [&[u8]; 35] = [
     b"entsperrt",
     b"erlaubt",
     b"erlaubte",
-    b"example",
-    b"examples",
     b"expired",
     b"fp",
     b"fps",
@@ -37,7 +35,6 @@ const NOT_LISTED: [&[u8]; 35] = [
     b"recipients",
     b"released",
     b"removed",
-    b"sample",
     b"suppliers",
     b"unblock",
     b"unblocked",
@@ -198,7 +195,6 @@ mod tests {
             "expired-list.txt",
             "contacts.txt",
             "our_customers.csv",
-            "example.txt",
             "removed.txt.gz",
         ] {
             assert!(is_not_meant(Path::new(name)).is_some(), "{name}");

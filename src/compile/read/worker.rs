@@ -275,6 +275,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.options.rules, |Line { written, mailbox }| {
             lines += 1;
+            // The one plain address that a list does not mean: a line of a diff.
+            let mailbox = mailbox.filter(|_| !written.starts_with(b"+"));
             if let Some(mailbox) = mailbox {
                 match self.options.key(Kind::Mailbox, mailbox) {
                     Ok(key) if is_usual => {
