@@ -30,6 +30,8 @@ from pyspark import SparkConf, SparkContext, SparkFiles, TaskContext
 
 COMPILER = "blocklist-compile"
 BLOCK_BYTES = 1 << 20
+# Parts and filters hold the seed.
+UMASK = 0o027
 # The compiler unpacks these; nobody can begin in the middle of one.
 PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip", ".tar", ".tgz", ".7z")
 
@@ -192,6 +194,7 @@ def column_of(path, column, start, end):
 
 def compile_piece(piece, job):
     """Makes the part of a piece, stores it, and says what it is."""
+    os.umask(UMASK)
     number, path, start, end = piece
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     own = time.process_time()
@@ -332,6 +335,7 @@ def merge(args, folder, done):
 
 
 def main():
+    os.umask(UMASK)
     args = arguments()
     context = SparkContext(conf=SparkConf().setAppName(f"blocklist {args.source}"))
     folder = f"{args.parts.rstrip('/')}/{context.applicationId}"

@@ -28,6 +28,8 @@ pub(super) struct Patched<'a> {
     taken: Vec<Record>,
     /// Index of the next record of `old`.
     index: u64,
+    /// Up to where records were asked for: what comes now lies behind.
+    from: Option<Key>,
     /// The key that went out last, and how many did.
     last_key: Option<Key>,
     count: u64,
@@ -47,6 +49,7 @@ impl<'a> Patched<'a> {
             possible: None,
             taken: Vec::new(),
             index: 0,
+            from: None,
             last_key: None,
             count: 0,
         }
@@ -82,6 +85,10 @@ impl<'a> Patched<'a> {
     fn push(&mut self, record: Record, into: &mut Vec<Record>) -> Result<(), Error> {
         if self.last_key.is_some_and(|last| last >= record.key) {
             return Err(self.fault("it adds an entry that is there"));
+        }
+        // The edits of a segment are read when those of the one before are used up.
+        if self.from.is_some_and(|from| record.key < from) {
+            return Err(self.fault("its edits are not in order"));
         }
         if into.len() == MAX_AT_ONCE {
             return Err(self.fault("it puts too many entries next to each other"));
@@ -126,6 +133,7 @@ impl Sorted for Patched<'_> {
         }
         self.taken = taken;
         self.add_before(end, into)?;
+        self.from = end;
         if end.is_none() && (!self.edits.is_done()? || self.count != self.head.new.entries) {
             return Err(self.fault("it does not make the filter that it names"));
         }

@@ -132,9 +132,9 @@ impl Join<'_> {
                 .iter()
                 .map(|source| source.file.clone())
                 .collect(),
-            rows: spec.sources.iter().map(|source| source.entries).sum(),
-            rejected: spec.sources.iter().map(|source| source.rejected).sum(),
-            expired: read.expired.iter().sum(),
+            rows: total(spec.sources.iter().map(|source| source.entries)),
+            rejected: total(spec.sources.iter().map(|source| source.rejected)),
+            expired: total(read.expired.iter().copied()),
             ..ReadReport::default()
         };
         let mut report = Report::begun(self.plan, lists, read.keys.spilled_bytes());
@@ -153,4 +153,9 @@ impl Join<'_> {
         };
         finish.run(replacement, &read.keys, spec, report)
     }
+}
+
+/// What the headers of parts say, each of which may say anything.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }

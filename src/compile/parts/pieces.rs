@@ -170,7 +170,9 @@ impl Pieces {
 
     /// Entries of all parts, duplicates among them included.
     pub(super) fn entries(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.header.entries).sum()
+        self.pieces.iter().fold(0, |sum: u64, piece| {
+            sum.saturating_add(piece.header.entries)
+        })
     }
 
     /// What all have in common, the lowest of their rates, and the sources of all.
