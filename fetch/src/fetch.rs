@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
@@ -113,10 +114,12 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
             manifest.number, kept.state.number
         )));
     }
-    let next_key = manifest.next_key.as_deref().map(keys::public_key);
+    if let Some(next_key) = &manifest.next_key {
+        keys::check(next_key)?;
+    }
     let seen = State {
         key: signed.key,
-        next_key: next_key.transpose()?,
+        next_key: manifest.next_key.clone(),
         number: manifest.number,
         expires: manifest.expires,
         tag: None,
@@ -154,14 +157,10 @@ fn current(path: &Path) -> Result<Option<Header>, Error> {
     match Filter::open(path, Load::Disk) {
         Ok(filter) => Ok(Some(filter.header().clone())),
         // What is no filter was put there by somebody; a damaged one is to be replaced.
-        Err(
-            error @ (filter::Error::NotAFile { .. }
-            | filter::Error::Invalid {
-                fault: Fault::NotAFilter,
-                ..
-            }),
-        ) => Err(error.into()),
-        Err(_) => Ok(None),
+        Err(filter::Error::Invalid { fault, .. }) if fault != Fault::NotAFilter => Ok(None),
+        Err(filter::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        // One that cannot be read now may be sound, and the limits count from it.
+        Err(error) => Err(error.into()),
     }
 }
 

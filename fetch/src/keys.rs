@@ -33,6 +33,14 @@ pub fn public_key(written: &str) -> Result<String, Error> {
     Ok(key.to_owned())
 }
 
+/// Refuses what is not a public key. Unlike [`public_key`] it reads no file, whatever the text is.
+///
+/// # Errors
+/// When it is none.
+pub fn check(key: &str) -> Result<(), Error> {
+    parse(key).map(drop)
+}
+
 fn parse(key: &str) -> Result<PublicKey, Error> {
     PublicKey::from_base64(key)
         .map_err(|_| Error::Settings(format!("{key}: not a public key of minisign")))

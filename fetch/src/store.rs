@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use blocklist_milter::filter::Digest;
 use futures_util::StreamExt as _;
-use object_store::aws::AmazonS3Builder;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::buffered::BufWriter;
 use object_store::client::{HttpClient, HttpConnector};
 use object_store::http::HttpBuilder;
@@ -39,7 +39,7 @@ const SLOWEST_BYTES_A_SECOND: u64 = 32 << 10;
 pub struct Store {
     store: Arc<dyn ObjectStore>,
     runtime: Runtime,
-    /// For messages; without a password.
+    /// For messages.
     shown: String,
 }
 
@@ -67,8 +67,15 @@ impl Store {
     /// # Errors
     /// When it can be none of these. Over `http` only this host itself is asked: filters hold their seed.
     pub fn open(place: &str) -> Result<Self, Error> {
-        let unusable = |why: &dyn fmt::Display| Error::Settings(format!("{place}: {why}"));
         let url = Url::parse(place).ok();
+        let is_broken = url.is_none() && place.contains("://");
+        if is_broken || url.as_ref().is_some_and(names_a_user) {
+            // Not shown, as it may hold a password.
+            return Err(Error::Settings(
+                "the store must be a folder or a URL without a user and a password".to_owned(),
+            ));
+        }
+        let unusable = |why: &dyn fmt::Display| Error::Settings(format!("{place}: {why}"));
         let store: Arc<dyn ObjectStore> = match url.as_ref().map(Url::scheme) {
             Some("http" | "https") => {
                 let url = url.as_ref().expect("it has a scheme");
@@ -87,6 +94,7 @@ impl Store {
                     .with_bucket_name(url.host_str().unwrap_or_default())
                     .with_retry(retries())
                     .with_http_connector(Connector);
+                check_endpoints(&bucket)?;
                 let bucket = bucket.build().map_err(|error| unusable(&error))?;
                 let prefix = Path::from_url_path(url.path()).map_err(|error| unusable(&error))?;
                 Arc::new(PrefixStore::new(bucket, prefix))
@@ -106,8 +114,7 @@ impl Store {
             .map_err(|error| unusable(&error))?;
         let shown = url.map_or_else(
             || place.to_owned(),
-            |mut url| {
-                let _ = url.set_password(None);
+            |url| {
                 if url.cannot_be_a_base() {
                     place.to_owned()
                 } else {
@@ -291,6 +298,35 @@ fn retries() -> RetryConfig {
         retry_timeout: Duration::from_secs(30),
         ..RetryConfig::default()
     }
+}
+
+fn names_a_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// Refuses what the environment names instead of Amazon's servers if it is asked in clear text. The connector knows
+/// nothing of this: credentials come from a service that has http only.
+fn check_endpoints(bucket: &AmazonS3Builder) -> Result<(), Error> {
+    for (key, variable) in [
+        (AmazonS3ConfigKey::Endpoint, "AWS_ENDPOINT_URL"),
+        (AmazonS3ConfigKey::S3Endpoint, "AWS_ENDPOINT_URL_S3"),
+        (AmazonS3ConfigKey::StsEndpoint, "AWS_ENDPOINT_URL_STS"),
+    ] {
+        let Some(place) = bucket.get_config_value(&key) else {
+            continue;
+        };
+        let is_safe = |url: &Url| match url.scheme() {
+            "https" => !names_a_user(url),
+            "http" => !names_a_user(url) && is_this_host(url),
+            _ => false,
+        };
+        if !Url::parse(&place).as_ref().is_ok_and(is_safe) {
+            return Err(Error::Settings(format!(
+                "{variable}: must be https, without a user and a password, as filters are secret"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn is_this_host(url: &Url) -> bool {

@@ -390,6 +390,80 @@ fn the_store_keeps_what_the_last_two_manifests_name() {
     assert_eq!(endings, ["blf", "blf", "delta", "delta", "delta"]);
 }
 
+/// Filters and keys to a store cross no network in clear text, and passwords are not shown.
+#[test]
+fn stores_that_give_secrets_away_are_refused() {
+    let site = Site::new();
+    for place in [
+        "https://user:hidden@lists.your.example/mail",
+        "https://hidden@lists.your.example/mail",
+        "s3://user:hidden@bucket/mail",
+        "https://user:hidden@a b/mail",
+        "ftp://user:hidden@lists.your.example/mail",
+    ] {
+        let mut wanted = site.to_fetch();
+        wanted.from = place.to_owned();
+        let error = site.refused(&wanted, &["without a user and a password"]);
+        assert!(!error.to_string().contains("hidden"), "{error}");
+    }
+    for (variable, endpoint) in [
+        ("AWS_ENDPOINT_URL", "http://192.0.2.1"),
+        ("AWS_ENDPOINT_URL_S3", "http://192.0.2.1:9000"),
+        ("AWS_ENDPOINT_URL_STS", "http://192.0.2.1"),
+        ("AWS_ENDPOINT_URL", "https://user:hidden@192.0.2.1"),
+        ("AWS_ENDPOINT_URL", "192.0.2.1:9000"),
+    ] {
+        let words = ["--from", "s3://bucket/mail", "--list", "spammers", "--key"];
+        let done = Command::new(env!("CARGO_BIN_EXE_blocklist-fetch"))
+            .args(words)
+            .args([&site.signer.public, "-o", "host.blf"])
+            .current_dir(site.folder.path())
+            .env("AWS_ALLOW_HTTP", "true")
+            .env(variable, endpoint)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(
+            said.contains(&format!("{variable}: must be https")),
+            "{said}"
+        );
+        assert!(!said.contains("hidden"), "{said}");
+        assert_eq!(done.status.code(), Some(2));
+    }
+}
+
+/// The limits count from the filter in place: without it they would let anything pass.
+#[test]
+fn a_filter_that_cannot_be_read_is_not_replaced() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let output = site.path("host.blf");
+    std::os::unix::fs::symlink("host.blf", &output).unwrap();
+    site.refused(&site.to_fetch(), &["host.blf: cannot open"]);
+    // One that is damaged is.
+    fs::remove_file(&output).unwrap();
+    for length in [0, 4_096, 10_000] {
+        let mut bytes = fs::read(site.path("spammers.blf")).unwrap();
+        bytes.truncate(length);
+        fs::write(&output, bytes).unwrap();
+        if length == 0 {
+            site.refused(&site.to_fetch(), &["not a filter"]);
+        } else {
+            assert_eq!(updated(&site.fetch().unwrap()), (1, 0));
+        }
+    }
+}
+
+#[test]
+fn the_next_key_of_a_manifest_is_no_path() {
+    let site = Site::new();
+    new_key(site.folder.path(), "next.key");
+    let mut manifest = site.release(0..1_000).manifest;
+    manifest.next_key = Some(site.path("next.pub").display().to_string());
+    site.put(&manifest);
+    site.refused(&site.to_fetch(), &["not a public key"]);
+}
+
 /// The programs, and Debian's minisign as the judge of the signature.
 #[test]
 fn the_programs_and_minisign_agree() {

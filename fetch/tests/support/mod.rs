@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use blocklist_fetch::keys::Signer;
+use blocklist_fetch::manifest::Manifest;
 use blocklist_fetch::{Error, Fetch, Outcome, Publish, Published, fetch, publish};
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use minisign::KeyPair;
@@ -84,6 +85,14 @@ impl Site {
     pub(crate) fn release(&self, users: std::ops::Range<u32>) -> Published {
         self.build(users);
         self.publish()
+    }
+
+    /// Signs any manifest, and puts it into the store.
+    pub(crate) fn put(&self, manifest: &Manifest) {
+        let bytes = serde_json::to_vec(manifest).unwrap();
+        let signature = self.signer.sign(&bytes, "test").unwrap();
+        fs::write(self.path("store/spammers.json.minisig"), &signature).unwrap();
+        fs::write(self.path("store/spammers.json"), &bytes).unwrap();
     }
 
     pub(crate) fn to_fetch(&self) -> Fetch {
