@@ -5,8 +5,6 @@ use std::fs::{self, DirBuilder, File};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::Duration;
 
 use blocklist_milter::compile::{self, Deltas, Progress};
 use blocklist_milter::filter::{self, Fault, Filter, Header, Load};
@@ -95,15 +93,24 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     manifest::check_list_name(&wanted.list)?;
     let store = Store::open(&wanted.from)?;
     let mut kept = Kept::open(&wanted.output, &wanted.key)?;
+    if !["", &wanted.list].contains(&kept.state.list.as_str()) {
+        return Err(Error::Settings(format!(
+            "{}: was fetched from the list {}: give {} an --output of its own",
+            wanted.output.display(),
+            kept.state.list,
+            wanted.list
+        )));
+    }
     let current = current(&wanted.output)?;
     let identity = current.as_ref().map(|header| header.identity().to_string());
     let known = kept
         .state
         .tag
         .clone()
-        .filter(|_| identity.as_deref() == Some(&kept.state.identity));
+        .filter(|_| identity.as_deref() == Some(&kept.state.identity))
+        .filter(|_| kept.state.from == wanted.from && kept.state.host == wanted.host);
     let name = manifest::name(&wanted.list);
-    let Some(signed) = signed(&store, &name, known.as_deref(), &kept.state)? else {
+    let Some(signed) = signed(&store, &wanted.list, known.as_deref(), &kept.state)? else {
         refuse_expired(&name, kept.state.expires, wanted.now)?;
         return Ok(Outcome::Unchanged);
     };
@@ -123,6 +130,9 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
         number: manifest.number,
         expires: manifest.expires,
         tag: None,
+        from: wanted.from.clone(),
+        list: wanted.list.clone(),
+        host: wanted.host.clone(),
         ..kept.state.clone()
     };
     kept.keep(seen.clone())?;
@@ -175,35 +185,32 @@ struct Signed {
 /// Reads the manifest and its signature. `None`: it has not changed.
 fn signed(
     store: &Store,
-    name: &str,
+    list: &str,
     known: Option<&str>,
     state: &State,
 ) -> Result<Option<Signed>, Error> {
-    /// Two files cannot be replaced at once: a reader may find the new one of one and the old one of the other.
-    const AGAIN: Duration = Duration::from_secs(2);
-    let missing = |name: &str| Error::Refused(format!("{name}: the store does not have it"));
-    let signature_name = format!("{name}.minisig");
-    for try_number in 0..2 {
-        let known = known.filter(|_| try_number == 0);
-        let (bytes, tag) = match store.read(name, manifest::MAX_BYTES, known)? {
-            Got::File(bytes, tag) => (bytes, tag),
-            Got::Same => return Ok(None),
-            Got::Missing => return Err(missing(name)),
-        };
-        let Got::File(signature, _) = store.read(&signature_name, keys::MAX_BYTES, None)? else {
-            return Err(missing(&signature_name));
-        };
-        for key in [Some(&state.key), state.next_key.as_ref()]
-            .into_iter()
-            .flatten()
-        {
-            if has_signed(key, &bytes, &signature)? {
-                let key = key.clone();
-                return Ok(Some(Signed { bytes, key, tag }));
-            }
+    let name = &manifest::name(list);
+    let (bytes, tag) = match store.read(name, manifest::MAX_BYTES, known)? {
+        Got::File(bytes, tag) => (bytes, tag),
+        Got::Same => return Ok(None),
+        Got::Missing => {
+            return Err(Error::Refused(format!(
+                "{name}: the store does not have it"
+            )));
         }
-        if try_number == 0 {
-            sleep(AGAIN);
+    };
+    let signature_name = manifest::signature_name(list, &bytes);
+    let signature = match store.read(&signature_name, keys::MAX_BYTES, None)? {
+        Got::File(signature, _) => signature,
+        Got::Same | Got::Missing => Vec::new(),
+    };
+    for key in [Some(&state.key), state.next_key.as_ref()]
+        .into_iter()
+        .flatten()
+    {
+        if has_signed(key, &bytes, &signature)? {
+            let key = key.clone();
+            return Ok(Some(Signed { bytes, key, tag }));
         }
     }
     Err(Error::Refused(format!(

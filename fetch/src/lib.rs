@@ -3,9 +3,9 @@
 //!
 //! ```text
 //!   blocklist-publish: filter --deltas--> store: LIST/SHA256.blf, LIST/SHA256.delta
-//!                             --sign----> store: LIST.json.minisig, LIST.json       (the manifest, last)
+//!                             --sign----> store: LIST/SHA256.minisig, LIST.json     (the manifest, last)
 //!
-//!   blocklist-fetch:   LIST.json, LIST.json.minisig --signature--> manifest --ring, age, limits-->
+//!   blocklist-fetch:   LIST.json, LIST/SHA256.minisig --signature--> manifest --ring, age, limits-->
 //!                      at most 10 deltas, or the whole file --SHA-256, every checksum--> renamed
 //! ```
 //!

@@ -1,6 +1,6 @@
 //! What is to be had of a list. It is signed as a whole and read only after that was checked.
 
-use blocklist_milter::filter::Header;
+use blocklist_milter::filter::{Digest, Header};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -22,7 +22,7 @@ pub struct Manifest {
     pub format: u32,
     /// Name of the list, which its filters have too.
     pub list: String,
-    /// Rises with each manifest of the list.
+    /// Rises with each manifest of the list, and is no less than the time it was made.
     pub number: u64,
     /// When it was made, in seconds since 1970.
     pub made: u64,
@@ -211,6 +211,13 @@ pub fn name(list: &str) -> String {
 #[must_use]
 pub fn file_name(list: &str, sha256: &str, ending: &str) -> String {
     format!("{list}/{sha256}.{ending}")
+}
+
+/// Name of the signature of these bytes of a manifest. It follows from them, so that a signature and a manifest that are not
+/// written at once still belong to each other.
+#[must_use]
+pub fn signature_name(list: &str, bytes: &[u8]) -> String {
+    file_name(list, &Digest::of(bytes).to_string(), "minisig")
 }
 
 /// # Errors

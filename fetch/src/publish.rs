@@ -1,6 +1,6 @@
 //! A filter to the store.
 //!
-//! First the files, which are named by their content and disturb nobody, then the signature, then the manifest.
+//! First the files and the signature, which are named by content and disturb nobody, then the manifest.
 //! A publisher that is killed at any point leaves a manifest whose files are all there.
 
 use std::fmt;
@@ -14,7 +14,8 @@ use blocklist_milter::filter::{Filter, Load};
 use crate::Error;
 use crate::keys::{self, Signer, has_signed};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
-use crate::store::{Got, Store};
+use crate::state;
+use crate::store::{Got, Store, replaced};
 
 /// What to publish.
 #[derive(Clone, Debug)]
@@ -83,14 +84,17 @@ impl fmt::Display for Published {
 pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     manifest::check_list_name(&wanted.list)?;
     let store = Store::open(&wanted.to)?;
+    let _lock = state::lock(&wanted.filter, ".publish-lock", "blocklist-publish")?;
     let new = described(wanted)?;
-    let before = before(&store, wanted, signer)?;
+    let (before, signature_before) = before(&store, wanted, signer)?.unzip();
+    let number = before.as_ref().map(|before| before.number);
     let mut manifest = Manifest {
         format: FORMAT,
         list: wanted.list.clone(),
-        number: before
-            .as_ref()
-            .map_or(1, |before| before.number.saturating_add(1)),
+        // The time, so that hosts believe a store that was lost and begun again.
+        number: number.map_or(wanted.now, |number| {
+            number.saturating_add(1).max(wanted.now)
+        }),
         made: wanted.now,
         expires: wanted.now.saturating_add(wanted.valid_s),
         next_key: wanted
@@ -105,7 +109,15 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
             .map_or_else(Vec::new, |before| before.deltas.clone()),
     };
     assign(&mut manifest, wanted, before.as_ref(), &new)?;
-    store.upload(&file_name(&wanted.list, &new.sha256, "blf"), &wanted.filter)?;
+    let name = file_name(&wanted.list, &new.sha256, "blf");
+    // Of others that the store has, nobody has signed that they are whole.
+    let was_published = before
+        .iter()
+        .flat_map(Manifest::filters)
+        .any(|old| old.sha256 == new.sha256);
+    if !was_published || !store.has(&name, new.bytes)? {
+        store.upload(&name, &wanted.filter, &new.sha256)?;
+    }
     let mut without_delta = Vec::new();
     for old in before.iter().flat_map(Manifest::filters) {
         let is_there = |delta: &Delta| delta.old == old.identity && delta.new == new.identity;
@@ -130,14 +142,19 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     let comment = format!("list:{}\tnumber:{}", wanted.list, manifest.number);
     let signature = signer.sign(&bytes, &comment)?;
     let name = manifest::name(&wanted.list);
-    store.put(&format!("{name}.minisig"), signature.as_bytes())?;
+    let signature_name = manifest::signature_name(&wanted.list, &bytes);
+    store.put(&signature_name, signature.as_bytes())?;
     store.put(&name, &bytes)?;
+    // For minisign -V; no host reads it.
+    store.put(&format!("{name}.minisig"), signature.as_bytes())?;
     // Hosts may still read what the manifest before names.
     let used: Vec<String> = [Some(&manifest), before.as_ref()]
         .into_iter()
         .flatten()
         .flat_map(Manifest::files)
         .map(|(sha256, ending)| file_name(&wanted.list, sha256, ending))
+        .chain([signature_name])
+        .chain(signature_before)
         .collect();
     store.prune(&wanted.list, |file| used.iter().any(|used| used == file))?;
     Ok(Published {
@@ -164,13 +181,18 @@ fn described(wanted: &Publish) -> Result<Full, Error> {
     Ok(Full::new(header, digest))
 }
 
-/// What was published last.
-fn before(store: &Store, wanted: &Publish, signer: &Signer) -> Result<Option<Manifest>, Error> {
+/// What was published last, and the name of its signature.
+fn before(
+    store: &Store,
+    wanted: &Publish,
+    signer: &Signer,
+) -> Result<Option<(Manifest, String)>, Error> {
     let name = manifest::name(&wanted.list);
     let Got::File(bytes, _) = store.read(&name, manifest::MAX_BYTES, None)? else {
         return Ok(None);
     };
-    let signature = match store.read(&format!("{name}.minisig"), keys::MAX_BYTES, None)? {
+    let signature_name = manifest::signature_name(&wanted.list, &bytes);
+    let signature = match store.read(&signature_name, keys::MAX_BYTES, None)? {
         Got::File(signature, _) => signature,
         Got::Same | Got::Missing => Vec::new(),
     };
@@ -180,7 +202,10 @@ fn before(store: &Store, wanted: &Publish, signer: &Signer) -> Result<Option<Man
         .flatten()
     {
         if has_signed(&key, &bytes, &signature)? {
-            return Manifest::read(&bytes, &wanted.list).map(Some);
+            return Ok(Some((
+                Manifest::read(&bytes, &wanted.list)?,
+                signature_name,
+            )));
         }
     }
     Err(Error::Refused(format!(
@@ -267,8 +292,12 @@ fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delt
             old.generation
         )));
     }
+    if made.new_sha256 != new.sha256 {
+        return Err(replaced(&wanted.filter));
+    }
     let sha256 = sha256(&output.0)?;
-    store.upload(&file_name(&wanted.list, &sha256, "delta"), &output.0)?;
+    let name = file_name(&wanted.list, &sha256, "delta");
+    store.upload(&name, &output.0, &sha256)?;
     Ok(Delta {
         old: old.identity.clone(),
         new: new.identity.clone(),

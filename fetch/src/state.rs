@@ -28,6 +28,12 @@ pub struct State {
     pub expires: u64,
     /// What the store calls it, to ask whether there is a newer one.
     pub tag: Option<String>,
+    /// The store, list and host that this is of.
+    pub from: String,
+    /// See there.
+    pub list: String,
+    /// See there.
+    pub host: String,
     /// Identity of the filter that was in place after it.
     pub identity: String,
 }
@@ -41,6 +47,35 @@ pub struct Kept {
     pub state: State,
 }
 
+fn beside(filter: &Path, ending: &str) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(filter.file_name().unwrap_or_default());
+    name.push(ending);
+    filter.with_file_name(name)
+}
+
+/// Keeps a second run of the same program away from a filter, until it is dropped.
+///
+/// # Errors
+/// When there is one, or the folder cannot be written.
+pub(crate) fn lock(filter: &Path, ending: &str, program: &str) -> Result<File, Error> {
+    let path = beside(filter, ending);
+    let lock = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(Error::io(&path, "open"))?;
+    if lock.try_lock().is_err() {
+        return Err(Error::Settings(format!(
+            "{}: another {program} is at work on it",
+            filter.display()
+        )));
+    }
+    Ok(lock)
+}
+
 /// Longest file of a state.
 const MAX_BYTES: u64 = 1 << 16;
 
@@ -51,27 +86,8 @@ impl Kept {
     /// When another fetch of the same filter runs, or the folder cannot be written. What cannot be
     /// read as a state is one.
     pub fn open(filter: &Path, given_key: &str) -> Result<Self, Error> {
-        let beside = |ending: &str| {
-            let mut name = std::ffi::OsString::from(".");
-            name.push(filter.file_name().unwrap_or_default());
-            name.push(ending);
-            filter.with_file_name(name)
-        };
-        let lock_path = beside(".fetch-lock");
-        let lock = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&lock_path)
-            .map_err(Error::io(&lock_path, "open"))?;
-        if lock.try_lock().is_err() {
-            return Err(Error::Settings(format!(
-                "{}: another blocklist-fetch is at work on it",
-                filter.display()
-            )));
-        }
-        let path = beside(".fetch");
+        let lock = lock(filter, ".fetch-lock", "blocklist-fetch")?;
+        let path = beside(filter, ".fetch");
         let is_small = fs::metadata(&path).is_ok_and(|meta| meta.len() <= MAX_BYTES);
         let bytes = if is_small { fs::read(&path).ok() } else { None };
         let state: Option<State> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());

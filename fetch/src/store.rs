@@ -240,23 +240,27 @@ impl Store {
         })
     }
 
-    /// Puts a file, piece by piece, unless the store has one of this name and size.
+    /// Whether it has a file of this name and size.
     ///
     /// # Errors
-    /// When it cannot be read or written.
-    pub fn upload(&self, name: &str, from: &FilePath) -> Result<(), Error> {
+    /// When the store takes too long.
+    pub fn has(&self, name: &str, bytes: u64) -> Result<bool, Error> {
+        self.wait(name, 0, async {
+            let there = self.store.head(&Path::from(name)).await;
+            Ok(there.is_ok_and(|there| there.size == bytes))
+        })
+    }
+
+    /// Puts a file of this SHA-256, piece by piece.
+    ///
+    /// # Errors
+    /// When it cannot be read or written, or is another one; the store has no such file then.
+    pub fn upload(&self, name: &str, from: &FilePath, sha256: &str) -> Result<(), Error> {
         let mut file = File::open(from).map_err(Error::io(from, "open"))?;
         let bytes = file.metadata().map_err(Error::io(from, "read"))?.len();
         self.wait(name, bytes, async {
             let path = Path::from(name);
-            if self
-                .store
-                .head(&path)
-                .await
-                .is_ok_and(|there| there.size == bytes)
-            {
-                return Ok(());
-            }
+            let mut sha = Sha256::new();
             let mut writer = BufWriter::new(Arc::clone(&self.store), path);
             let mut buffer = vec![0; 1 << 20];
             loop {
@@ -266,8 +270,13 @@ impl Store {
                 if count == 0 {
                     break;
                 }
+                sha.update(&buffer[..count]);
                 let put = writer.write_all(&buffer[..count]).await;
                 put.map_err(|error| self.failed(name, error))?;
+            }
+            if Digest(sha.finalize().into()).to_string() != sha256 {
+                let _ = writer.abort().await;
+                return Err(replaced(from));
             }
             let done = writer.shutdown().await;
             done.map_err(|error| self.failed(name, error))
@@ -290,6 +299,14 @@ impl Store {
             Ok(())
         })
     }
+}
+
+/// A file that is not the one it was.
+pub(crate) fn replaced(path: &FilePath) -> Error {
+    Error::Settings(format!(
+        "{}: was replaced while it was published: publish again",
+        path.display()
+    ))
 }
 
 fn retries() -> RetryConfig {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use blocklist_fetch::keys::Signer;
-use blocklist_fetch::manifest::Manifest;
+use blocklist_fetch::manifest::{self, Manifest};
 use blocklist_fetch::{Error, Fetch, Outcome, Publish, Published, fetch, publish};
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use minisign::KeyPair;
@@ -91,7 +91,8 @@ impl Site {
     pub(crate) fn put(&self, manifest: &Manifest) {
         let bytes = serde_json::to_vec(manifest).unwrap();
         let signature = self.signer.sign(&bytes, "test").unwrap();
-        fs::write(self.path("store/spammers.json.minisig"), &signature).unwrap();
+        let name = manifest::signature_name("spammers", &bytes);
+        fs::write(self.path("store").join(name), &signature).unwrap();
         fs::write(self.path("store/spammers.json"), &bytes).unwrap();
     }
 
