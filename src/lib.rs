@@ -15,7 +15,7 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | [`access`], [`replacement`], [`clock`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; a new file in place of an old one; the time; the same work on several threads; how much memory may still be taken; numbers for people; counters; quotes and comments of addresses |
+//! | [`access`], `file_state`, [`replacement`], [`clock`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; whether it has changed; a new file in place of an old one; the time; the same work on several threads; how much memory may still be taken; numbers for people; counters; quotes and comments of addresses |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
 //! | [`lookup`], [`journal`] | whether a filter lists a sender: the one place that answers; logs of syslog and the journal |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
@@ -51,6 +51,7 @@ pub mod demo;
 pub mod digest;
 pub mod endpoint;
 pub mod explain;
+mod file_state;
 pub mod filter;
 pub mod inspect;
 pub mod journal;

@@ -19,8 +19,6 @@
 //! waits.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,6 +32,7 @@ use sd_notify::NotifyState;
 use super::Service;
 use super::changes::Changes;
 use super::priority;
+use crate::file_state::FileState;
 
 /// Between two looks at the files when nothing hints at a change.
 const POLL: Duration = Duration::from_secs(30);
@@ -175,7 +174,7 @@ fn reason_to_look(
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct File {
     path: PathBuf,
-    state: Option<[i64; 5]>,
+    state: Option<FileState>,
 }
 
 /// The watched files as they were found.
@@ -189,7 +188,7 @@ impl Files {
                 .iter()
                 .map(|path| File {
                     path: path.clone(),
-                    state: state(path),
+                    state: FileState::of(path).ok(),
                 })
                 .collect(),
         )
@@ -198,20 +197,6 @@ impl Files {
     fn are(&self, paths: &[PathBuf]) -> bool {
         self.0.iter().map(|file| &file.path).eq(paths)
     }
-}
-
-/// Device, inode, size and time of change, of the file that a path leads to. Not the time of
-/// its content, which a copy can take over from the file it was made from.
-fn state(path: &Path) -> Option<[i64; 5]> {
-    let found = fs::metadata(path).ok()?;
-    let bits = |number: u64| i64::from_ne_bytes(number.to_ne_bytes());
-    Some([
-        bits(found.dev()),
-        bits(found.ino()),
-        bits(found.size()),
-        found.ctime(),
-        found.ctime_nsec(),
-    ])
 }
 
 /// Sends hints, one at a time: one that was not heard yet is enough.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::Snapshot;
-use super::open::Mark;
+use crate::file_state::FileState;
 use crate::numbers::counted;
 
 /// So long no file may change, before what takes something away is put into effect.
@@ -99,7 +99,7 @@ impl Loss {
 /// The text files of a configuration as they were when they were first found like this.
 #[derive(Debug)]
 pub(super) struct Rest {
-    files: Vec<Option<Mark>>,
+    files: Vec<Option<FileState>>,
     since: Instant,
 }
 
@@ -107,7 +107,7 @@ impl Rest {
     /// As they are now.
     pub(super) fn begin(paths: &[PathBuf], now: Instant) -> Self {
         Self {
-            files: marks(paths),
+            files: states(paths),
             since: now,
         }
     }
@@ -119,12 +119,12 @@ impl Rest {
 
     /// Whether they are as they were.
     pub(super) fn is_of(&self, paths: &[PathBuf]) -> bool {
-        self.files == marks(paths)
+        self.files == states(paths)
     }
 }
 
-fn marks(paths: &[PathBuf]) -> Vec<Option<Mark>> {
-    paths.iter().map(|path| Mark::of(path).ok()).collect()
+fn states(paths: &[PathBuf]) -> Vec<Option<FileState>> {
+    paths.iter().map(|path| FileState::of(path).ok()).collect()
 }
 
 #[cfg(test)]

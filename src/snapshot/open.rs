@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +18,7 @@ use super::gate::{self, Facts};
 use crate::access;
 use crate::clock::now_s;
 use crate::config::{ListSettings, SafetySettings};
+use crate::file_state::FileState;
 use crate::filter::{self, Fault, Filter, Load};
 use crate::memory;
 
@@ -26,33 +26,12 @@ use crate::memory;
 /// read. What is looked for is a file that matches a visible part of all mail.
 const PROBES: u64 = 2_000;
 
-/// Which file stood under a path when it was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    device: u64,
-    inode: u64,
-    size: u64,
-    changed: (i64, i64),
-}
-
-impl Mark {
-    pub(super) fn of(path: &Path) -> io::Result<Self> {
-        let file = std::fs::metadata(path)?;
-        Ok(Self {
-            device: file.dev(),
-            inode: file.ino(),
-            size: file.size(),
-            changed: (file.ctime(), file.ctime_nsec()),
-        })
-    }
-}
-
 /// An opened filter and the file it came from.
 #[derive(Clone, Debug)]
 pub(super) struct Loaded {
     pub(super) path: PathBuf,
     pub(super) load: Load,
-    mark: Option<Mark>,
+    state: Option<FileState>,
     pub(super) filter: Arc<Filter>,
     /// When it was built, or one before with the same entries, in seconds since 1970.
     pub(super) unchanged_since_s: u64,
@@ -104,7 +83,7 @@ impl Tried {
     /// Forgets what is no longer there.
     pub(super) fn tidy(&mut self) {
         self.checked
-            .retain(|known| Mark::of(&known.file.path).ok() == known.file.mark);
+            .retain(|known| FileState::of(&known.file.path).ok() == known.file.state);
     }
 
     /// Notes filters that are put into effect.
@@ -122,18 +101,18 @@ impl Tried {
 impl Loaded {
     /// Whether both are the same unchanged file, held in the same way.
     fn is(&self, other: &Self) -> bool {
-        (&self.path, self.load, self.mark) == (&other.path, other.load, other.mark)
-            && self.mark.is_some()
+        (&self.path, self.load, self.state) == (&other.path, other.load, other.state)
+            && self.state.is_some()
     }
 
     fn open(path: &Path, load: Load) -> Result<Self, filter::Error> {
         // Taken before opening: if the file is replaced in between, the next look sees a change.
-        let mark = Mark::of(path).ok();
+        let state = FileState::of(path).ok();
         let filter = Filter::open(path, Load::Disk)?;
         Ok(Self {
             path: path.to_owned(),
             load,
-            mark,
+            state,
             unchanged_since_s: filter.spec().built,
             filter: Arc::new(filter),
         })
@@ -159,11 +138,14 @@ pub(super) fn open(
         list: settings.terms.name.clone(),
         source: with_obstacle(source),
     };
-    let mark = Mark::of(path).ok();
+    let state = FileState::of(path).ok();
     let tries = tried.iter().flat_map(|tried| &tried.checked);
     let known = new.iter().chain(old).chain(tries.map(|known| &known.file));
     let same = known.into_iter().find(|known| {
-        known.path == *path && known.load == settings.load && known.mark == mark && mark.is_some()
+        known.path == *path
+            && known.load == settings.load
+            && known.state == state
+            && state.is_some()
     });
     let mut file = match same {
         Some(same) => same.clone(),
