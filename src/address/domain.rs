@@ -46,7 +46,9 @@ pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
     let joins = !plain.is_ascii() && std::str::from_utf8(content).is_ok();
     let content = if joins { content } else { &plain };
     let content = &content[..content.len() - final_stop(content)];
-    if let Some(literal) = content
+    // No joiner belongs to a literal.
+    let bare = &plain[..plain.len() - final_stop(&plain)];
+    if let Some(literal) = bare
         .strip_prefix(b"[")
         .and_then(|rest| rest.strip_suffix(b"]"))
         && write_literal(literal, out)
