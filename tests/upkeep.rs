@@ -72,15 +72,17 @@ impl Machine {
     }
 }
 
-/// A change while the path unit does not look.
+/// The units start the script once more after a change: `tests/upkeep_booted.rs`.
 #[test]
-fn a_list_that_changes_while_it_is_compiled_is_compiled_again() {
+fn a_change_while_a_list_is_compiled_is_not_taken_for_compiled() {
     let machine = Machine::with_compiler(
         "[ -e etc/lists/own/late ] || until touch etc/lists/own/late && [ etc/lists/own/late -nt state/.own.compiling ]; do :; done",
     );
     machine.scratch.write("etc/lists/own/early", "a@b.test");
-    assert!(machine.compile("own"));
-    assert_eq!(machine.runs(), 2);
+    for runs in [1, 2, 2] {
+        assert!(machine.compile("own"));
+        assert_eq!(machine.runs(), runs);
+    }
 }
 
 #[test]
