@@ -14,6 +14,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::IpAddr;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -57,6 +58,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a client waits for an answer, and how much it takes of one.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Until a client tries again to connect to a socket whose queue is full.
+const QUEUE_PAUSE: Duration = Duration::from_millis(10);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// A page.
@@ -353,7 +356,7 @@ pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
         .build()?;
     let fetched = async {
         match endpoint {
-            Endpoint::Unix(socket) => get(UnixStream::connect(socket).await?, path).await,
+            Endpoint::Unix(socket) => get(connect(socket).await?, path).await,
             Endpoint::Inet { host, port, .. } => {
                 get(TcpStream::connect((host.as_str(), *port)).await?, path).await
             }
@@ -361,6 +364,16 @@ pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
     };
     let fetched = runtime.block_on(async { timeout(PATIENCE, fetched).await });
     fetched.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+/// Waits while the queue of the socket is full: connect(2) would refuse at once.
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(QUEUE_PAUSE).await,
+            connected => return connected,
+        }
+    }
 }
 
 async fn get(
@@ -390,6 +403,37 @@ async fn get(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As when many other clients come at the same time.
+    #[test]
+    fn a_client_waits_for_its_place_in_the_queue() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("s.sock");
+        let listener = std::os::unix::net::UnixListener::bind(&socket).expect("our own folder");
+        rustix::net::listen(&listener, 0).expect("a socket");
+        let first = std::os::unix::net::UnixStream::connect(&socket).expect("one may wait");
+        let asked = std::thread::spawn({
+            let endpoint = Endpoint::Unix(socket.clone());
+            move || fetch(&endpoint, "/healthz")
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.expect("a runtime").block_on(async {
+            // By now the queue is full for the thread, too, or it comes later and finds a place.
+            while UnixStream::connect(&socket).await.is_ok() {}
+        });
+        drop(first);
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        // It ends with the test's process.
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = std::io::Write::write_all(&mut stream, answer);
+            }
+        });
+        let (code, body) = asked.join().expect("no panic").expect("it was answered");
+        assert_eq!((code, body.as_slice()), (200, &b"ok"[..]));
+    }
 
     fn code(method: &str, host: Option<&str>, over_tcp: bool) -> u16 {
         let mut request = Request::builder().method(method).uri("/x");
