@@ -34,6 +34,8 @@ pub(super) enum Heading {
     Expires,
     /// The day it ends, or whether it has ended.
     Expired,
+    /// What the author of the list noted.
+    Remark,
     /// What a sender, or somebody who complains of one, may have written.
     FreeText,
     /// Somebody else: who reported it, a contact, a recipient.
@@ -55,6 +57,7 @@ impl Heading {
             (WHITE_OR_BLACK, Self::WhiteOrBlack),
             (ADDED, Self::Added),
             (EXPIRES, Self::Expires),
+            (REMARK, Self::Remark),
             (FREE_TEXT, Self::FreeText),
         ]
         .into_iter()
@@ -270,9 +273,11 @@ const WHITE_OR_BLACK: &[&str] = &[
     "white or black",
 ];
 
+const REMARK: &[&str] = &[
+    "comment", "comments", "note", "notes", "reason", "remark", "remarks",
+];
+
 const FREE_TEXT: &[&str] = &[
-    "comment",
-    "comments",
     "company",
     "description",
     "display name",
@@ -284,11 +289,6 @@ const FREE_TEXT: &[&str] = &[
     "name",
     "nick",
     "nickname",
-    "note",
-    "notes",
-    "reason",
-    "remark",
-    "remarks",
     "sender name",
     "subject",
     "text",

@@ -172,6 +172,13 @@ impl Phrase {
             || matches!(self.whole(), Some(Action::Allow | Action::Other))
     }
 
+    /// Whether it says that the sender is, or should be, allowed. What has ended may be anything in a remark
+    /// that is not about the entry: `removed from our newsletter`.
+    pub(super) fn pardons(self) -> bool {
+        let allows = self.first == Some(Action::Allow) && self.is_strong;
+        self.is_refuted || allows || self.whole() == Some(Action::Allow)
+    }
+
     /// Whether it says that the entry is active, and nothing else.
     pub(super) fn is_active(self) -> bool {
         self.is_active && self.first.is_none() && !self.has_unknown

@@ -127,9 +127,14 @@ pub enum RejectReason {
     LateLine,
     /// A word that may allow the sender, or be the sender's own.
     #[error(
-        "a word that may allow the sender; in a table, call its column action, or comment if it is not one"
+        "a word that may allow the sender; in a table, call its column action, or text if it is not one"
     )]
     UnclearWord,
+    /// What the author of the list noted of a sender that no other column says to refuse.
+    #[error(
+        "a remark that may allow the sender; say what happens to it in a column or key called action"
+    )]
+    Remark,
     /// Neither yes nor no, in a column or key that says whether the sender is listed.
     #[error("neither yes nor no in a column that says whether the sender is listed")]
     UnclearAnswer,

@@ -48,6 +48,7 @@ impl Verdict {
                 Heading::Action
                 | Heading::Status
                 | Heading::Kind
+                | Heading::Remark
                 | Heading::Flag(Flag::Blocks | Flag::Bad),
                 Err(reason),
             ) => self.doubt = Some(reason),
@@ -91,11 +92,13 @@ impl Heading {
             Self::Probability => read_score(value, true),
             Self::WhiteOrBlack => read_white_or_black(value),
             Self::Flag(flag) => flag.read(value),
+            Self::Remark if Phrase::beginning(value).pardons() => Err(RejectReason::Remark),
             Self::Expired => {
                 let is_off = Answer::of(value) == Some(Answer::Yes);
                 Ok(is_off.then_some(Action::Other))
             }
-            Self::Entry(_)
+            Self::Remark
+            | Self::Entry(_)
             | Self::Added
             | Self::Dated
             | Self::Expires
@@ -119,6 +122,7 @@ impl Heading {
                 | Self::Score
                 | Self::Probability
                 | Self::WhiteOrBlack
+                | Self::Remark
                 | Self::Flag(_)
                 | Self::Expired
         )
