@@ -2,6 +2,8 @@
 
 use std::time::UNIX_EPOCH;
 
+use jiff::Timestamp;
+
 /// Seconds of a day.
 const DAY_S: u64 = 86_400;
 
@@ -21,4 +23,15 @@ pub fn today() -> u16 {
 #[must_use]
 pub fn day_number(seconds: u64) -> u16 {
     u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX)
+}
+
+/// A time in seconds since 1970, to the minute: `2026-11-22 05:00 UTC`.
+#[must_use]
+pub fn minute(s: u64) -> String {
+    let time = i64::try_from(s)
+        .ok()
+        .and_then(|s| Timestamp::from_second(s).ok());
+    time.map_or(String::new(), |time| {
+        time.strftime("%F %H:%M UTC").to_string()
+    })
 }

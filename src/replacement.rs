@@ -80,6 +80,23 @@ impl Replacement {
     /// [`Error::Busy`] when another writer has it, [`Error::NotAFile`] for a folder or
     /// a device, [`Error::Io`] when the folder is missing or cannot be written.
     pub fn claim(path: &Path) -> Result<Self, Error> {
+        let (replacement, old) = Self::begin(path)?;
+        replacement.make_like(old.as_ref())?;
+        Ok(replacement)
+    }
+
+    /// The same for a file that nobody else needs to read: it has the mode with which it was created, at most 0640,
+    /// and belongs to who writes it. Makes no system call about modes and owners.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim).
+    pub fn claim_as_created(path: &Path) -> Result<Self, Error> {
+        Ok(Self::begin(path)?.0)
+    }
+
+    /// Claims it, and says what is there now.
+    fn begin(path: &Path) -> Result<(Self, Option<fs::Metadata>), Error> {
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -111,8 +128,7 @@ impl Replacement {
             target,
             committed: false,
         };
-        replacement.make_like(old.as_ref())?;
-        Ok(replacement)
+        Ok((replacement, old))
     }
 
     /// Sets mode and owners.

@@ -102,6 +102,7 @@ impl Service for Blocklists {
                 // What is still faulty may get better without a file that changes.
                 let snapshot = self.live.snapshot();
                 let faults = snapshot.faults().iter().map(ToString::to_string);
+                let faults = faults.chain(snapshot.stand_ins());
                 Some(faults.collect::<Vec<_>>().join("; ")).filter(|faults| !faults.is_empty())
             }
         };
@@ -169,6 +170,7 @@ fn needs(config_path: &Path, config: &Config) -> Needs {
     Needs {
         read: read.chain([config_path.to_owned()]).collect(),
         replaced: vec![config.status_file.clone()],
+        kept: vec![config.state.clone()],
         sockets: configured().filter_map(unix).collect(),
         names: configured().any(|endpoint| match endpoint {
             Endpoint::Unix(_) => false,
@@ -238,6 +240,9 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
             on_error = snapshot.config.on_error.name(),
             "not serving as configured; on_error applies to the affected mail"
         );
+    }
+    for text in snapshot.stand_ins() {
+        warn!("{text}");
     }
     if rustix::process::geteuid().is_root() {
         warn!("running as root, which is not necessary: use a dedicated user");

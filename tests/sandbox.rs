@@ -69,7 +69,7 @@ fn inside() {
         return;
     };
     let at = |name: &str| folder.join(name);
-    for made in ["lists", "own", "other"] {
+    for made in ["lists", "own", "other", "copies"] {
         fs::create_dir(at(made)).expect("our own folder");
     }
     fs::write(at("lists/list"), "").expect("our own folder");
@@ -90,6 +90,7 @@ fn inside() {
     let confined = limit_files(&Needs {
         read: vec![at("lists/list")],
         replaced: vec![at("own/status")],
+        kept: vec![at("copies")],
         sockets: vec![at("own/socket")],
         names: false,
     });
@@ -112,6 +113,10 @@ fn inside() {
     is_denied("a signal", signal.map_err(io::Error::from));
     fs::write(at("own/status.new"), "x").expect("its own");
     fs::rename(at("own/status.new"), at("own/status")).expect("its own");
+    fs::write(at("copies/.a.writing"), "x").expect("its own");
+    fs::rename(at("copies/.a.writing"), at("copies/a")).expect("its own");
+    assert_eq!(fs::read_dir(at("copies")).expect("its own").count(), 1);
+    fs::remove_file(at("copies/a")).expect("its own");
     let listener = UnixListener::bind(at("own/socket")).expect("its own");
     fs::read_to_string("/proc/self/cgroup").expect("the system's");
 

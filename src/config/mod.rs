@@ -147,6 +147,7 @@ impl Config {
             "status_file",
             self.sandbox && self.status_file.parent() != running.status_file.parent(),
         );
+        differs("state", self.sandbox && self.state != running.state);
         differs("log.level", self.log.level != running.log.level);
         differs("log.format", self.log.format != running.log.format);
         differs("status.listen", self.status.listen != running.status.listen);

@@ -13,6 +13,8 @@ pub const SETTINGS: [(&str, &[&str]); 8] = [
             "mixed_recipients",
             "contact",
             "status_file",
+            "state",
+            "sandbox",
         ],
     ),
     (
@@ -51,7 +53,13 @@ pub const SETTINGS: [(&str, &[&str]); 8] = [
     ),
     (
         "safety",
-        &["max_reject_share", "max_shrink", "max_growth", "must_miss"],
+        &[
+            "max_reject_share",
+            "max_shrink",
+            "max_growth",
+            "must_miss",
+            "last_good_mib",
+        ],
     ),
     ("limits", &["connections", "drain_s", "read_ms"]),
     ("status", &["listen", "group", "show_addresses"]),

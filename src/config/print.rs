@@ -20,6 +20,7 @@ impl fmt::Display for Config {
         set(f, "mixed_recipients", self.mixed_recipients.name())?;
         set(f, "contact", self.contact.as_str())?;
         set(f, "status_file", self.status_file.display().to_string())?;
+        set(f, "state", self.state.display().to_string())?;
         set(f, "sandbox", self.sandbox)?;
         for list in &self.lists {
             list.fmt(f)?;
@@ -55,6 +56,7 @@ impl fmt::Display for Config {
         set(f, "max_shrink", self.safety.max_shrink.to_string())?;
         set(f, "max_growth", self.safety.max_growth.to_string())?;
         set(f, "must_miss", texts(&self.safety.must_miss))?;
+        set(f, "last_good_mib", number(self.safety.last_good_mib))?;
         writeln!(f, "\n[limits]")?;
         set(f, "connections", number(self.limits.connections))?;
         set(f, "drain_s", number(self.limits.drain_s))?;

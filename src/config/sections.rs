@@ -80,6 +80,11 @@ impl Config {
                 "/run/blocklist-milter-daemon/status".into(),
                 |value| path(text(value)?, folder),
             ),
+            state: top.get(
+                "state",
+                "/var/lib/blocklist-milter-daemon".into(),
+                |value| path(text(value)?, folder),
+            ),
             sandbox: top.get("sandbox", true, boolean),
             on_error: top.get("on_error", OnError::Tempfail, |value| {
                 choice(text(value)?, &OnError::NAMES)
@@ -229,6 +234,7 @@ fn read_safety(section: Section<'_, '_>) -> SafetySettings {
                 .map(|_| written.to_owned())
                 .map_err(|error| Fault::from(format!("{written:?}: {error}")))
         }),
+        last_good_mib: section.get("last_good_mib", 2048, |value| number(value, 0..=1 << 40)),
     };
     section.finish();
     settings

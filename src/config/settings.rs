@@ -54,6 +54,8 @@ pub struct Config {
     pub contact: String,
     /// Where the running daemon writes how it is, for `--check`.
     pub status_file: PathBuf,
+    /// The folder of copies of the filters in effect.
+    pub state: PathBuf,
     /// Whether the daemon gives up the permissions that it does not need.
     pub sandbox: bool,
     /// What happens when a filter cannot be read.
@@ -201,6 +203,8 @@ pub struct SafetySettings {
     pub max_growth: Percent,
     /// Addresses that no filter may hit.
     pub must_miss: Vec<String>,
+    /// The largest filter of which a copy is kept that takes space of its own, in MiB; 0: no copies.
+    pub last_good_mib: u64,
 }
 
 /// `[limits]`

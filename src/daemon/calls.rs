@@ -49,7 +49,7 @@ mod filter {
     };
 
     /// Whatever they ask for.
-    const CALLS: [c_long; 104] = [
+    const CALLS: [c_long; 105] = [
         // Descriptors.
         libc::SYS_close,
         libc::SYS_close_range,
@@ -89,6 +89,7 @@ mod filter {
         libc::SYS_fdatasync,
         libc::SYS_renameat2,
         libc::SYS_unlinkat,
+        libc::SYS_utimensat,
         libc::SYS_inotify_init1,
         libc::SYS_inotify_add_watch,
         libc::SYS_inotify_rm_watch,
@@ -222,6 +223,8 @@ mod filter {
             libc::FIONREAD,
             libc::TCGETS,
             libc::TCGETS2,
+            // Copies of filters, where the file system shares blocks.
+            libc::FICLONE,
         ];
         let requests = requests.into_iter().map(|request| {
             #[allow(

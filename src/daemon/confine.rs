@@ -3,7 +3,7 @@
 //!
 //! | given up | by | when |
 //! |---|---|---|
-//! | files: reading outside of given folders, writing and making anything else than sockets and the status file | Landlock | at the start, before any other thread |
+//! | files: reading outside of given folders, writing and making anything else than sockets, the status file and copies of filters | Landlock | at the start, before any other thread |
 //! | connecting over TCP, signals to other processes | Landlock | likewise |
 //! | memory dumps and debuggers: they would show addresses and the seeds of filters | not dumpable, `RLIMIT_CORE` | likewise |
 //! | programs, new sockets but unix ones, mounts, owners, modes, ... | seccomp (`calls`) | when all sockets are open |
@@ -66,6 +66,8 @@ pub struct Needs {
     pub read: Vec<PathBuf>,
     /// Replaced, by way of a file beside them.
     pub replaced: Vec<PathBuf>,
+    /// Folders in which files are kept: made, replaced, read and removed.
+    pub kept: Vec<PathBuf>,
     /// Sockets that are made and removed.
     pub sockets: Vec<PathBuf>,
     /// Whether host names are looked up.
@@ -152,6 +154,9 @@ fn restrict(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
         | AccessFs::RemoveFile;
     for folder in needs.replaced.iter().filter_map(|path| path.parent()) {
         rules = allow(rules, folder, replaced)?;
+    }
+    for folder in &needs.kept {
+        rules = allow(rules, folder, replaced | AccessFs::ReadDir)?;
     }
     rules.restrict_self()
 }

@@ -12,6 +12,7 @@
 //! Memory is taken only after the file's length has shown that the file has as much.
 
 use std::fs::{File, OpenOptions};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -65,6 +66,10 @@ pub(super) struct PageCounts {
 impl Reader {
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     /// Opens a file and reads its header, without the sources, of which it gives the number.

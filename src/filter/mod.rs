@@ -48,6 +48,8 @@ pub mod sources;
 mod stats;
 mod writer;
 
+use std::fs::File;
+use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
@@ -209,6 +211,15 @@ impl Filter {
         }
         reader.check(true, processors())?;
         Ok(reader.header)
+    }
+
+    /// Another descriptor of its file, which stays the one that was opened, whatever becomes of its name.
+    ///
+    /// # Errors
+    ///
+    /// There are no more descriptors.
+    pub fn file(&self) -> io::Result<File> {
+        self.reader.file()
     }
 
     /// The file, as it was named when it was opened.

@@ -30,7 +30,19 @@ pub fn check(config_path: &Path) -> Result<Checked, Error> {
     if unreadable && let Some(problem) = problems {
         return Err(problem.into());
     }
-    let mut snapshot = Snapshot::assemble(config, None, Some(&mut Tried::default()));
+    let mut snapshot = Snapshot::assemble(config, None, Some(&mut Tried::default()), Vec::new());
+    let faults = std::mem::take(&mut snapshot.faults);
+    let with_copy = |fault: Error| match fault.list() {
+        None => fault,
+        Some(list) => match Snapshot::copy_for(&snapshot.config, list) {
+            None => fault,
+            Some(copy) => Error::Covered {
+                error: Box::new(fault),
+                copy,
+            },
+        },
+    };
+    snapshot.faults = faults.into_iter().map(with_copy).collect();
     // Wrong settings and missing filters are shown together, so that all are mended in one go.
     snapshot.faults.splice(..0, problems.map(Error::from));
     let denied = denied_to_service(config_path, &snapshot.config);

@@ -106,6 +106,14 @@ pub enum Error {
         /// What is wrong.
         error: Box<Self>,
     },
+    /// One of these, about a list of which there is a good copy.
+    #[error("{error}; a start uses the last good copy, {copy}")]
+    Covered {
+        /// What is wrong.
+        error: Box<Self>,
+        /// The copy.
+        copy: String,
+    },
     /// Several of these.
     #[error("{}", errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Several {
@@ -151,7 +159,7 @@ impl Error {
     pub fn obstacle(&self) -> Option<&Obstacle> {
         match self {
             Self::Denied(obstacle) => Some(obstacle),
-            Self::Placed { error, .. } => error.obstacle(),
+            Self::Placed { error, .. } | Self::Covered { error, .. } => error.obstacle(),
             Self::Config(config::Error::Unreadable { source, .. })
             | Self::Unreadable { source, .. }
             | Self::Filter {
@@ -165,7 +173,7 @@ impl Error {
     /// The list that has no filter file, if that is the error.
     pub fn list_without_filter(&self) -> Option<&str> {
         match self {
-            Self::Placed { error, .. } => error.list_without_filter(),
+            Self::Placed { error, .. } | Self::Covered { error, .. } => error.list_without_filter(),
             Self::Filter {
                 list,
                 source: filter::Error::Io { source, .. },
@@ -182,7 +190,7 @@ impl Error {
             | Self::Objection { list, .. }
             | Self::Rate { list, .. }
             | Self::MustMiss { list, .. } => Some(list),
-            Self::Placed { error, .. } => error.list(),
+            Self::Placed { error, .. } | Self::Covered { error, .. } => error.list(),
             Self::Config(_)
             | Self::Pages { .. }
             | Self::Unreadable { .. }

@@ -167,6 +167,7 @@ mod tests {
             max_shrink: Percent(max_shrink),
             max_growth: Percent(max_growth),
             must_miss: Vec::new(),
+            last_good_mib: 0,
         }
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 
+use super::copies::Copies;
 use super::lease::Shelf;
 use super::loss::{Loss, REST, Rest};
 use super::trouble::{Reloads, Trouble};
@@ -15,6 +16,7 @@ use super::{Complaint, Counters, Error, Lease, Loaded, Snapshot, Tried};
 use crate::access;
 use crate::clock::now_s;
 use crate::config::{self, Config};
+use crate::filter::Filter;
 use crate::memory;
 use crate::numbers::counted;
 use crate::policy::{Change, CircuitBreaker};
@@ -29,6 +31,7 @@ pub struct Live {
     rest: Mutex<Option<Rest>>,
     /// Never held while a file is read: who asks how it is does not wait for that.
     trouble: Mutex<Trouble>,
+    copies: Mutex<Copies>,
     /// Counts since the start.
     pub counters: Counters,
     circuit_breaker: CircuitBreaker,
@@ -65,6 +68,7 @@ impl Live {
             reloading: Mutex::new(tried),
             rest: Mutex::default(),
             trouble: Mutex::default(),
+            copies: Mutex::default(),
             counters,
             circuit_breaker: CircuitBreaker::default(),
             started: Instant::now(),
@@ -172,7 +176,11 @@ impl Live {
         });
         match new {
             Ok(new) => {
-                tried.clear();
+                // What is still bad need not be read again before it changes.
+                match new.is_as_configured() {
+                    true => tried.clear(),
+                    false => tried.tidy(),
+                }
                 *lock(&self.rest) = None;
                 if lock(&self.trouble).accept() {
                     info!(
@@ -289,8 +297,8 @@ impl Live {
     }
 
     /// What is to be done now and then: frees old snapshots, reads what a start left unread, puts into effect
-    /// what waited for files to rest, repeats every hour what is still wrong. `false`: there is more to free or
-    /// to wait for, come again soon.
+    /// what waited for files to rest, has good filters copied, repeats every hour what is still wrong. `false`: there
+    /// is more to free or to wait for, come again soon.
     ///
     /// Not for an async task, like [`reload`](Self::reload).
     pub fn upkeep(&self, now: Instant) -> bool {
@@ -302,17 +310,45 @@ impl Live {
         let snapshot = self.snapshot();
         let is_checked = std::mem::replace(&mut lock(&self.trouble).start_is_checked, true);
         if !is_checked {
-            for file in snapshot.files() {
-                // One thread: the others serve mail.
-                if let Err(fault) = file.filter.check(1) {
-                    error!(reason = %fault, "a filter in effect is damaged");
-                    lock(&self.trouble).damage(&file.filter, fault.to_string());
-                }
+            self.check_start(&snapshot);
+        }
+        let snapshot = self.snapshot();
+        self.load_lacking_pages(&snapshot);
+        let mut copies = lock(&self.copies);
+        let mut trouble = lock(&self.trouble);
+        let is_copied = copies.update(&snapshot, |filter| !trouble.is_damaged(filter), now);
+        trouble.note_copies(&copies.problems);
+        trouble.look(&snapshot, now);
+        freed && is_copied
+    }
+
+    /// Reads the filters of a start as a whole. In place of one that is damaged, the last good copy comes into effect.
+    fn check_start(&self, snapshot: &Snapshot) {
+        let mut bad = Vec::new();
+        for (settings, file) in snapshot.config.enabled_lists().zip(&snapshot.loaded) {
+            let Some(file) = file else { continue };
+            // One thread: the others serve mail.
+            if let Err(fault) = file.filter.check(1) {
+                error!(reason = %fault, "a filter in effect is damaged");
+                lock(&self.trouble).damage(&file.filter, fault.to_string());
+                let list = settings.terms.name.clone();
+                let fault = Error::Filter {
+                    list: list.clone(),
+                    source: fault,
+                };
+                bad.push((list, fault.to_string()));
             }
         }
-        self.load_lacking_pages(&snapshot);
-        lock(&self.trouble).look(&snapshot, now);
-        freed
+        let _alone = lock(&self.reloading);
+        let began = Instant::now();
+        let old = self.snapshot();
+        let still = bad.into_iter().filter(|(list, _)| {
+            let before = snapshot.filter_of(list);
+            before.is_some_and(|before| old.files().any(|now| Arc::ptr_eq(&now.filter, before)))
+        });
+        if let Some(new) = old.with_copies(still) {
+            self.replace(new, old, began);
+        }
     }
 
     /// What is wrong at the moment, the worst first. Never waits for a reload or a check.
@@ -368,6 +404,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Snapshot {
+    /// Whether what is in effect is what the files say.
+    fn is_as_configured(&self) -> bool {
+        self.faults.is_empty() && self.stand_ins.is_empty()
+    }
+
+    /// The filter of the list with this name.
+    fn filter_of(&self, list: &str) -> Option<&Arc<Filter>> {
+        let mut lists = self.config.enabled_lists().zip(&self.loaded);
+        let (_, file) = lists.find(|(settings, _)| settings.terms.name == list)?;
+        file.as_ref().map(|file| &file.filter)
+    }
+
     fn is_same(&self, old: &Self) -> bool {
         let filter = |file: &Option<Loaded>| file.as_ref().map(|file| Arc::as_ptr(&file.filter));
         let texts = |faults: &[Error]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -376,6 +424,7 @@ impl Snapshot {
             .map(filter)
             .eq(old.loaded.iter().map(filter))
             && texts(&self.faults) == texts(&old.faults)
+            && self.stand_ins().eq(old.stand_ins())
             && self.policy.whitelist == old.policy.whitelist
             && self.policy.correspondents == old.policy.correspondents
             && self.config == old.config
@@ -401,6 +450,11 @@ fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
     for fault in new.faults() {
         let reason = fault.to_string().replace('\n', "; ");
         error!(reason, "not serving as configured");
+    }
+    for text in new.stand_ins() {
+        if !old.stand_ins().any(|known| known == text) {
+            warn!("{text}");
+        }
     }
     let restart = new.config.needs_restart(&old.config);
     if !restart.is_empty() {

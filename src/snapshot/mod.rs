@@ -11,6 +11,7 @@
 //! | `open` | filter files, each opened and read as seldom as can be |
 //! | `gate` | reasons not to load a valid file in place of the one in effect |
 //! | `loss` | what a change takes away, and when that is meant |
+//! | `copies`, `stand_in`, `fallback` | copies of the filters in effect; one that is used where the file is bad; the snapshot with it |
 //! | `lease` | who holds which snapshot, and who frees it |
 //! | `counters` | what was counted since the start, by list and in all |
 //! | `trouble`, `freshness` | what is wrong at the moment; lists that are older than they should be |
@@ -24,11 +25,14 @@
 //! A *start* has nothing to keep, and a daemon that does not start lets all mail wait or pass. So it
 //! starts with what is good. What is not good is *undecided*, and `on_error` says what that means: every sender
 //! that a list without a readable filter would check, every hit while the whitelist cannot be read (it may
-//! clear the sender), and everything without a configuration. A reload then takes whatever is better.
+//! clear the sender), and everything without a configuration. In place of a bad filter it uses the last good copy, if
+//! there is one. A reload then takes whatever is better.
 
 mod check;
+mod copies;
 mod counters;
 mod error;
+mod fallback;
 mod freshness;
 mod gate;
 mod lease;
@@ -36,6 +40,7 @@ mod live;
 mod loss;
 mod open;
 mod permissions;
+mod stand_in;
 mod status;
 mod trouble;
 
@@ -51,6 +56,7 @@ pub use lease::Lease;
 pub use live::{Live, Reloaded};
 use open::{Loaded, Tried};
 pub use permissions::writable_by_others;
+use stand_in::StandIn;
 pub use status::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 pub use trouble::{Complaint, Reloads};
 
@@ -79,6 +85,8 @@ pub struct Snapshot {
     pub counts: Vec<ListCounts>,
     /// What is wrong, with what is affected by it undecided.
     faults: Vec<Error>,
+    /// The lists of which an older copy is in effect.
+    stand_ins: Vec<StandIn>,
 }
 
 impl Snapshot {
@@ -87,13 +95,13 @@ impl Snapshot {
     /// # Errors
     /// All faults.
     pub fn build(config: Config) -> Result<Self, Error> {
-        Self::assemble(config, None, None).without_faults()
+        Self::assemble(config, None, None, Vec::new()).without_faults()
     }
 
     /// Opens all that a configuration names, and goes without what is faulty: what a faulty list
-    /// would say of a sender is not known, and `on_error` decides.
+    /// would say of a sender is not known, and `on_error` decides, unless there is a good copy of its filter.
     pub fn start(config: Config) -> Self {
-        Self::assemble(config, None, None)
+        Self::assemble(config, None, None, Vec::new()).or_copies()
     }
 
     /// What can be done without a configuration: nobody knows whether any sender is listed.
@@ -112,12 +120,13 @@ impl Snapshot {
             policy,
             counts: Vec::new(),
             faults: vec![fault.into()],
+            stand_ins: Vec::new(),
         }
     }
 
     /// Replaces `old`, unless something that works would no longer.
     fn rebuild(config: Config, old: &Self, tried: &mut Tried) -> Result<Self, Error> {
-        let new = Self::assemble(config, Some(old), Some(tried));
+        let new = Self::assemble(config, Some(old), Some(tried), Vec::new());
         let no_worse = new.faults.iter().all(|fault| old.has_like(fault));
         if no_worse {
             Ok(new)
@@ -127,11 +136,17 @@ impl Snapshot {
     }
 
     /// `tried`: read new filters as a whole, and leave their pages on disk for now. Otherwise mail waits,
-    /// and what can be checked later is.
-    fn assemble(config: Config, old: Option<&Self>, mut tried: Option<&mut Tried>) -> Self {
+    /// and what can be checked later is. `stand_ins`: use these in place of the files of their lists.
+    fn assemble(
+        config: Config,
+        old: Option<&Self>,
+        mut tried: Option<&mut Tried>,
+        mut stand_ins: Vec<StandIn>,
+    ) -> Self {
         let mut policy = Policy::new();
         let mut loaded: Vec<Option<Loaded>> = Vec::new();
         let mut faults = Vec::new();
+        let copies: &[StandIn] = old.map_or(&[], |old| &old.stand_ins);
         let old: Vec<Loaded> = old.map_or_else(Vec::new, |old| old.files().cloned().collect());
         for settings in config.enabled_lists() {
             let new: Vec<Loaded> = loaded.iter().flatten().cloned().collect();
@@ -141,12 +156,24 @@ impl Snapshot {
                 source,
             };
             let tried = tried.as_deref_mut();
-            let added =
-                open::open(settings, &config.safety, (&old, &new), tried).and_then(|file| {
-                    let filter = Arc::clone(&file.filter);
-                    let added = policy.add_list(Arc::clone(terms), filter);
-                    added.map(|()| file).map_err(list_error)
-                });
+            let given = stand_ins.iter().find(|one| one.list == terms.name);
+            let opened = if let Some(given) = given {
+                Ok(given.file().clone())
+            } else {
+                let opened = open::open(settings, &config.safety, (&old, &new), tried);
+                opened.or_else(|fault| {
+                    let known = copies.iter().find_map(|one| one.again(settings, &fault));
+                    let known = known.ok_or(fault)?;
+                    let file = known.file().clone();
+                    stand_ins.push(known);
+                    Ok(file)
+                })
+            };
+            let added = opened.and_then(|file| {
+                let filter = Arc::clone(&file.filter);
+                let added = policy.add_list(Arc::clone(terms), filter);
+                added.map(|()| file).map_err(list_error)
+            });
             match added {
                 Ok(file) => loaded.push(Some(file)),
                 Err(fault) => {
@@ -168,6 +195,7 @@ impl Snapshot {
             loaded,
             counts: Vec::new(),
             faults,
+            stand_ins,
         };
         snapshot.check_must_miss();
         snapshot

@@ -174,6 +174,19 @@ pub(super) fn open(
     Ok(file)
 }
 
+/// Opens the copy of the filter of a list, as a start opens the filter itself.
+pub(super) fn copy(settings: &ListSettings, copy: &Path) -> Result<Loaded, Error> {
+    let failed = |source| Error::Filter {
+        list: settings.terms.name.clone(),
+        source,
+    };
+    let mut file = Loaded::open(copy, settings.load).map_err(failed)?;
+    begin(settings, &file)?;
+    // In its place it is compared with what comes there. Its state is never that of the file there.
+    file.path.clone_from(&settings.filter);
+    Ok(file)
+}
+
 /// With the user who is not permitted to read the file, and what would change that.
 fn with_obstacle(error: filter::Error) -> filter::Error {
     match error {

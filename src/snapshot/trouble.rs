@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
 use tracing::{error, warn};
 
 use super::Snapshot;
-use crate::clock::now_s;
+use crate::clock::{minute, now_s};
 use crate::filter::Filter;
 
 /// One thing that is wrong.
@@ -43,6 +42,8 @@ pub(super) struct Trouble {
     pub(super) start_is_checked: bool,
     /// Lists that are known to be older than they should be.
     stale: Vec<String>,
+    /// What keeps copies of filters from being made.
+    pub(super) copies: Vec<String>,
     /// When the complaints were last repeated.
     reminded: Option<Instant>,
 }
@@ -74,6 +75,13 @@ impl Trouble {
         self.refused.take().is_some()
     }
 
+    /// Whether this filter is known to be damaged.
+    pub(super) fn is_damaged(&self, filter: &Arc<Filter>) -> bool {
+        self.damaged
+            .iter()
+            .any(|(known, _)| Arc::ptr_eq(known, filter))
+    }
+
     /// A filter in effect is damaged.
     pub(super) fn damage(&mut self, filter: &Arc<Filter>, fault: String) {
         self.damaged.push((Arc::clone(filter), fault));
@@ -99,19 +107,31 @@ impl Trouble {
             for complaint in self.faults(snapshot) {
                 error!("{}", complaint.text);
             }
-            for text in stale {
+            for text in snapshot.stand_ins().chain(stale).chain(self.copies.clone()) {
                 warn!("{text}");
             }
         }
     }
 
+    /// Notes what keeps copies of filters from being made.
+    pub(super) fn note_copies(&mut self, problems: &[String]) {
+        for text in problems {
+            if !self.copies.contains(text) {
+                warn!("{text}");
+            }
+        }
+        self.copies = problems.to_vec();
+    }
+
     /// What is wrong at the moment, the worst first.
     pub(super) fn complaints(&self, snapshot: &Snapshot) -> Vec<Complaint> {
-        let stale = snapshot.stale(now_s()).map(|text| Complaint {
+        let stale = snapshot.stale(now_s());
+        let others = snapshot.stand_ins().chain(stale).chain(self.copies.clone());
+        let others = others.map(|text| Complaint {
             is_critical: false,
             text,
         });
-        let mut complaints: Vec<_> = self.faults(snapshot).chain(stale).collect();
+        let mut complaints: Vec<_> = self.faults(snapshot).chain(others).collect();
         complaints.sort_by_key(|complaint| !complaint.is_critical);
         complaints
     }
@@ -131,7 +151,7 @@ impl Trouble {
         let refused = self.refused.iter().map(move |(since, doubt)| {
             let text = format!(
                 "OLD configuration and filters since {}: reload refused: {doubt}",
-                time(*since)
+                minute(*since)
             );
             complaint(false, text)
         });
@@ -144,16 +164,6 @@ impl Trouble {
         });
         faults.chain(damaged).chain(refused).chain(lacking)
     }
-}
-
-/// A time in seconds since 1970, to the minute: `2026-11-22 05:00 UTC`.
-fn time(s: u64) -> String {
-    let time = i64::try_from(s)
-        .ok()
-        .and_then(|s| Timestamp::from_second(s).ok());
-    time.map_or(String::new(), |time| {
-        time.strftime("%F %H:%M UTC").to_string()
-    })
 }
 
 /// Once an hour, from an hour after the first call on.

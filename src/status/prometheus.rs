@@ -180,6 +180,17 @@ fn lists(lists: &[List], out: &mut Text) {
             );
         }
     }
+    out.gauge(
+        "list_last_good_copy",
+        "1 while the last good copy of the filter is in effect, because the file is damaged or gone.",
+    );
+    for list in lists {
+        let is_copy = list
+            .filter
+            .as_ref()
+            .is_some_and(|filter| filter.last_good_copy);
+        out.sample(&[("list", &list.name)], u8::from(is_copy));
+    }
     /// Counts of a list by something.
     type Values = fn(&List) -> &Counts;
     let by: [(&str, &str, &str, Values); 3] = [

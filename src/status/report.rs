@@ -128,6 +128,9 @@ pub struct Filter {
     pub too_old: bool,
     /// Without another entry for longer than `max_unchanged`.
     pub unchanged_too_long: bool,
+    /// It is the last good copy, as the file itself is damaged or gone.
+    #[serde(default)]
+    pub last_good_copy: bool,
 }
 
 /// Messages decided since the start.
@@ -320,6 +323,7 @@ fn lists(snapshot: &Snapshot, now_s: u64, hits_24h: impl Fn(&str) -> u64) -> Vec
                 unchanged_s: fresh.unchanged_s,
                 too_old: fresh.is_too_old,
                 unchanged_too_long: fresh.is_unchanged_too_long,
+                last_good_copy: snapshot.has_stand_in(list.name()),
             }),
             messages: counts(&counters.verdicts, verdict_name),
             hits: counts(&counters.hits, Identity::name)
