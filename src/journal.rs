@@ -200,7 +200,11 @@ pub fn each_line(path: &Path, mut each: impl FnMut(&str)) -> io::Result<()> {
 
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
-        let buffer = input.fill_buf()?;
+        let buffer = match input.fill_buf() {
+            Ok(buffer) => buffer,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
         let (length, ends) = match memchr::memchr(b'\n', buffer) {
             Some(at) => (at + 1, true),
             None => (buffer.len(), buffer.is_empty()),

@@ -66,6 +66,7 @@ pub struct Replacement {
     file: File,
     written: PathBuf,
     target: PathBuf,
+    is_new: bool,
     committed: bool,
 }
 
@@ -108,7 +109,12 @@ impl Replacement {
             }
             Err(error) => return Err(Error::io(path, "find the output")(error)),
         };
-        let old = fs::metadata(&target).ok();
+        // Another error must not pass for "there is none": what is there would lose its mode, or its content.
+        let old = match fs::metadata(&target) {
+            Ok(old) => Some(old),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(Error::io(path, "find the output")(error)),
+        };
         let not_a_file = || Error::NotAFile {
             path: path.to_owned(),
         };
@@ -126,6 +132,7 @@ impl Replacement {
             file,
             written,
             target,
+            is_new: old.is_none(),
             committed: false,
         };
         Ok((replacement, old))
@@ -176,6 +183,12 @@ impl Replacement {
         &self.target
     }
 
+    /// Whether there was no file when it was claimed.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
     /// Brings what was written to the disk.
     ///
     /// # Errors
@@ -212,6 +225,13 @@ impl Replacement {
     }
 }
 
+/// Whether nothing is at this path, or nothing where its link leads: known for certain, unlike by
+/// [`Path::exists`], which takes a disk that cannot be read for an empty one.
+#[must_use]
+pub fn is_missing(path: &Path) -> bool {
+    matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
+}
+
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.committed {
@@ -234,13 +254,18 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
         match options.open(written) {
             // It has no lock for a moment, in which another writer may take it for a leftover.
             Ok(file) => {
-                return match file.try_lock() {
-                    Ok(()) if is_named(&file, written)? => Ok(file),
-                    Ok(()) | Err(TryLockError::WouldBlock) => Err(busy()),
-                    Err(TryLockError::Error(error)) => {
-                        // It is ours: on a file system without locks nobody takes it over.
+                let is_held = match file.try_lock() {
+                    Ok(()) => is_named(&file, written),
+                    Err(TryLockError::WouldBlock) => Ok(false),
+                    Err(TryLockError::Error(error)) => Err(Error::io(written, "lock")(error)),
+                };
+                return match is_held {
+                    Ok(true) => Ok(file),
+                    Ok(false) => Err(busy()),
+                    Err(error) => {
+                        // It is ours: where locks fail, nobody takes it over.
                         let _ = fs::remove_file(written);
-                        Err(Error::io(written, "lock")(error))
+                        Err(error)
                     }
                 };
             }

@@ -12,6 +12,7 @@ use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::snapshot::Reloaded;
@@ -192,8 +193,8 @@ fn list(build: u32) -> String {
     format!("{always}\n{}", others.collect::<String>())
 }
 
-/// So many events, one after the other, with mail all the time.
-fn events(count: u32, kinds: &[Event]) {
+/// So many events, one after the other, with mail all the time: at least so many messages for each event.
+fn events(count: u32, kinds: &[Event], messages_each: u64) {
     let mut site = Site::new();
     let (ended, messages) = (AtomicBool::new(false), AtomicU64::new(0));
     let socket = site.rig.path("m.sock");
@@ -225,6 +226,10 @@ fn events(count: u32, kinds: &[Event]) {
                 panic!("event {n} of {count}, before {event:?}");
             }
             site.happens(event);
+            while messages.load(Relaxed) < u64::from(n + 1) * messages_each && !ended.load(Relaxed)
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
             let letter = TestMail::new(LISTED, &["<bob@our.example>"], &["From: a@ok.example"]);
             if n % 16 == 0 {
                 assert_eq!(
@@ -237,33 +242,29 @@ fn events(count: u32, kinds: &[Event]) {
         ended.store(true, Relaxed);
     });
     let messages = messages.load(Relaxed);
-    assert!(
-        messages > u64::from(count),
-        "{messages} messages in {count} events"
-    );
     println!("{count} events, {messages} messages, all right");
 }
 
 /// Without the checks of a reload (`filter.check`), a damaged filter comes into effect.
 #[test]
 fn reloads_of_all_kinds_under_load() {
-    events(200, &ALL);
+    events(200, &ALL, 1);
 }
 
 #[test]
 #[ignore = "some minutes: tests/run --long"]
 fn ten_thousand_reloads_of_all_kinds_under_load() {
-    events(10_000, &ALL);
+    events(10_000, &ALL, 100);
 }
 
 /// Without the sums of records, what was written in place is taken for a record, or for none.
 #[test]
 fn files_in_use_are_replaced_cut_and_written_over() {
-    events(200, &IN_USE);
+    events(200, &IN_USE, 1);
 }
 
 #[test]
 #[ignore = "some minutes: tests/run --long"]
 fn ten_thousand_times_files_in_use_are_replaced_cut_and_written_over() {
-    events(10_000, &IN_USE);
+    events(10_000, &IN_USE, 100);
 }

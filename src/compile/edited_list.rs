@@ -24,7 +24,6 @@ const MODE: u32 = 0o644;
 pub(super) struct EditedList {
     replacement: Replacement,
     path: PathBuf,
-    is_new: bool,
     text: Vec<u8>,
     /// Where each line is in the text, with its end.
     lines: Vec<Range<usize>>,
@@ -55,7 +54,8 @@ impl EditedList {
                 ));
             }
             Ok(_) => fs::read(path).map_err(Error::io(path, "read"))?,
-            Err(_) => Vec::new(),
+            Err(_) if replacement.is_new() => Vec::new(),
+            Err(error) => return Err(Error::io(path, "read")(error)),
         };
         check_written_as_read(&text).map_err(|why| refused(&why))?;
         list::check_text(&text).map_err(|_| refused("not a text file"))?;
@@ -90,7 +90,6 @@ impl EditedList {
             });
         }
         Ok(Self {
-            is_new: !path.exists(),
             replacement,
             path: path.to_owned(),
             text,
@@ -161,7 +160,7 @@ impl EditedList {
     /// When the disk is full or fails; the old list stays then.
     pub(super) fn replace(self, text: &[u8]) -> Result<(), Error> {
         let mut file = self.replacement.file();
-        if self.is_new {
+        if self.replacement.is_new() {
             file.set_permissions(Permissions::from_mode(MODE))
                 .map_err(Error::io(&self.path, "set the mode of"))?;
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Error;
 use super::plan::Seed;
 use crate::filter::{self, Filter, Load, Part, Source};
+use crate::replacement::is_missing;
 
 /// What the existing filter at the output says of its successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ impl Lineage {
     pub(crate) fn of(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
         let old = match Filter::open(output, Load::Disk) {
             Ok(old) => Some(old),
-            Err(_) if overwrite || !output.exists() => None,
+            Err(_) if overwrite || is_missing(output) => None,
             Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
             Err(_) => {
                 return Err(Error::NotAFilter {
@@ -51,7 +52,7 @@ impl Lineage {
     pub(crate) fn of_part(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
         match Part::is_at(output) {
             Ok(true) => {}
-            Err(_) if !output.exists() => {}
+            Err(_) if is_missing(output) => {}
             Ok(false) | Err(_) if overwrite => {}
             Err(error @ filter::Error::Io { .. }) => return Err(error.into()),
             Ok(false) | Err(_) => {

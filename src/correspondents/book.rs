@@ -131,13 +131,12 @@ impl Book {
         for (address, day) in &self.addresses {
             text.push_str(&format!("{address}{SEEN}{day}\n"));
         }
-        let is_new = !path.exists();
         if fs::read_to_string(path).is_ok_and(|old| old == text) {
             return Ok(());
         }
         let replacement = Replacement::claim(path).map_err(Error::of(path))?;
         let mut file = replacement.file();
-        if is_new {
+        if replacement.is_new() {
             file.set_permissions(Permissions::from_mode(MODE))
                 .map_err(Error::of(path))?;
         }

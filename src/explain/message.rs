@@ -176,18 +176,32 @@ pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
 /// The content of a file, unpacked.
 fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut input = BufReader::new(File::open(path)?);
-    let head = input.fill_buf()?;
+    let head = peek(&mut input)?;
     if head.starts_with(b"\x1f\x8b") || head.starts_with(b"\x28\xb5\x2f\xfd") {
         return Ok(Box::new(BufReader::new(list::open(path)?)));
     }
     Ok(Box::new(input))
 }
 
+/// What comes next. Unlike `fill_buf`, it does not end at a signal.
+fn peek(input: &mut (impl BufRead + ?Sized)) -> io::Result<&[u8]> {
+    loop {
+        match input.fill_buf() {
+            Ok([]) => return Ok(&[]),
+            Ok(_) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // It is there: nothing is read again.
+    input.fill_buf()
+}
+
 /// One message, or all messages of an mbox.
 fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     let name = path.display().to_string();
     let mut input = open(path)?;
-    if mbox_from(input.fill_buf()?).is_none() {
+    if mbox_from(peek(&mut input)?).is_none() {
         let headers = Headers::read(input)?;
         each(name, headers.are_of_a_message().then_some(headers));
         return Ok(());

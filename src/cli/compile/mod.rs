@@ -256,7 +256,8 @@ struct ReportFile {
 
 impl ReportFile {
     fn open(path: &Path) -> Result<Self, Error> {
-        let is_new = path.symlink_metadata().is_err();
+        let found = path.symlink_metadata();
+        let is_new = found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         let mut options = File::options();
         let file = options.write(true).create(true).truncate(false).open(path);
         let file = file.map_err(Error::io(path, WRITE_REPORT))?;

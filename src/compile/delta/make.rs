@@ -80,7 +80,7 @@ impl fmt::Display for Made {
 pub fn make(output: &Path, pair: &Pair, progress: &Progress) -> Result<Made, Error> {
     let started = Instant::now();
     let replacement = Replacement::claim(output)?;
-    if output.exists() && !Delta::is_one(output) {
+    if !replacement.is_new() && !Delta::is_one(output) {
         return Err(Error::NotADelta {
             path: output.to_owned(),
         });

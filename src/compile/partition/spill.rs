@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
+
 use crate::compile::Error;
 
 /// A file that is made when the first byte is written.
@@ -73,23 +75,37 @@ impl Spill {
     }
 }
 
-/// Creates the file, under a name that nobody can foresee: `create_new` follows no link and
-/// opens no file that is there. It loses its name as soon as it is open, so that the system
-/// frees it however this process ends. A kill between the two calls leaves an empty file.
+/// Creates the file. It has no name, so that the system frees it however this process ends.
 fn create(path: &Path) -> Result<File, Error> {
-    let failed = Error::io(path, "create");
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let mut options = options();
+    #[allow(clippy::cast_possible_wrap, reason = "low bits")]
+    options.custom_flags(OFlags::TMPFILE.bits() as i32);
+    // Not every file system can do it; any other error comes again.
+    match options.open(folder.unwrap_or_else(|| Path::new("."))) {
+        Ok(file) => Ok(file),
+        Err(_) => create_named(path).map_err(Error::io(path, "create")),
+    }
+}
+
+/// Creates it under a name that nobody can foresee: `create_new` follows no link and
+/// opens no file that is there. It loses its name as soon as it is open. A kill between the two calls leaves an empty
+/// file.
+fn create_named(path: &Path) -> io::Result<File> {
+    let random = getrandom::u64().map_err(io::Error::other)?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{random:016x}"));
+    let file = options().create_new(true).open(&name)?;
+    fs::remove_file(&name)?;
+    Ok(file)
+}
+
+fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).mode(0o600);
-    let made = getrandom::u64()
-        .map_err(io::Error::other)
-        .and_then(|random| {
-            let mut name = path.as_os_str().to_owned();
-            name.push(format!(".{random:016x}"));
-            let file = options.open(&name)?;
-            fs::remove_file(&name)?;
-            Ok(file)
-        });
-    made.map_err(failed)
+    options.read(true).write(true).mode(0o600);
+    options
 }
 
 #[cfg(test)]
@@ -102,10 +118,31 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let precious = folder.path().join("precious");
         fs::write(&precious, "content").unwrap();
-        symlink(&precious, folder.path().join(".a.blf.spill")).unwrap();
+        let path = folder.path().join(".a.blf.spill");
+        symlink(&precious, &path).unwrap();
         let mut spill = Spill::beside(&folder.path().join("a.blf"));
         spill.append(&mut b"keys".to_vec()).unwrap();
+        create_named(&path)
+            .unwrap()
+            .write_all_at(b"keys", 0)
+            .unwrap();
         assert_eq!(fs::read(&precious).unwrap(), b"content");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    /// Without `TMPFILE` a kill can leave an empty file, which no later build removes.
+    #[test]
+    fn the_spill_file_never_has_a_name() {
+        use std::os::fd::AsRawFd;
+
+        let folder = tempfile::tempdir().unwrap();
+        let mode = rustix::fs::Mode::RUSR;
+        if rustix::fs::open(folder.path(), OFlags::TMPFILE | OFlags::RDWR, mode).is_err() {
+            println!("left out: this file system gives every file a name");
+            return;
+        }
+        let file = create(&folder.path().join(".a.blf.spill")).unwrap();
+        let named = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+        assert!(!named.to_string_lossy().contains("spill"), "{named:?}");
     }
 }
