@@ -149,7 +149,8 @@ pub(super) fn row(
     let is_entry = |field: &[u8]| is_address(field) || looks_like_entry(field);
     let is_list = others().all(|(_, field)| is_entry(field))
         && (is_apart(record) || others().next().is_none());
-    let is_one_of_several = |other: &[u8]| fits(other) && !is_same(other, text);
+    let is_one_of_several =
+        |other: &[u8]| fits(other) && !is_same(other, text) || holds_several(other);
     let is_unclear =
         !is_list && !columns.is_given && others().any(|(_, other)| is_one_of_several(other));
     if is_unclear {
@@ -169,8 +170,18 @@ pub(super) fn row(
             );
         } else if is_entry(other) {
             out.reject(RejectReason::SecondEntry, other);
+        } else if other.contains(&b'@') {
+            out.skip(Skip::Mention);
         }
     }
+}
+
+/// Whether a field has several addresses, which may be senders or recipients.
+fn holds_several(field: &[u8]) -> bool {
+    let mut pieces = field
+        .split(|b| b.is_ascii_whitespace() || matches!(b, b',' | b';' | b'|'))
+        .filter(|piece| !piece.is_empty());
+    pieces.clone().nth(1).is_some() && pieces.all(is_address)
 }
 
 /// Whether white space follows a separator, as people write lists.

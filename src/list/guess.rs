@@ -53,6 +53,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     let mut heads_others = false;
     let mut in_object = false;
     let mut all_indented = true;
+    let (mut has_plus, mut has_minus) = (false, false);
     let mut rows = Rows::default();
     for line in lines(head) {
         let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
@@ -63,6 +64,8 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             || line_of_record(text).is_some()
             || is_underline(text)
             || in_object && starts_with_space && key_and_value(text).is_some();
+        has_plus |= line.starts_with(b"+ ");
+        has_minus |= line.starts_with(b"- ");
         in_object = is_object(text);
         // `allowed = [`: the lines after it are those of an array.
         if heading.is_some() && text.ends_with(b"[") {
@@ -118,7 +121,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         .max_by_key(|(format, count)| (*count, *format != Format::Plain))
         .map_or(Format::Plain, |(format, _)| format);
     match format {
-        Format::Plain | Format::Exim if heads_others => Format::Sections,
+        Format::Plain | Format::Exim if heads_others || has_plus && has_minus => Format::Sections,
         Format::Plain if rows.is_table() => Format::Csv { column: 0 },
         _ => format.or_named(&name),
     }
@@ -443,7 +446,10 @@ fn table(text: &[u8]) -> Option<Format> {
         .filter(|field| !field.is_empty());
     let first = fields.next()?;
     let data = fields.any(|field| {
-        let is_entry = looks_like_entry(field) || field.contains(&b'<');
+        // `a@bad.example, b@bad.example; c@bad.example`
+        let mut several = field.split(|b| matches!(b, b',' | b';'));
+        let is_entry =
+            field.contains(&b'<') || several.all(|entry| looks_like_entry(entry.trim_ascii()));
         !is_entry || is_part_of(field, first) || is_part_of(first, field)
     });
     // A number, a day or a word: `2026-01-01,joe@good.example,spam@bad.example`.

@@ -179,6 +179,11 @@ impl Phrase {
         self.is_refuted || allows || self.whole() == Some(Action::Allow)
     }
 
+    /// Whether it says that somebody should not be blocked, and nothing to the contrary.
+    pub(super) fn is_plea(self) -> bool {
+        self.is_refuted && self.first == Some(Action::Allow) && !self.is_contradicted
+    }
+
     /// Whether it says that the entry is active, and nothing else.
     pub(super) fn is_active(self) -> bool {
         self.is_active && self.first.is_none() && !self.has_unknown
@@ -195,6 +200,13 @@ fn pair(word: &str, after: &[&str]) -> Option<Action> {
     // `known good`, but not `known bad`.
     if is_false && next.starts_with("positi") || (word, next) == ("known", "good") {
         return Some(Action::Allow);
+    }
+    let is_true = matches!(
+        word,
+        "true" | "confirmed" | "vrai" | "vero" | "echt" | "echter"
+    );
+    if is_true && next.starts_with("positi") {
+        return Some(Action::Block);
     }
     let is_nothing = matches!(
         (word, next),
@@ -233,6 +245,7 @@ mod tests {
             ("not allowed", block, block),
             ("Block Sender", block, block),
             ("Block and delete", block, block),
+            ("TRUE POSITIVE", block, block),
             ("REJECT listed sender", block, block),
             ("550 reject", block, block),
             ("Reject: bulk of offers", None, block),

@@ -125,6 +125,11 @@ pub enum RejectReason {
     /// A line that says of the lines before it that they are not listed.
     #[error("says that an entry on a line before it is not listed; export the list as CSV or JSON")]
     LateLine,
+    /// A line with the other sign: `+ a@b` where a line before was `- c@d`.
+    #[error(
+        "+ before some entries and - before others, of which one may mean that they are not listed; remove the signs"
+    )]
+    TwoSigns,
     /// A word that may allow the sender, or be the sender's own.
     #[error(
         "a word that may allow the sender; in a table, call its column action, or text if it is not one"
@@ -173,7 +178,7 @@ impl RejectReason {
     pub fn spoils_list(self) -> bool {
         matches!(
             self,
-            Self::LateHeading | Self::LateAllowance | Self::LateLine
+            Self::LateHeading | Self::LateAllowance | Self::LateLine | Self::TwoSigns
         )
     }
 }

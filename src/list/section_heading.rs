@@ -1,6 +1,7 @@
 //! Headings above entries, and the other lines that are not entries themselves.
 
 use super::action::Action;
+use super::entry::looks_like_entry;
 use super::headings::Heading as Column;
 use super::label::{Meaning, name_is_of_senders, words_of};
 use super::phrase::Phrase;
@@ -32,8 +33,18 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     }
     let is_decoration =
         |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'.' | b'"' | b'\'') || *b >= 0x80);
+    if is_plea(inner, is_comment) {
+        return Some(Heading {
+            meaning: Meaning::Skipped(Skip::Allow),
+            is_nested: false,
+            is_noun: false,
+        });
+    }
     let start = inner.iter().position(|b| !is_decoration(b))?;
-    let end = inner.iter().rposition(|b| !is_decoration(b))? + 1;
+    let mut end = inner.iter().rposition(|b| !is_decoration(b))? + 1;
+    // `Exceptions (never block):`
+    let has_open = inner.get(start..end)?.contains(&b'(');
+    end += usize::from(has_open && inner.get(end) == Some(&b')'));
     let name = inner.get(start..end)?;
     let before = inner.get(..start)?;
     let after = inner.get(end..)?.trim_ascii();
@@ -70,6 +81,45 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
         is_noun: name_is_of_senders(name),
     })
 }
+
+/// Whether a line that names nobody asks not to block: `*** Our customers, please do not block! ***`.
+/// A comment must say that it is about the lines after it: `# The following must never be blocked`.
+fn is_plea(text: &[u8], is_comment: bool) -> bool {
+    let points_on = || {
+        text.last() == Some(&b':')
+            || text.split(|b| !b.is_ascii_alphabetic()).any(|word| {
+                (POINTERS.iter()).any(|pointer| pointer.as_bytes().eq_ignore_ascii_case(word))
+            })
+    };
+    // `email,not spam`
+    let is_table = || {
+        let mut names = text.split(|b| matches!(b, b',' | b';' | b'\t' | b'|'));
+        names.any(|name| matches!(Column::of(name.trim_ascii()), Some(Column::Entry(_))))
+    };
+    Phrase::beginning(text).is_plea()
+        && !is_table()
+        // `action: not spam` is about the entry on a line before.
+        && line_of_record(text).is_none()
+        && (!is_comment || points_on())
+        && !text.split(u8::is_ascii_whitespace).any(looks_like_entry)
+}
+
+/// Words of comments about the lines after them.
+const POINTERS: &[&str] = &[
+    "below",
+    "following",
+    "next",
+    "these",
+    "those",
+    "folgende",
+    "folgenden",
+    "diese",
+    "suivants",
+    "suivantes",
+    "siguientes",
+    "seguenti",
+    "volgende",
+];
 
 /// What a name says, and whether all of its words are known.
 pub(super) fn meaning_of(name: &[u8]) -> (Meaning, bool) {

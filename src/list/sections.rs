@@ -49,6 +49,8 @@ pub(super) struct Sections {
     before: Vec<u8>,
     /// There was an entry.
     is_begun: bool,
+    /// The sign that entries began with, of `+` and `-`.
+    sign: Option<u8>,
 }
 
 /// A heading above.
@@ -72,6 +74,12 @@ impl Sections {
         let pair = key_and_value(text);
         if pair.is_none() {
             self.record.end(out);
+        }
+        if let [sign @ (b'+' | b'-'), b' ', ..] = line
+            && holds_entry(text)
+            && *self.sign.get_or_insert(*sign) != *sign
+        {
+            return out.reject(RejectReason::TwoSigns, text);
         }
         self.is_begun |= holds_entry(&before);
         let indent = line.len() - line.trim_ascii_start().len();
