@@ -25,7 +25,8 @@ pub(super) struct End {
 pub(super) fn end_in(comment: &[u8]) -> Option<End> {
     let mut before: Vec<&[u8]> = Vec::new();
     let mut is_first = true;
-    for token in tokens(comment) {
+    let mut tokens = tokens(comment).peekable();
+    while let Some(token) = tokens.next() {
         if !token.first().is_some_and(u8::is_ascii_digit) {
             before.push(token);
             continue;
@@ -39,6 +40,25 @@ pub(super) fn end_in(comment: &[u8]) -> Option<End> {
                     is_first: is_first && from == 0 && is_end_alone(words),
                 });
             }
+        }
+        // `until 31 Dec 2030`, `until December 2030`
+        let words = match before.as_slice() {
+            [words @ .., month] if is_month(month) => words,
+            words => words,
+        };
+        let has_month =
+            words.len() < before.len() || tokens.peek().is_some_and(|token| is_month(token));
+        if has_month
+            && names_end(
+                words
+                    .get(words.len().saturating_sub(MAX_WORDS)..)
+                    .unwrap_or(words),
+            )
+        {
+            return Some(End {
+                day: None,
+                is_first: false,
+            });
         }
         before.clear();
         is_first = false;
@@ -81,6 +101,21 @@ fn is_date(token: &[u8]) -> bool {
         && date
             .iter()
             .all(|b| b.is_ascii_digit() || b"-./".contains(b))
+}
+
+/// The name of a month, or its beginning, in English and what is spelled alike.
+fn is_month(word: &[u8]) -> bool {
+    let is_month = |month: &&str| {
+        word.get(..3)
+            .is_some_and(|start| start.eq_ignore_ascii_case(month.as_bytes()))
+    };
+    (word.iter().all(u8::is_ascii_alphabetic) && word.len() <= "september".len())
+        && [
+            "jan", "feb", "mar", "apr", "may", "mai", "jun", "jul", "aug", "sep", "oct", "okt",
+            "nov", "dec", "dez",
+        ]
+        .iter()
+        .any(is_month)
 }
 
 fn is_expires(words: &[&[u8]]) -> bool {

@@ -41,7 +41,24 @@ impl Flag {
             // MISP: not meant for detection, so only mentioned.
             return Some(Self::Active);
         }
+        if [
+            "dry run",
+            "simulate",
+            "log only",
+            "monitor only",
+            "audit only",
+            "report only",
+            "test only",
+        ]
+        .iter()
+        .any(|known| name.is(known))
+        {
+            // Nothing happens to the sender.
+            return Some(Self::Removed);
+        }
         let (mut found, mut is_negated) = (None, false);
+        // `last_unblocked`; when it was blocked or seen does not matter.
+        let mut is_last = false;
         // phpBB has it before each of its names.
         let is_ban = name.words().next() == Some("ban");
         for word in name.words().skip(usize::from(is_ban)) {
@@ -52,9 +69,14 @@ impl Flag {
                     return None;
                 }
                 found = Some(flag);
+            } else if matches!(word, "first" | "last" | "latest") {
+                is_last = true;
             } else if !is_filling(word) {
                 return None;
             }
+        }
+        if is_last && !matches!(found, Some(Self::Allows | Self::Removed)) {
+            return None;
         }
         let has_day = || name.words().any(is_date_word) || name.words().last() == Some("on");
         match found.or_else(|| is_ban.then_some(Self::Blocks))? {
@@ -236,6 +258,10 @@ mod tests {
         for (name, flag) in [
             ("whitelisted", Some(Flag::Allows)),
             ("isWhitelisted", Some(Flag::Allows)),
+            ("last_unblocked", Some(Flag::Allows)),
+            ("first blocked", None),
+            ("last active", None),
+            ("dry_run", Some(Flag::Removed)),
             ("Is Whitelisted?", Some(Flag::Allows)),
             ("not_spam", Some(Flag::Allows)),
             ("false-positive", Some(Flag::Allows)),

@@ -144,7 +144,7 @@ impl Sections {
             }
             // Of the object, which was rejected at its first line.
             _ if self.object.is_some() && is_allowance_of_record(text) => out.skip(Skip::Allow),
-            _ if self.object.is_some() && pair.is_some() && holds_entry(value) => {
+            _ if self.object.is_some() && holds_entry(value) => {
                 out.reject(RejectReason::YamlObject, text);
             }
             _ if self.object.is_none() && self.takes(text, meaning, out) => {}
