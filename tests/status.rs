@@ -473,6 +473,12 @@ fn status_command(rig: &Rig, arguments: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn the_command_shows_the_same_and_exits_by_health() {
     let rig = Rig::new(LISTS, CONFIG);
+    let (_, quiet) = status_command(&rig, &[]);
+    assert!(quiet.contains("since start  no messages\n"), "{quiet}");
+    assert!(
+        !quiet.contains("\nreasons") && !quiet.contains("\ntime"),
+        "{quiet}"
+    );
     play(&rig);
     let (code, text) = status_command(&rig, &[]);
     assert_eq!(code, Some(0), "{text}");

@@ -72,20 +72,23 @@ impl Display for Report {
         let day = day.join("; ");
         wrapped(f, "messages", &format!("{day}, {}", last_day(self)))?;
         let total = grouped(messages.total);
-        wrapped(
-            f,
-            "since start",
-            &format!("{total}: {}", by(&messages.verdicts)),
-        )?;
-        wrapped(f, "reasons", &by(&messages.reasons))?;
+        if messages.total == 0 {
+            wrapped(f, "since start", "no messages")?;
+        } else {
+            let verdicts = by(&messages.verdicts);
+            wrapped(f, "since start", &format!("{total}: {verdicts}"))?;
+            wrapped(f, "reasons", &by(&messages.reasons))?;
+        }
         let durations = &self.durations;
-        let median = at_most(durations.median_s, durations.count);
-        let slow = at_most(durations.p99_s, durations.count);
-        wrapped(
-            f,
-            "time",
-            &format!("half of the messages {median}, 99% {slow}"),
-        )?;
+        if durations.count > 0 {
+            let median = at_most(durations.median_s, durations.count);
+            let slow = at_most(durations.p99_s, durations.count);
+            wrapped(
+                f,
+                "time",
+                &format!("half of the messages {median}, 99% {slow}"),
+            )?;
+        }
         let connections = &self.connections;
         let mut text = format!(
             "{} open, {} in all",
