@@ -18,6 +18,7 @@ use super::out::before_comment;
 use super::plain;
 use super::section_heading::{heading, is_object, key_and_value, line_of_record, open_comment};
 use super::sections::is_underline;
+use super::whole_text::of_whole;
 use super::words::Words;
 
 /// Lines that say something and are looked at. Beyond them lists do not change.
@@ -39,14 +40,8 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             .unwrap_or(cut),
     };
     let name = Name::new(file_name);
-    if is_web_page(head) {
-        return Format::Html;
-    }
-    if is_mail(head) {
-        return Format::Mail;
-    }
-    if let Some(json) = json(head, name.extension()) {
-        return json;
+    if let Some(format) = of_whole(head, name.extension()) {
+        return format;
     }
     let mut votes: Vec<(Format, usize)> = Vec::new();
     let mut said = 0;
@@ -213,82 +208,6 @@ impl Rows {
     fn is_table(&self) -> bool {
         self.lines > 1 && self.width.is_some()
     }
-}
-
-/// A page that says why there is no list, and addresses in which list nobody.
-fn is_web_page(head: &[u8]) -> bool {
-    let text = head.trim_ascii_start();
-    [
-        &b"<!doctype"[..],
-        b"<html",
-        b"<head",
-        b"<body",
-        b"<?xml",
-        b"<!--",
-    ]
-    .iter()
-    .any(|start| {
-        text.get(..start.len())
-            .is_some_and(|begins| begins.eq_ignore_ascii_case(start))
-    })
-}
-
-/// A mail as it was sent, or a folder of them. Lines that only mails have stand among the first.
-fn is_mail(head: &[u8]) -> bool {
-    let is_folder = head.starts_with(b"From ") && {
-        let first = lines(head).next().unwrap_or_default();
-        first.iter().filter(|&&b| b == b':').count() >= 2
-    };
-    let traces = [
-        // An address book.
-        "begin:vcard",
-        "received:",
-        "message-id:",
-        "mime-version:",
-        "dkim-signature:",
-    ];
-    is_folder
-        || lines(head).take(MAIL_LINES).any(|line| {
-            traces.iter().any(|trace| {
-                line.get(..trace.len())
-                    .is_some_and(|start| start.eq_ignore_ascii_case(trace.as_bytes()))
-            })
-        })
-}
-
-/// Lines among which a mail has one of its traces.
-const MAIL_LINES: usize = 40;
-
-/// JSON is recognized by its first character.
-fn json(head: &[u8], extension: &str) -> Option<Format> {
-    let text = head.trim_ascii_start();
-    match text.first()? {
-        b'{' if matches!(extension, "jsonl" | "ndjson") => Some(Format::JsonLines),
-        b'[' if starts_no_json(text.get(1..)?.trim_ascii_start().first()?) => None,
-        b'[' => Some(Format::Json),
-        b'{' => {
-            let mut lines = lines(text).map(<[u8]>::trim_ascii);
-            let first = lines.next()?;
-            // One damaged line must not make the whole list one damaged document.
-            let (mut begun, mut said) = (0, 0);
-            for line in lines.filter(|line| !line.is_empty()) {
-                said += 1;
-                begun += usize::from(line.starts_with(b"{"));
-            }
-            let one_a_line = first.ends_with(b"}") && said > 0 && begun * 2 >= said;
-            Some(if one_a_line {
-                Format::JsonLines
-            } else {
-                Format::Json
-            })
-        }
-        _ => None,
-    }
-}
-
-/// Whether what stands behind a bracket stands in no JSON: a title, an address without quotes.
-fn starts_no_json(sign: &u8) -> bool {
-    sign.is_ascii_alphabetic() || *sign == b'\''
 }
 
 /// Whether the first line is the heading of a table.

@@ -78,6 +78,7 @@ mod status;
 mod table;
 mod verdict;
 pub(crate) mod vocabulary;
+mod whole_text;
 mod whose;
 mod words;
 
