@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use super::Error;
 use super::lineage::Before;
-use super::partition::{Dates, InOrder, Sealed, StagedKey, sort_all};
+use super::partition::{Dates, InOrder, Sealed, StagedKey, sort_all, write_blocks};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
 use super::report::{FilterReport, PartReport, Report};
 use super::wording::kind_counts;
-use super::write::assemble;
+use super::write::{EntryCounts, assemble};
 use crate::filter::{Spec, Writer, sizing};
 use crate::replacement::Replacement;
 
@@ -41,41 +41,46 @@ impl Finish<'_> {
     ) -> Result<Report, Error> {
         let Self { plan, progress, .. } = *self;
         progress.begin(Phase::Sorting, report.rows);
-        let counts = sort_all(
-            keys,
-            plan.sorters(keys.used_bytes(), keys.largest_bytes()),
-            progress,
-        )?;
+        let sorters = plan.sorters(keys.used_bytes(), keys.largest_bytes());
+        if let Some(digest) = self.digest {
+            let mut writer = Writer::begin_part(replacement, spec, report.rows, digest)?;
+            let counts = write_blocks(keys, self.dates, sorters, &mut writer, progress)?;
+            report.count(&counts);
+            let header = writer.finish_part(counts.kind_bits())?;
+            report.part = Some(PartReport::new(&header, &plan.output));
+            report.seconds = self.started.elapsed().as_secs_f64();
+            return Ok(report);
+        }
+        let counts = sort_all(keys, sorters, progress)?;
         let entries = counts.entries();
         report.refuse_shrunk_filter(plan, self.before, entries);
         if report.refused.is_some() {
             return Ok(report);
         }
-        report.doubles = report.rows.saturating_sub(entries);
-        report.kinds = kind_counts(&counts);
-        for (number, input) in (0..).zip(&mut report.inputs) {
-            input.own = counts.of_source(number);
-        }
+        report.count(&counts);
 
         let spec = Spec {
             kinds: counts.kind_bits(),
             ..spec
         };
         progress.begin(Phase::Writing, entries);
-        let writer = match self.digest {
-            Some(digest) => Writer::begin_part(replacement, spec, entries, digest)?,
-            None => {
-                let shape = sizing::shape(entries, spec.fpr);
-                Writer::begin(replacement, spec, entries, shape)?
-            }
-        };
+        let shape = sizing::shape(entries, spec.fpr);
+        let writer = Writer::begin(replacement, spec, entries, shape)?;
         let in_order = InOrder::new(keys, self.dates);
         let header = assemble(writer, in_order, plan.workers(), progress)?;
-        match self.digest {
-            Some(_) => report.part = Some(PartReport::new(&header, &plan.output)),
-            None => report.filter = Some(FilterReport::new(&header, &plan.output)),
-        }
+        report.filter = Some(FilterReport::new(&header, &plan.output));
         report.seconds = self.started.elapsed().as_secs_f64();
         Ok(report)
+    }
+}
+
+impl Report {
+    /// Takes what is left of the entries that were read.
+    fn count(&mut self, counts: &EntryCounts) {
+        self.doubles = self.rows.saturating_sub(counts.entries());
+        self.kinds = kind_counts(counts);
+        for (number, input) in (0..).zip(&mut self.inputs) {
+            input.own = counts.of_source(number);
+        }
     }
 }

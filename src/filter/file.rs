@@ -241,7 +241,6 @@ impl Reader {
     pub(super) fn block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
         let slot = self.directory[index(number)];
         let range = self.range(number);
-        block.clear();
         // The directory was checked against the file's length.
         block.resize(index(range.end - range.start), 0);
         self.file

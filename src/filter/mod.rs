@@ -69,6 +69,7 @@ pub use record::Record;
 pub use sizing::Shape;
 pub use sources::Source;
 pub use stats::Stats;
+pub(crate) use writer::encode_block_alike;
 pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_page};
 
 /// Where the pages are while a filter is open. Many records stay on disk.

@@ -47,13 +47,13 @@ pub(super) struct Scratch {
     table: Vec<u32>,
 }
 
-/// The page, or block of a part, that these records are of; nothing when there are none.
+/// The page that these records are of; nothing when there are none.
 ///
 /// # Panics
 ///
 /// When they are not sorted by key, not distinct, or of several pages: a block that reads back as
 /// other keys would lose entries.
-pub(super) fn page_of_all(shape: Shape, records: &[Record]) -> Option<u64> {
+fn page_of_all(shape: Shape, records: &[Record]) -> Option<u64> {
     let page_of = |record: &Record| page::page_of(record.key, shape.pages);
     let page = records.first().map(page_of);
     assert_eq!(page, records.last().map(page_of), "records of two pages");

@@ -10,10 +10,12 @@ use std::os::unix::fs::FileExt;
 
 use twox_hash::XxHash3_64;
 
+use super::class::Class;
 use super::digest::Digest;
 use super::error::{Error, Fault};
 use super::file;
 use super::format::{self, Header, Sections, Spec};
+use super::key::Key;
 use super::page::{self, Filling, PAGE_BYTES, Page};
 use super::part;
 use super::record::Record;
@@ -70,6 +72,12 @@ impl EncodedPage {
         self.seal(None, None);
     }
 
+    fn seal_block(&mut self, shape: Shape, first: Option<Key>, count: usize) {
+        self.block_sum = records::sum(&self.block);
+        self.number = first.map(|key| page::page_of(key, shape.pages));
+        self.count = u32::try_from(count).ok();
+    }
+
     fn seal(&mut self, number: Option<u64>, count: Option<u32>) {
         self.sum = page::sum(&self.bits);
         self.set_bits = page::count_set(&self.bits);
@@ -109,11 +117,18 @@ pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &m
 pub fn encode_block(shape: Shape, records: &[Record], out: &mut EncodedPage) {
     out.block.clear();
     part::encode(shape, records, &mut out.scratch, &mut out.block);
-    out.block_sum = records::sum(&out.block);
-    out.number = records
-        .first()
-        .map(|first| page::page_of(first.key, shape.pages));
-    out.count = u32::try_from(records.len()).ok();
+    out.seal_block(shape, records.first().map(|first| first.key), records.len());
+}
+
+/// The same for records that differ in their keys only, and in them from `like`.
+///
+/// # Panics
+///
+/// As [`encode_block`].
+pub(crate) fn encode_block_alike(shape: Shape, keys: &[Key], like: &Record, out: &mut EncodedPage) {
+    out.block.clear();
+    part::encode_alike(shape, keys, Class::of(like), &mut out.block);
+    out.seal_block(shape, keys.first().copied(), keys.len());
 }
 
 /// Bytes gathered before they are written.
@@ -148,8 +163,9 @@ impl Writer {
         Self::start(replacement, spec, entries, shape, None)
     }
 
-    /// Begins a part of a list, of exactly so many entries, made from a text of this XXH3-128.
-    /// It takes what [`encode_block`] encodes.
+    /// Begins a part of a list, of about so many entries, made from a text of this XXH3-128.
+    /// It takes what [`encode_block`] encodes. The kinds of entry are said at its
+    /// [end](Self::finish_part).
     ///
     /// # Errors
     ///
@@ -228,8 +244,7 @@ impl Writer {
     }
 
     /// Whether this is a part of a list.
-    #[must_use]
-    pub fn is_part(&self) -> bool {
+    fn is_part(&self) -> bool {
         self.header.part.is_some()
     }
 
@@ -275,6 +290,17 @@ impl Writer {
     /// As [`complete`](Self::complete). The old file stays then.
     pub fn finish(self) -> Result<Header, Error> {
         self.complete()?.commit()
+    }
+
+    /// The same for a part of a list, whose entries are of these kinds.
+    ///
+    /// # Errors
+    ///
+    /// As [`complete`](Self::complete). The old file stays then.
+    pub fn finish_part(mut self, kinds: u8) -> Result<Header, Error> {
+        self.header.spec.kinds = kinds;
+        self.header.entries = self.counted.unwrap_or(0);
+        self.finish()
     }
 
     /// Writes the rest and checks the whole, which is still to take the place of the old file.

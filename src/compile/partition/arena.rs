@@ -131,6 +131,11 @@ impl Chunk<'_> {
         }
     }
 
+    /// How many bytes there is room for.
+    pub(crate) fn free(&self) -> usize {
+        self.memory.len() - self.length
+    }
+
     /// Makes it hold `length` bytes, no more than it has room for; the new ones are yet to be written.
     pub(crate) fn resize(&mut self, length: usize) -> &mut [u8] {
         self.length = length;

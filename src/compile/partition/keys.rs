@@ -38,10 +38,7 @@ pub(crate) fn sort_all<I: StagedKey>(
             sort::sort(&mut staged, &mut scratch);
             sort::join_doubles(&mut staged);
             keys.put_back(stage, &staged, &mut bytes)?;
-            for run in staged.chunk_by(|a, b| a.origin() == b.origin()) {
-                let (kind, source) = run[0].origin();
-                counts.count_run(kind, source, run.len());
-            }
+            counts.count_staged(&staged);
             progress.add(before);
         }
     };
@@ -51,6 +48,16 @@ pub(crate) fn sort_all<I: StagedKey>(
         all.add(&counts?);
     }
     Ok(all)
+}
+
+impl EntryCounts {
+    /// Counts staged keys, runs of one source and kind at once.
+    pub(super) fn count_staged<I: StagedKey>(&mut self, staged: &[I]) {
+        for run in staged.chunk_by(|a, b| a.origin() == b.origin()) {
+            let (kind, source) = run[0].origin();
+            self.count_run(kind, source, run.len());
+        }
+    }
 }
 
 /// The sorted stages as records, one after the other.

@@ -8,9 +8,11 @@
 //! | `stage` | all stages, while they are filled and when they are read |
 //! | `bins` | a worker's end of the stages |
 //! | `sort`, `keys` | a stage sorted; all of them, counted and in order |
+//! | `blocks` | all of them as a part of a list |
 
 mod arena;
 mod bins;
+mod blocks;
 mod keys;
 mod sort;
 mod spill;
@@ -19,6 +21,7 @@ mod staged_key;
 
 pub(super) use arena::Arena;
 pub(super) use bins::Stager;
+pub(super) use blocks::write_blocks;
 pub(super) use keys::{InOrder, sort_all};
 pub(super) use stage::{Sealed, Store};
 pub(super) use staged_key::{Dates, NARROW_SOURCES, Narrow, STAGES, StagedKey, Tag, Wide};

@@ -202,7 +202,7 @@ impl<I: StagedKey> Pool<'_, I> {
                     self.chunks -= 1;
                     return false;
                 };
-                I::store(run, chunk.resize(run.len() * I::BYTES));
+                I::store(run.iter().copied(), chunk.resize(run.len() * I::BYTES));
                 true
             });
         }
@@ -269,7 +269,10 @@ impl<I: StagedKey> Pool<'_, I> {
                         _ => kept.push_mut(chunk),
                     };
                     let start = to.len();
-                    I::store(&keys, &mut to.resize(start + length_bytes)[start..]);
+                    I::store(
+                        keys.iter().copied(),
+                        &mut to.resize(start + length_bytes)[start..],
+                    );
                 }
                 stage.chunks = kept;
                 if stage.bytes_in_memory() > before / 2 {
@@ -329,12 +332,12 @@ impl<I: StagedKey> Sealed<'_, I> {
             let here = take(run.length_bytes);
             run.length_bytes = here.len() * I::BYTES;
             bytes.resize(run.length_bytes, 0);
-            I::store(here, bytes);
+            I::store(here.iter().copied(), bytes);
             self.spill.write_at(bytes, run.offset_bytes)?;
         }
         for chunk in &mut stage.chunks {
             let here = take(chunk.len());
-            I::store(here, chunk.resize(here.len() * I::BYTES));
+            I::store(here.iter().copied(), chunk.resize(here.len() * I::BYTES));
         }
         debug_assert!(keys.is_empty(), "a stage grew while it was sorted");
         Ok(())

@@ -64,6 +64,10 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn join(self, other: Self) -> Self;
     /// Kind and source.
     fn origin(self) -> (u8, u32);
+    /// The key itself.
+    fn key(self, stage: usize) -> Key;
+    /// Whether two staged keys differ in their keys only.
+    fn same_tag(self, other: Self) -> bool;
     /// Unpacks. `dates` are used where the item keeps none.
     fn record(self, stage: usize, dates: Dates) -> Record;
     /// Its bytes.
@@ -71,7 +75,7 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     /// Packs once more.
     fn bytes(self) -> Self::Bytes;
     /// Writes the bytes of `keys` over `bytes`, which are as many.
-    fn store(keys: &[Self], bytes: &mut [u8]);
+    fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]);
     /// Appends the staged keys that `bytes` hold.
     fn load(bytes: &[u8], keys: &mut Vec<Self>);
 }
@@ -112,11 +116,19 @@ impl StagedKey for Narrow {
         origin_of((self.0 & (STAGES as u64 - 1)) as u32)
     }
 
+    #[inline]
+    fn key(self, stage: usize) -> Key {
+        Key((stage as u64) << (64 - STAGE_BITS) | self.0 >> STAGE_BITS)
+    }
+
+    fn same_tag(self, other: Self) -> bool {
+        (self.0 ^ other.0) << (64 - STAGE_BITS) == 0
+    }
+
     fn record(self, stage: usize, dates: Dates) -> Record {
         let (kind, source) = self.origin();
-        let key = (stage as u64) << (64 - STAGE_BITS) | self.0 >> STAGE_BITS;
         Record {
-            key: Key(key),
+            key: self.key(stage),
             kind,
             source,
             added: dates.added,
@@ -131,7 +143,7 @@ impl StagedKey for Narrow {
         self.0.to_le_bytes()
     }
 
-    fn store(keys: &[Self], bytes: &mut [u8]) {
+    fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]) {
         for (word, key) in bytes.as_chunks_mut().0.iter_mut().zip(keys) {
             *word = key.bytes();
         }
@@ -197,6 +209,16 @@ impl StagedKey for Wide {
         origin_of(self.origin)
     }
 
+    #[inline]
+    fn key(self, _stage: usize) -> Key {
+        self.key
+    }
+
+    fn same_tag(self, other: Self) -> bool {
+        let tag = |staged: Self| (staged.origin, staged.added, staged.expires);
+        tag(self) == tag(other)
+    }
+
     fn record(self, _stage: usize, _dates: Dates) -> Record {
         let (kind, source) = self.origin();
         let expires = (self.expires != NEVER).then_some(self.expires);
@@ -218,7 +240,7 @@ impl StagedKey for Wide {
         (u128::from(self.key.0) << 64 | u128::from(rest)).to_le_bytes()
     }
 
-    fn store(keys: &[Self], bytes: &mut [u8]) {
+    fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]) {
         for (word, key) in bytes.as_chunks_mut().0.iter_mut().zip(keys) {
             *word = key.bytes();
         }
@@ -271,7 +293,7 @@ mod tests {
     fn survives<I: StagedKey>(key: Key, source: u32) {
         let staged = I::new(key, tag(2, source));
         let mut bytes = vec![0; I::BYTES];
-        I::store(&[staged], &mut bytes);
+        I::store([staged].into_iter(), &mut bytes);
         assert_eq!(bytes, staged.bytes().as_ref());
         let mut back = Vec::new();
         I::load(&bytes, &mut back);

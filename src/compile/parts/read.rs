@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::pieces::{Piece, Pieces};
 use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
 use crate::compile::{Error, Plan, Progress};
-use crate::filter::{Part, Record};
+use crate::filter::{Class, Part};
 use crate::parallel::on_threads;
 
 /// What staged keys hold of a record, as the bar counts it.
@@ -102,7 +102,6 @@ impl<'a> Reading<'a> {
     ) -> Result<Option<Vec<u64>>, Error> {
         let mut stager = Stager::new(store);
         let mut expired = vec![0; self.sources];
-        let mut records = Vec::new();
         let today = self.plan.today().0;
         loop {
             let place = next.fetch_add(1, Ordering::Relaxed);
@@ -118,44 +117,48 @@ impl<'a> Reading<'a> {
                     piece.path.display()
                 )));
             }
+            let (mut dated, mut counted) = (false, 0);
             for block in 0..part.blocks() {
                 self.progress.go_on()?;
-                records.clear();
-                part.records(block, &mut records)?;
-                for run in records.chunk_by(|a, b| about(a) == about(b)) {
-                    let (kind, source, dates) = about(&run[0]);
+                let mut count = 0;
+                part.each_run(block, |run| {
+                    let keys = run.keys();
+                    count += keys.len() as u64;
+                    let (kind, source, dates) = about(run.class);
                     let source = numbers.get(source as usize).copied().unwrap_or(0);
                     if dates.expires.is_some_and(|day| day <= today) {
-                        if let Some(count) = expired.get_mut(source as usize) {
-                            *count += run.len() as u64;
+                        if let Some(expired) = expired.get_mut(source as usize) {
+                            *expired += keys.len() as u64;
                         }
-                        continue;
+                        return Ok(());
                     }
-                    if !I::KEEPS_DATES && dates != self.dates {
-                        return Ok(None);
-                    }
+                    dated |= dates != self.dates;
                     let tag = Tag {
                         kind,
                         source,
                         dates,
                     };
-                    stager.add_in_order(run.iter().map(|record| record.key), tag)?;
+                    stager.add_in_order(keys, tag)
+                })?;
+                if dated && !I::KEEPS_DATES {
+                    return Ok(None);
                 }
-                let count = records.len() as u64;
+                counted += count;
                 self.progress.add(count * RECORD_BYTES);
                 self.progress.add_entries(count);
             }
+            part.check_count(counted)?;
         }
     }
 }
 
 /// What is known of a record beside its key.
-fn about(record: &Record) -> (u8, u32, Dates) {
+fn about(class: Class) -> (u8, u32, Dates) {
     let dates = Dates {
-        added: record.added,
-        expires: record.expires,
+        added: class.added,
+        expires: class.expires,
     };
-    (record.kind, record.source, dates)
+    (class.kind, class.source, dates)
 }
 
 /// The dates of the first record of all.
@@ -163,11 +166,14 @@ fn first_dates(pieces: &[Piece]) -> Result<Dates, Error> {
     let Some(piece) = pieces.iter().find(|piece| piece.header.entries > 0) else {
         return Ok(Dates::default());
     };
-    let (mut part, mut records) = (Part::open(&piece.path)?, Vec::new());
+    let (mut part, mut dates) = (Part::open(&piece.path)?, None);
     for block in 0..part.blocks() {
-        part.records(block, &mut records)?;
-        if let Some(first) = records.first() {
-            return Ok(about(first).2);
+        part.each_run(block, |run| {
+            dates.get_or_insert_with(|| about(run.class).2);
+            Ok::<_, Error>(())
+        })?;
+        if let Some(dates) = dates {
+            return Ok(dates);
         }
     }
     Ok(Dates::default())

@@ -15,7 +15,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::records::Sorted;
 use crate::compile::{Error, Phase, Progress};
 use crate::filter::page::first_key;
-use crate::filter::{EncodedPage, Header, Writer, encode_block, encode_page};
+use crate::filter::{EncodedPage, Header, Writer, encode_page};
 use crate::parallel::on_threads;
 
 /// Pages a worker takes at once: about 18,000 records of 24 bytes, which stay in the
@@ -97,9 +97,9 @@ fn work<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Result<(), Error>
 }
 
 fn encode_and_append<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Result<(), Error> {
-    let (shape, with_records, is_part) = {
+    let (shape, with_records) = {
         let writer = &held(&shared.appending).writer;
-        (writer.shape(), writer.spec().records, writer.is_part())
+        (writer.shape(), writer.spec().records)
     };
     let mut records = Vec::new();
     let mut pages: Vec<EncodedPage> = Vec::new();
@@ -131,11 +131,7 @@ fn encode_and_append<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Resu
                 None => rest.len(),
             };
             let (own, others) = rest.split_at(count);
-            if is_part {
-                encode_block(shape, own, page);
-            } else {
-                encode_page(shape, own, with_records, page);
-            }
+            encode_page(shape, own, with_records, page);
             rest = others;
         }
         append(shared, turn, &pages)?;

@@ -1,0 +1,119 @@
+//! The staged keys -> the blocks of a part.
+//!
+//! A part has 2^n blocks, and there are 2^n stages: a block is several whole stages, or one of
+//! several equal pieces of a stage. So the staged keys of a block are at hand without a search,
+//! and where they are all of one list, as usual, only their keys are looked at. How many blocks
+//! there are does not depend on the duplicates, and so each stage is sorted when it is
+//! written: nobody waits for their number.
+
+use super::keys::sort_all;
+use super::sort;
+use super::stage::Sealed;
+use super::staged_key::{Dates, STAGES, StagedKey};
+use crate::compile::write::EntryCounts;
+use crate::compile::{Error, Progress};
+use crate::filter::page::first_key;
+use crate::filter::{EncodedPage, Key, Record, Writer, encode_block, encode_block_alike};
+
+/// Sorts all keys, joins their duplicates, and appends them to the part that `writer` began. `dates`
+/// are those of staged keys that keep none.
+///
+/// # Errors
+/// When the disk fails, and on an interrupt.
+pub(crate) fn write_blocks<I: StagedKey>(
+    keys: &Sealed<'_, I>,
+    dates: Dates,
+    threads: usize,
+    writer: &mut Writer,
+    progress: &Progress,
+) -> Result<EntryCounts, Error> {
+    let mut counts = EntryCounts::default();
+    let is_sorted = threads > 1;
+    if is_sorted {
+        // Most of the work, on all threads.
+        counts = sort_all(keys, threads, progress)?;
+    }
+    let blocks = writer.shape().pages;
+    let (stages_of_block, blocks_of_stage) = match usize::try_from(blocks) {
+        Ok(blocks @ ..STAGES) => (STAGES / blocks, 1),
+        _ => (1, blocks / STAGES as u64),
+    };
+    let mut block = Block::default();
+    let (mut staged, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut number = 0;
+    for stage in 0..STAGES {
+        progress.go_on()?;
+        keys.gather(stage, &mut staged, &mut bytes)?;
+        if !is_sorted {
+            progress.add(staged.len() as u64);
+            sort::sort(&mut staged, &mut scratch);
+            sort::join_doubles(&mut staged);
+            counts.count_staged(&staged);
+        }
+        let mut left = staged.as_slice();
+        for piece in 1..=blocks_of_stage {
+            let here = match piece < blocks_of_stage {
+                true => {
+                    let end = first_key(number + 1, blocks);
+                    left.partition_point(|key| key.key(stage) < end)
+                }
+                false => left.len(),
+            };
+            block.add(stage, &left[..here], dates);
+            left = &left[here..];
+            if (stage + 1).is_multiple_of(stages_of_block) {
+                block.write(writer)?;
+                number += 1;
+            }
+        }
+    }
+    Ok(counts)
+}
+
+/// The records of a block.
+#[derive(Default)]
+struct Block {
+    keys: Vec<Key>,
+    /// The first record, while the others differ from it in their keys only.
+    like: Option<Record>,
+    /// All records, once they do not.
+    records: Vec<Record>,
+    encoded: EncodedPage,
+}
+
+impl Block {
+    fn add<I: StagedKey>(&mut self, stage: usize, staged: &[I], dates: Dates) {
+        let Some(first) = staged.first() else {
+            return;
+        };
+        let first_record = first.record(stage, dates);
+        let like = *self.like.get_or_insert(first_record);
+        let alike = self.records.is_empty()
+            && Record {
+                key: like.key,
+                ..first_record
+            } == like
+            && staged.iter().all(|key| key.same_tag(*first));
+        if alike {
+            self.keys.extend(staged.iter().map(|key| key.key(stage)));
+            return;
+        }
+        let before = self.keys.drain(..).map(|key| Record { key, ..like });
+        self.records.extend(before);
+        let records = staged.iter().map(|key| key.record(stage, dates));
+        self.records.extend(records);
+    }
+
+    /// Appends it to the part, and begins the next.
+    fn write(&mut self, writer: &mut Writer) -> Result<(), Error> {
+        match self.like.take() {
+            Some(like) if self.records.is_empty() => {
+                encode_block_alike(writer.shape(), &self.keys, &like, &mut self.encoded);
+            }
+            _ => encode_block(writer.shape(), &self.records, &mut self.encoded),
+        }
+        self.keys.clear();
+        self.records.clear();
+        Ok(writer.append(std::slice::from_ref(&self.encoded))?)
+    }
+}
