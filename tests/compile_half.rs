@@ -234,3 +234,62 @@ fn a_last_line_without_its_end_is_noted() {
         );
     }
 }
+
+/// Merges filters as one who replaces the result of every day.
+fn merged(dir: &Path, inputs: &[&str]) -> Option<String> {
+    let mut plan = plan(dir, "all.blf", inputs);
+    (plan.max_shrink, plan.max_growth) = (Some(20), Some(30));
+    let report = compile::merge(&plan, None, &Progress::new()).unwrap();
+    report.refused
+}
+
+fn filter(dir: &Path, name: &str, count: u32, records: bool) {
+    let list = format!("{name}.txt");
+    fs::write(dir.join(&list), entries(name, count)).unwrap();
+    let mut plan = plan(dir, &format!("{name}.blf"), &[&list]);
+    plan.records = records;
+    build(&plan);
+}
+
+#[test]
+fn half_of_what_is_merged_replaces_nothing() {
+    let folder = folder(&[]);
+    let dir = folder.path();
+    filter(dir, "a", 3000, true);
+    filter(dir, "b", 1000, true);
+    assert_eq!(merged(dir, &["a.blf", "b.blf"]), None);
+    let old = fs::read(dir.join("all.blf")).unwrap();
+    for (count, inputs, said) in [
+        (
+            2000,
+            &["a.blf", "b.blf"][..],
+            "a.txt: 2,000 entries, 3,000 before",
+        ),
+        (
+            4000,
+            &["a.blf", "b.blf"],
+            "a.txt: 4,000 entries, 3,000 before",
+        ),
+        (3000, &["a.blf"], "all.blf: 3,000 entries, 4,000 before"),
+    ] {
+        filter(dir, "a", count, true);
+        let refused = merged(dir, inputs).unwrap();
+        assert!(refused.contains(said), "{refused}");
+        assert!(fs::read(dir.join("all.blf")).unwrap() == old);
+    }
+    filter(dir, "a", 2500, true);
+    assert_eq!(merged(dir, &["a.blf", "b.blf"]), None);
+}
+
+#[test]
+fn half_of_united_pages_replaces_nothing() {
+    let folder = folder(&[]);
+    let dir = folder.path();
+    filter(dir, "a", 2000, false);
+    filter(dir, "b", 2000, false);
+    assert_eq!(merged(dir, &["a.blf", "b.blf"]), None);
+    let old = fs::read(dir.join("all.blf")).unwrap();
+    let refused = merged(dir, &["a.blf"]).unwrap();
+    assert!(refused.contains("--max-shrink 20%"), "{refused}");
+    assert!(fs::read(dir.join("all.blf")).unwrap() == old);
+}

@@ -103,6 +103,8 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand remo
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -s o -l output -d 'The filter file to write' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l name -d 'Name of the list in logs and replies [default: the output file\'s name without .blf]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l fpr -d 'False-positive rate, as for build [default: the lowest rate of the inputs]' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l max-shrink -d 'Write nothing if a list, or the whole filter, has lost more than this share of its entries, such as 20%' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l max-growth -d 'Write nothing if a list has gained more than this share, such as 100%' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l expect -d 'Parts only: write nothing unless exactly the pieces in this file are there' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l source -d 'Parts only: write nothing unless they are parts of this list; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l threads -d 'Number of worker threads [default: one per processor]' -r

@@ -19,6 +19,7 @@ use super::Error;
 use super::lineage::Before;
 use super::plan::Plan;
 use super::report::Report;
+use crate::filter::Source;
 use crate::numbers::{counted, grouped};
 
 /// Below so many entries, a list counts as kept by hand.
@@ -81,6 +82,20 @@ impl Report {
         self.refused = self.refused.take().or(changed);
     }
 
+    /// The same for lists that come from other filters.
+    pub(crate) fn refuse_changed_sources(&mut self, plan: &Plan, before: &Before, now: &[Source]) {
+        let mut had: BTreeMap<_, u64> = BTreeMap::new();
+        for old in &before.sources {
+            *had.entry(old.file.as_str()).or_default() += old.entries;
+        }
+        let changed = now.iter().find_map(|source| {
+            let had = *had.get(source.file.as_str())?;
+            over_limit(plan, had, source.entries)
+                .map(|limit| refusal(&source.file, source.entries, had, limit))
+        });
+        self.refused = self.refused.take().or(changed);
+    }
+
     /// Refuses a filter of `entries` that shrinks by more than the plan allows.
     pub(crate) fn refuse_shrunk_filter(&mut self, plan: &Plan, before: &Before, entries: u64) {
         let entries_now = entries + self.expired;
@@ -116,7 +131,7 @@ fn refusal(what: &str, now: u64, had: u64, (option, most): (&str, u32)) -> Strin
     };
     format!(
         "{what}: {}, {} before; this is more than {option} {most}% allows; \
-         if it is intended, build once with {option} {enough}%",
+         if it is intended, allow it once with {option} {enough}%",
         counted(now, "entry", "entries"),
         grouped(had)
     )

@@ -61,6 +61,10 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
     };
     let mut report = Report::begun(plan, ReadReport::default(), 0);
     report.rows = filters.iter().map(|filter| filter.entries()).sum();
+    report.refuse_changed_sources(plan, &lineage.before, &spec.sources);
+    if report.refused.is_some() {
+        return Ok(report);
+    }
     let header = if filters.iter().all(|filter| filter.spec().records) {
         let stream = || -> Result<_, Error> {
             let mut streams: Vec<Box<dyn Sorted>> = Vec::new();
@@ -70,7 +74,14 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
             Ok(Joined::new(streams, None, plan.today().0))
         };
         progress.begin(Phase::Counting, report.rows);
-        let counts = count_entries(&mut stream()?, progress)?;
+        let mut counted = stream()?;
+        let counts = count_entries(&mut counted, progress)?;
+        // What has expired was in the filters.
+        let entries = counts.entries() + counted.changed().expired;
+        report.refuse_shrunk_filter(plan, &lineage.before, entries);
+        if report.refused.is_some() {
+            return Ok(report);
+        }
         report.kinds = kind_counts(&counts);
         report.doubles = report.rows.saturating_sub(counts.entries());
         let spec = Spec {
@@ -92,7 +103,12 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
             ));
         }
         same_pages(&filters)?;
-        unite_pages(replacement, spec, &filters, progress)?
+        let union = count_pages(&filters, spec.fpr, progress)?;
+        report.refuse_shrunk_filter(plan, &lineage.before, union.entries);
+        if report.refused.is_some() {
+            return Ok(report);
+        }
+        unite_pages(replacement, spec, union, &filters, progress)?
     };
     report.filter = Some(FilterReport::new(&header, &plan.output));
     report.seconds = started.elapsed().as_secs_f64();
@@ -118,15 +134,19 @@ fn same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The union of pages of one shape. Nobody can say how many keys they hold; the fill tells
+/// What the union of pages comes to.
+#[derive(Clone, Copy)]
+struct Union {
+    /// About how many keys they hold.
+    entries: u64,
+    /// How often they answer wrongly.
+    fpr: f64,
+}
+
+/// Counts the union of pages of one shape. Nobody can say how many keys they hold; the fill tells
 /// about how many. Fuller pages answer wrongly more often: where that is more often than
 /// the filters' rate, the union declares the rate it has, and `info` and the report show it.
-fn unite_pages(
-    replacement: Replacement,
-    spec: Spec,
-    filters: &[Arc<Filter>],
-    progress: &Progress,
-) -> Result<Header, Error> {
+fn count_pages(filters: &[Arc<Filter>], fpr: f64, progress: &Progress) -> Result<Union, Error> {
     let shape = filters[0].shape();
     let (mut entries, mut rates) = (0.0, 0.0);
     progress.begin(Phase::Counting, shape.pages);
@@ -137,16 +157,31 @@ fn unite_pages(
         rates += sizing::rate_of_fill(set, shape.probes);
         progress.add(1);
     }
-    let spec = Spec {
-        fpr: spec.fpr.max(rates / shape.pages as f64),
-        ..spec
-    };
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a sum of positive estimates, far below 2^53"
     )]
-    let mut writer = Writer::begin(replacement, spec, entries.round() as u64, shape)?;
+    Ok(Union {
+        entries: entries.round() as u64,
+        fpr: fpr.max(rates / shape.pages as f64),
+    })
+}
+
+/// Writes the union of pages of one shape.
+fn unite_pages(
+    replacement: Replacement,
+    spec: Spec,
+    union: Union,
+    filters: &[Arc<Filter>],
+    progress: &Progress,
+) -> Result<Header, Error> {
+    let shape = filters[0].shape();
+    let spec = Spec {
+        fpr: union.fpr,
+        ..spec
+    };
+    let mut writer = Writer::begin(replacement, spec, union.entries, shape)?;
     progress.begin(Phase::Writing, shape.pages);
     let mut page = [EncodedPage::new()];
     for number in 0..shape.pages {

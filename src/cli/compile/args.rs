@@ -364,6 +364,16 @@ pub struct Merge {
     /// False-positive rate, as for build [default: the lowest rate of the inputs].
     #[arg(long, value_name = "P", value_parser = rate)]
     pub fpr: Option<f64>,
+    /// Write nothing if a list, or the whole filter, has lost more than this share of its entries, such as 20%.
+    ///
+    /// Compared with the output that is to be replaced. Lists of fewer than 100 entries may shrink to nothing.
+    #[arg(long, value_name = "PERCENT", value_parser = shrink)]
+    pub max_shrink: Option<Percent>,
+    /// Write nothing if a list has gained more than this share, such as 100%.
+    ///
+    /// Applies to lists that had 100 entries or more.
+    #[arg(long, value_name = "PERCENT")]
+    pub max_growth: Option<Percent>,
     /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,

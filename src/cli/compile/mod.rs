@@ -161,6 +161,8 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         plan.name = compile::list_name(name);
     }
     plan.overwrite = args.overwrite;
+    plan.max_shrink = args.max_shrink.map(|most| most.0);
+    plan.max_growth = args.max_growth.map(|most| most.0);
     let expected = Expected {
         pieces: args.expect.clone(),
         sources: args.source.clone(),
