@@ -21,9 +21,12 @@ use twox_hash::XxHash3_64;
 mod compiles;
 #[path = "support/filters.rs"]
 mod filters;
+#[path = "support/kills.rs"]
+mod kills;
 
 use compiles::{TODAY, addresses, build, command, plan};
 use filters::{Folder, key, record, records, sorted, spec, write};
+use kills::{When, at_each_call};
 
 fn made(folder: &Folder, delta: &str, old: &str, new: &str) -> Result<Made, Error> {
     let pair = Pair {
@@ -514,62 +517,51 @@ fn an_interrupt_leaves_nothing() {
 /// the next one finishes.
 #[test]
 fn a_kill_at_any_system_call_leaves_a_whole_filter() {
-    use std::os::unix::process::ExitStatusExt;
-
-    const CALLS: [&str; 8] = [
-        "openat",
-        "flock",
-        "fchmod",
-        "pwrite64",
-        "ftruncate",
-        "fsync",
-        "rename",
-        "unlink",
-    ];
     let folder = Folder::new();
     generations(&folder, 2, 30);
     made(&folder, "d", "1.blf", "2.blf").unwrap();
-    let program = env!("CARGO_BIN_EXE_blocklist-compile");
-    let apply = ["apply", "-q", "-o", "here.blf", "here.blf", "d"];
-    let (mut killed, mut kept) = (0, 0);
-    for call in CALLS {
-        for number in 1.. {
-            fs::copy(folder.path("1.blf"), folder.path("here.blf")).unwrap();
-            let traced = std::process::Command::new("strace")
-                .args(["-f", "-qq", "-o", "/dev/null"])
-                .arg(format!("-einject={call}:signal=KILL:when={number}"))
-                .arg(program)
-                .args(apply)
-                .current_dir(folder.0.path())
-                .output();
-            let Ok(done) = traced else {
-                eprintln!("strace is not installed: not tested");
-                return;
-            };
+    let kills = at_each_call(
+        folder.0.path(),
+        &["apply", "-q", "-o", "here.blf", "here.blf", "d"],
+        || drop(fs::copy(folder.path("1.blf"), folder.path("here.blf")).unwrap()),
+        |when| {
             let is_old = same(&folder, "here.blf", "1.blf");
-            assert!(
-                is_old || same(&folder, "here.blf", "2.blf"),
-                "{call} {number}"
-            );
-            kept += u32::from(is_old);
-            if done.status.success() {
-                assert!(!is_old);
-                break;
+            assert!(is_old || same(&folder, "here.blf", "2.blf"));
+            if when == When::Finished {
+                assert_eq!(folder.names(), ["1.blf", "2.blf", "d", "here.blf"]);
             }
-            // strace ends as its child did.
-            assert_eq!(done.status.signal(), Some(9), "{call} {number}: {done:?}");
-            killed += 1;
-            if is_old {
-                let next = command(&apply)
-                    .current_dir(folder.0.path())
-                    .output()
-                    .unwrap();
-                assert!(next.status.success(), "{call} {number}: {next:?}");
+            is_old
+        },
+    );
+    assert!(
+        kills.is_none_or(|kills| kills.killed > 20 && kills.kept > 10),
+        "{kills:?}"
+    );
+}
+
+/// `delta` leaves the old delta or the new one.
+#[test]
+fn a_kill_at_any_system_call_leaves_a_whole_delta() {
+    let folder = Folder::new();
+    generations(&folder, 3, 30);
+    made(&folder, "old", "1.blf", "2.blf").unwrap();
+    made(&folder, "new", "2.blf", "3.blf").unwrap();
+    let kills = at_each_call(
+        folder.0.path(),
+        &["delta", "-q", "-o", "d", "2.blf", "3.blf"],
+        || drop(fs::copy(folder.path("old"), folder.path("d")).unwrap()),
+        |when| {
+            let is_old = same(&folder, "d", "old");
+            assert!(is_old || same(&folder, "d", "new"));
+            if when == When::Finished {
+                let names = ["1.blf", "2.blf", "3.blf", "d", "new", "old"];
+                assert_eq!(folder.names(), names);
             }
-            assert!(same(&folder, "here.blf", "2.blf"));
-            assert_eq!(folder.names(), ["1.blf", "2.blf", "d", "here.blf"]);
-        }
-    }
-    println!("killed at {killed} system calls, {kept} times before the rename");
-    assert!(killed > 20 && kept > 10, "{killed} {kept}");
+            is_old
+        },
+    );
+    assert!(
+        kills.is_none_or(|kills| kills.killed > 10 && kills.kept > 5),
+        "{kills:?}"
+    );
 }

@@ -1,6 +1,8 @@
 //! A list in pieces: the parts give the bytes of one build, or nothing.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
+#[path = "support/kills.rs"]
+mod kills;
 #[path = "support/mod.rs"]
 mod machine;
 #[path = "support/compile.rs"]
@@ -12,6 +14,7 @@ use std::process::Command;
 
 use blocklist_milter::compile::{self, Error, Expected, Plan, Progress, Report};
 use blocklist_milter::filter::{Filter, Load};
+use kills::{When, at_each_call};
 use machine::{find_program, usable};
 use support::{addresses, build, command, folder, names, plan};
 
@@ -458,6 +461,75 @@ fn a_damaged_part_is_refused_by_name() {
 }
 
 /// The daemon says what the file is, and what to do.
+/// Killed at each system call that changes a file, `merge` and `build --part` leave the old file or the
+/// new one, whole, and the next one finishes.
+#[test]
+fn a_kill_at_any_system_call_leaves_a_whole_file() {
+    let dir = folder(&[
+        ("old.txt", &addresses(0..500)),
+        ("new.txt", &addresses(100..900)),
+    ]);
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    for piece in ["old", "new"] {
+        let mut plan = part_plan(dir.path(), &format!("{piece}.txt"), "list.txt");
+        plan.output = dir.path().join(format!("{piece}.part"));
+        plan.part = Some("piece".to_owned());
+        build(&plan);
+        let name = format!("{piece}.blf");
+        join(dir.path(), &name, &[format!("{piece}.part")]).unwrap();
+    }
+    let day = format!("--date={}", support::TODAY);
+    let part = [
+        "build",
+        "-q",
+        "--part=piece",
+        "--seed",
+        "5eed",
+        "--source",
+        "list.txt",
+        &day,
+    ];
+    let merge = [
+        "merge", "-q", "--name", "test", &day, "-o", "here", "new.part",
+    ];
+    for (words, kind) in [
+        (&[&part[..], &["-o", "here", "new.txt"]].concat(), "part"),
+        (&merge.to_vec(), "blf"),
+    ] {
+        let [old, mut new] = ["old", "new"].map(|name| read(&format!("{name}.{kind}")));
+        // What comes after the old filter is its next generation.
+        if kind == "blf" {
+            fs::write(dir.path().join("here"), &old).unwrap();
+            assert!(
+                command(words)
+                    .current_dir(dir.path())
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            new = read("here");
+            Filter::verify(&dir.path().join("here")).unwrap();
+        }
+        let kills = at_each_call(
+            dir.path(),
+            words,
+            || fs::write(dir.path().join("here"), &old).unwrap(),
+            |when| {
+                let here = read("here");
+                assert!(here == old || here == new, "{kind}");
+                if when == When::Finished {
+                    assert_eq!(names(dir.path()).len(), 7, "{:?}", names(dir.path()));
+                }
+                here == old
+            },
+        );
+        assert!(
+            kills.is_none_or(|kills| kills.killed > 10 && kills.kept > 5),
+            "{kills:?}"
+        );
+    }
+}
+
 #[test]
 fn the_daemon_refuses_a_part() {
     let dir = folder(&[

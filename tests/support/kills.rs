@@ -1,0 +1,77 @@
+//! A command killed at each of its system calls that changes a file.
+#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::Command;
+
+const CALLS: [&str; 8] = [
+    "openat",
+    "flock",
+    "fchmod",
+    "pwrite64",
+    "ftruncate",
+    "fsync",
+    "rename",
+    "unlink",
+];
+
+/// When the files are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Killed,
+    Finished,
+}
+
+/// How often the command was killed, and how often that left the old file.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kills {
+    pub(crate) killed: u32,
+    pub(crate) kept: u32,
+}
+
+/// Runs `blocklist-compile` again and again in `folder`, each time as `prepare` makes it, killed at
+/// the next system call. `is_old` says whether the old file is there, not the new one, and
+/// panics when it is neither. After a kill that left the old one, the command must do its work.
+/// None where strace is not installed.
+pub(crate) fn at_each_call(
+    folder: &Path,
+    words: &[&str],
+    prepare: impl Fn(),
+    is_old: impl Fn(When) -> bool,
+) -> Option<Kills> {
+    let program = env!("CARGO_BIN_EXE_blocklist-compile");
+    let mut kills = Kills::default();
+    for call in CALLS {
+        for number in 1.. {
+            prepare();
+            let traced = Command::new("strace")
+                .args(["-f", "-qq", "-o", "/dev/null"])
+                .arg(format!("-einject={call}:signal=KILL:when={number}"))
+                .arg(program)
+                .args(words)
+                .current_dir(folder)
+                .output();
+            let Ok(done) = traced else {
+                eprintln!("strace is not installed: not tested");
+                return None;
+            };
+            if done.status.success() {
+                assert!(!is_old(When::Finished), "{call} {number}");
+                break;
+            }
+            // strace ends as its child did.
+            assert_eq!(done.status.signal(), Some(9), "{call} {number}: {done:?}");
+            kills.killed += 1;
+            if is_old(When::Killed) {
+                kills.kept += 1;
+                let mut next = Command::new(program);
+                let next = next.args(words).current_dir(folder).output().unwrap();
+                assert!(next.status.success(), "{call} {number}: {next:?}");
+                assert!(!is_old(When::Finished), "{call} {number}");
+            }
+        }
+    }
+    println!("{}: {kills:?}", words[0]);
+    Some(kills)
+}
