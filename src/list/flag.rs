@@ -71,7 +71,7 @@ impl Flag {
                 found = Some(flag);
             } else if matches!(word, "first" | "last" | "latest") {
                 is_last = true;
-            } else if !is_filling(word) {
+            } else if !is_filling(word) && (is_ban || word != "id") {
                 return None;
             }
         }
@@ -262,6 +262,7 @@ mod tests {
             ("first blocked", None),
             ("last active", None),
             ("dry_run", Some(Flag::Removed)),
+            ("whitelist_id", Some(Flag::Allows)),
             ("Is Whitelisted?", Some(Flag::Allows)),
             ("not_spam", Some(Flag::Allows)),
             ("false-positive", Some(Flag::Allows)),

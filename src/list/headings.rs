@@ -34,6 +34,8 @@ pub(super) enum Heading {
     Expires,
     /// The day it ends, or whether it has ended.
     Expired,
+    /// A local part, or a user: of the address where the sender's column has a domain alone.
+    LocalPart,
     /// What the author of the list noted.
     Remark,
     /// What a sender, or somebody who complains of one, may have written.
@@ -57,6 +59,7 @@ impl Heading {
             (WHITE_OR_BLACK, Self::WhiteOrBlack),
             (ADDED, Self::Added),
             (EXPIRES, Self::Expires),
+            (LOCAL_PART, Self::LocalPart),
             (REMARK, Self::Remark),
             (FREE_TEXT, Self::FreeText),
         ]
@@ -273,6 +276,8 @@ const WHITE_OR_BLACK: &[&str] = &[
     "white or black",
 ];
 
+const LOCAL_PART: &[&str] = &["local", "local part", "localpart", "user", "username"];
+
 const REMARK: &[&str] = &[
     "comment", "comments", "note", "notes", "reason", "remark", "remarks",
 ];
@@ -293,8 +298,6 @@ const FREE_TEXT: &[&str] = &[
     "subject",
     "text",
     "title",
-    "user",
-    "username",
 ];
 
 const ADDED: &[&str] = &[
@@ -356,7 +359,7 @@ mod tests {
             ("Last updated", Some(Heading::Added)),
             ("Remove on", Some(Heading::Expires)),
             ("ExpirationDate", Some(Heading::Expires)),
-            ("UserName", Some(Heading::FreeText)),
+            ("UserName", Some(Heading::LocalPart)),
             ("Modified by", Some(Heading::Mention)),
             ("Sender (From)", Some(Heading::Entry(4))),
             ("Return-Path", Some(Heading::Entry(32))),

@@ -98,6 +98,11 @@ pub enum RejectReason {
         "a second entry in the same row; name the columns in a heading, or put it on its own line"
     )]
     SecondEntry,
+    /// A local part or user in one column, a domain in another.
+    #[error(
+        "a domain, with a local part or user in another column; put the whole address into a column called email"
+    )]
+    SplitAddress,
     /// Two days in a row without a heading, of which one may end the entry.
     #[error("two dates, of which one may end the entry; name the columns in a heading")]
     SecondDay,

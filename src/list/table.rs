@@ -15,6 +15,7 @@
 
 use std::mem;
 
+use super::answer::is_blank;
 use super::bare_table::{self, Bare};
 use super::day::Day;
 use super::entry::{Wildcards, is_address, is_part_of, is_same, looks_like_entry};
@@ -46,6 +47,8 @@ pub(super) struct Columns {
     candidates: Vec<usize>,
     /// Of unknown names, with these names, emptied once they were reported.
     unknown: Vec<(usize, Vec<u8>)>,
+    /// Those of local parts and users.
+    local_parts: Vec<usize>,
     added: Option<usize>,
     expires: Vec<usize>,
     /// Those of the day on which the sender was or will be taken off.
@@ -76,6 +79,7 @@ impl Columns {
             match heading {
                 Some(Heading::Entry(rank)) => ranked.push((Place::of(rank), rank, column)),
                 Some(Heading::Added) => columns.added = columns.added.or(Some(column)),
+                Some(Heading::LocalPart) => columns.local_parts.push(column),
                 Some(Heading::Expires) => columns.expires.push(column),
                 Some(Heading::Expired) => columns.expires.push(column),
                 Some(Heading::Flag(Flag::BlockedSince)) => {
@@ -215,6 +219,16 @@ impl Columns {
         Ok(best.map(|(_, text)| text))
     }
 
+    /// Whether a row has a local part in a column of its own.
+    fn has_local_part(&self, fields: Fields<'_>) -> bool {
+        let mut parts = self.local_parts.iter();
+        !self.is_given
+            && parts.any(|column| {
+                let part = fields.get(*column);
+                part.is_some_and(|part| !is_blank(part) && part != b"*")
+            })
+    }
+
     /// What stands in the columns that name the sender, the best first.
     fn values<'f>(&self, fields: Fields<'f>) -> impl Iterator<Item = (Place, &'f [u8])> {
         let in_column = move |&(place, column): &(Place, usize)| Some((place, fields.get(column)?));
@@ -275,6 +289,9 @@ pub(super) fn row(record: &[u8], fields: Fields<'_>, columns: &mut Columns, out:
             .iter()
             .any(|(place, _)| *place != Place::Blocked);
         match columns.named(fields) {
+            Ok(Some(text)) if !text.contains(&b'@') && columns.has_local_part(fields) => {
+                return out.reject(RejectReason::SplitAddress, record);
+            }
             Ok(Some(text)) => out.raw_entry(RawEntry { text, ..item }, Wildcards::Star),
             Ok(None) if has_column => return out.reject(RejectReason::NoColumn, record),
             Ok(None) => by_candidates(record, fields, columns, item, out),

@@ -98,6 +98,7 @@ impl Heading {
                 Ok(is_off.then_some(Action::Other))
             }
             Self::Remark
+            | Self::LocalPart
             | Self::Entry(_)
             | Self::Added
             | Self::Dated

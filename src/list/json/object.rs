@@ -73,6 +73,15 @@ impl Document {
         if frame.is_unclear {
             return out.reject(RejectReason::UnclearWord, text);
         }
+        let has_local_part = || {
+            let mut fields = self.fields(frame);
+            fields.any(|(field, value)| {
+                field.key == FieldKey::Heading(Heading::LocalPart) && !is_blank(value)
+            })
+        };
+        if !text.contains(&b'@') && has_local_part() {
+            return out.reject(RejectReason::SplitAddress, text);
+        }
         if subject.is_one_of_several || frame.has_list {
             return out.reject(RejectReason::SecondEntry, text);
         }
