@@ -8,7 +8,7 @@ mod support;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -344,80 +344,6 @@ fn a_kill_at_any_moment_leaves_the_old_file() {
 #[ignore = "a minute or two: tests/run --long"]
 fn many_kills_at_any_moment_leave_the_old_file() {
     kill_at_random(100);
-}
-
-/// A program that is to run with a limit of the system, as a user whom limits concern.
-fn limited(folder: &Path, limit: &str, arguments: &[&str]) -> Option<Command> {
-    const NOBODY: u32 = 54_321;
-    let program = folder.join("program");
-    fs::copy(env!("CARGO_BIN_EXE_blocklist-compile"), &program).unwrap();
-    if Command::new("prlimit").arg("--version").output().is_err() {
-        eprintln!("prlimit is not installed: not tested");
-        return None;
-    }
-    let mut command = Command::new("prlimit");
-    if rustix::process::geteuid().is_root() {
-        for path in [folder, &program] {
-            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    command.arg(limit).arg(&program).args(arguments);
-    command.current_dir(folder).stdin(Stdio::null());
-    Some(command)
-}
-
-/// With `thread::spawn` in `on_threads`, in the progress bar or in `query`, this is a panic.
-#[test]
-fn without_threads_it_is_slower_and_no_more() {
-    let folder = folder(&[("list.txt", &addresses(0..2_000))]);
-    let dir = folder.path();
-    let arguments = ["build", "--threads", "4", "-o", "list.blf", "list.txt"];
-    let Some(mut build) = limited(dir, "--nproc=1:1", &arguments) else {
-        return;
-    };
-    let built = build.output().unwrap();
-    assert!(built.status.success(), "{built:?}");
-    fs::remove_file(dir.join("program")).unwrap();
-    let asked = ["query", "list.blf", "-"];
-    let asked = limited(dir, "--nproc=1:1", &asked).unwrap().output();
-    let asked = asked.unwrap();
-    let said = String::from_utf8_lossy(&asked.stderr);
-    assert_eq!(asked.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("thread") && !said.contains("panicked"),
-        "{said}"
-    );
-}
-
-/// Without the handler of SIGXFSZ the signal ends it, and `.list.blf.writing` stays.
-#[test]
-fn a_limit_of_file_sizes_is_an_error_like_a_full_disk() {
-    let folder = folder(&[
-        ("few.txt", "a@b.example\n"),
-        ("many.txt", &addresses(0..20_000)),
-    ]);
-    let dir = folder.path();
-    build(&plan(dir, "list.blf", &["few.txt"]));
-    let old = fs::read(dir.join("list.blf")).unwrap();
-    let arguments = ["build", "-q", "-o", "list.blf", "many.txt"];
-    let Some(mut limited) = limited(dir, "--fsize=30000:30000", &arguments) else {
-        return;
-    };
-    if rustix::process::geteuid().is_root() {
-        for name in ["list.blf", "many.txt"] {
-            std::os::unix::fs::chown(dir.join(name), Some(54_321), Some(54_321)).unwrap();
-        }
-    }
-    let done = limited.output().unwrap();
-    let said = String::from_utf8_lossy(&done.stderr);
-    assert_eq!(done.status.code(), Some(2), "{done:?}");
-    assert!(
-        said.contains("list.blf") && said.contains("os error 27"),
-        "{said}"
-    );
-    assert_eq!(fs::read(dir.join("list.blf")).unwrap(), old);
-    assert_eq!(names(dir), ["few.txt", "list.blf", "many.txt", "program"]);
 }
 
 /// As on a file system that knows no locks.

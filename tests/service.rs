@@ -28,6 +28,26 @@ fn site() -> (Site, std::path::PathBuf) {
     (site, path)
 }
 
+/// Without the question for the user in `src/serve.rs`, nobody hears of it.
+#[test]
+fn whoever_runs_it_as_root_is_told() {
+    let (site, _) = site();
+    let told = |daemon: Daemon| {
+        daemon.logged(&["listening"]);
+        let told = daemon.log().contains("running as root");
+        assert!(daemon.terminate().success());
+        told
+    };
+    // The tests run it as another user where they can.
+    assert!(!told(site.serve()));
+    if rustix::process::geteuid().is_root() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+        command.arg("--config").arg(site.path().join("milter.toml"));
+        let log = site.path().join("root.log");
+        assert!(told(Daemon::spawn(command, &site.socket, log)));
+    }
+}
+
 /// A typo at boot delays mail of which nothing is known, until it is mended; and what the daemon refuses
 /// shows in `--check`.
 #[test]
