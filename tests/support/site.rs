@@ -139,6 +139,11 @@ impl Site {
         self.as_user(Command::new(self.reachable(name)))
     }
 
+    /// A copy of one of them, ready to be run likewise.
+    pub(crate) fn program_from(&self, copy: &Path) -> Command {
+        self.as_user(Command::new(copy))
+    }
+
     /// The daemon with its configuration, started by another program.
     pub(crate) fn program_under(&self, starter: &str, arguments: &[&str]) -> Command {
         let mut command = self.as_user(Command::new(starter));
