@@ -694,6 +694,46 @@ fn a_filter_that_hits_an_address_that_must_not_be_listed_stays_out() {
     becomes(&rig, "<second@bad.example>", "reject");
 }
 
+/// Canaries: in whatever spelling, and by whatever kind of entry. Without `check_must_hit` the wrong list is taken.
+#[test]
+fn a_filter_that_misses_an_address_that_must_be_listed_stays_out() {
+    let canaries = "must_hit = ['First@BAD.example', 'x@canary.example']\nfilter =";
+    let config = CONFIG.replace("filter =", canaries);
+    let rig = Rig::new(
+        &[
+            ("spam.list", "first@bad.example\n@canary.example\n"),
+            ("white.txt", ""),
+        ],
+        &config,
+    );
+    rig.write("spam.list", "first@bad.example\nother@bad.example\n");
+    let why = "does not list x@canary.example, which must_hit demands";
+    is_refused(&rig, why);
+    assert!(rig.live.status().contains(why), "{}", rig.live.status());
+    rig.write(
+        "spam.list",
+        "first@bad.example\n.canary.example\nx@canary.example\n",
+    );
+    rig.live.reload();
+    assert!(
+        rig.live.status().starts_with("serving"),
+        "{}",
+        rig.live.status()
+    );
+    // A start defers what the list would decide: an incomplete list says nothing of a sender that it misses.
+    rig.write("spam.list", "x@canary.example\nother@bad.example\n");
+    let live = Live::new(
+        Snapshot::start(Config::load(&rig.path("c.toml")).unwrap()),
+        None,
+    );
+    assert!(live.snapshot().policy.lists()[0].filter().is_none());
+    assert!(
+        live.status().contains("does not list First@BAD.example"),
+        "{}",
+        live.status()
+    );
+}
+
 #[test]
 fn settings_that_take_a_restart_are_named() {
     let rig = rig();

@@ -33,6 +33,7 @@ pub const SETTINGS: [(&str, &[&str]); 8] = [
             "dry_run",
             "max_age",
             "max_unchanged",
+            "must_hit",
             "enabled",
         ],
     ),

@@ -117,6 +117,7 @@ impl fmt::Display for ListSettings {
         set(f, "dry_run", terms.dry_run)?;
         set(f, "max_age", age(self.max_age_s))?;
         set(f, "max_unchanged", age(self.max_unchanged_s))?;
+        set(f, "must_hit", texts(&self.must_hit))?;
         set(f, "enabled", self.enabled)
     }
 }

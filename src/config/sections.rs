@@ -156,6 +156,7 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
     };
     let max_age_s = section.get("max_age", None, |value| age(text(value)?));
     let max_unchanged_s = section.get("max_unchanged", None, |value| age(text(value)?));
+    let must_hit = addresses(&section, "must_hit");
     let enabled = section.get("enabled", true, boolean);
     let place = section.place("filter");
     section.finish();
@@ -167,6 +168,7 @@ fn read_list(section: Section<'_, '_>, folder: &Path) -> Option<ListSettings> {
         load,
         max_age_s,
         max_unchanged_s,
+        must_hit,
         enabled,
         recipients: recipients.written,
         except_recipients: except_recipients.written,
@@ -229,11 +231,7 @@ fn read_safety(section: Section<'_, '_>) -> SafetySettings {
         max_reject_share: section.get("max_reject_share", Percent::ALL, percent_of_a_whole),
         max_shrink: section.get("max_shrink", Percent(50), percent_of_a_whole),
         max_growth: section.get("max_growth", Percent(1000), percent),
-        must_miss: section.each("must_miss", Vec::new(), |written| {
-            Canonical::parse(written.as_bytes(), Entries::rules())
-                .map(|_| written.to_owned())
-                .map_err(|error| Fault::from(format!("{written:?}: {error}")))
-        }),
+        must_miss: addresses(&section, "must_miss"),
         last_good_mib: section.get("last_good_mib", 2048, |value| number(value, 0..=1 << 40)),
     };
     section.finish();
@@ -293,6 +291,15 @@ fn read_log(section: Section<'_, '_>) -> LogSettings {
     };
     section.finish();
     settings
+}
+
+/// Addresses, as written.
+fn addresses(section: &Section<'_, '_>, name: &'static str) -> Vec<String> {
+    section.each(name, Vec::new(), |written| {
+        Canonical::parse(written.as_bytes(), Entries::rules())
+            .map(|_| written.to_owned())
+            .map_err(|error| Fault::from(format!("{written:?}: {error}")))
+    })
 }
 
 /// Entries of every kind: as written, and as a set.

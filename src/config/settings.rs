@@ -93,6 +93,8 @@ pub struct ListSettings {
     pub max_age_s: Option<u64>,
     /// Seconds without another content after which a warning says so, whenever the filter was built.
     pub max_unchanged_s: Option<u64>,
+    /// Addresses that the filter must list.
+    pub must_hit: Vec<String>,
     /// Whether it is used at all.
     pub enabled: bool,
     /// The recipients in `terms`, as written.
@@ -110,6 +112,7 @@ impl PartialEq for ListSettings {
             load,
             max_age_s,
             max_unchanged_s,
+            must_hit,
             enabled,
             recipients,
             except_recipients,
@@ -119,6 +122,7 @@ impl PartialEq for ListSettings {
             && *load == other.load
             && *max_age_s == other.max_age_s
             && *max_unchanged_s == other.max_unchanged_s
+            && *must_hit == other.must_hit
             && *enabled == other.enabled
             && *recipients == other.recipients
             && *except_recipients == other.except_recipients
@@ -155,6 +159,7 @@ impl ListSettings {
             load: Load::Memory,
             max_age_s: None,
             max_unchanged_s: None,
+            must_hit: Vec::new(),
             enabled: true,
             recipients: Vec::new(),
             except_recipients: Vec::new(),

@@ -72,6 +72,16 @@ pub enum Error {
         /// The address, as configured.
         address: String,
     },
+    /// An address that must be listed is not.
+    #[error("list {list}: {}: does not list {address}, which must_hit demands: the wrong or an incomplete list, or made by another program; build it again, or correct must_hit", path.display())]
+    MustHit {
+        /// Name of the list.
+        list: String,
+        /// The filter.
+        path: PathBuf,
+        /// The address, as configured.
+        address: String,
+    },
     /// A whitelist cannot be read.
     #[error("{}: cannot read the whitelist: {source}", path.display())]
     Unreadable {
@@ -189,7 +199,8 @@ impl Error {
             | Self::List { list, .. }
             | Self::Objection { list, .. }
             | Self::Rate { list, .. }
-            | Self::MustMiss { list, .. } => Some(list),
+            | Self::MustMiss { list, .. }
+            | Self::MustHit { list, .. } => Some(list),
             Self::Placed { error, .. } | Self::Covered { error, .. } => error.list(),
             Self::Config(_)
             | Self::Pages { .. }

@@ -19,7 +19,7 @@
 //! | `check`, `status` | the report of `--check`, and what the running daemon leaves for it |
 //!
 //! New files are also refused when their pages answer more than twice as often as declared (a file
-//! that matches every key is well formed too), when they match an address of `must_miss`, and when they
+//! that matches every key is well formed too), when they match an address of `must_miss` or miss one of their `must_hit`, and when they
 //! were made by other address rules than this program's.
 //!
 //! A *start* has nothing to keep, and a daemon that does not start lets all mail wait or pass. So it
@@ -171,6 +171,7 @@ impl Snapshot {
             };
             let added = opened.and_then(|file| {
                 let filter = Arc::clone(&file.filter);
+                open::check_must_hit(settings, &filter)?;
                 let added = policy.add_list(Arc::clone(terms), filter);
                 added.map(|()| file).map_err(list_error)
             });

@@ -10,16 +10,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Error;
 use super::gate::{self, Facts};
 use crate::access;
+use crate::address::Canonical;
 use crate::clock::now_s;
 use crate::config::{ListSettings, SafetySettings};
 use crate::file_state::FileState;
 use crate::filter::{self, Fault, Filter, Load};
+use crate::lookup::{Lookup, Outcome, Reads};
 use crate::memory;
 
 /// Random keys that a filter on disk is asked at a start, where its pages are not read: each may be a
@@ -172,6 +175,34 @@ pub(super) fn open(
         None => begin(settings, &file)?,
     }
     Ok(file)
+}
+
+/// Whether the filter lists what it must, asked as a sender of a message is: so its entries and our keys come
+/// from the same texts. Rules that this program does not know are another error's.
+pub(super) fn check_must_hit(settings: &ListSettings, filter: &Arc<Filter>) -> Result<(), Error> {
+    let Ok(lookup) = Lookup::new(Arc::clone(filter)) else {
+        return Ok(());
+    };
+    let mut form = Canonical::new();
+    for address in &settings.must_hit {
+        let is_listed = form.read(address.as_bytes(), lookup.rules()).is_ok() && {
+            let mut reads = Reads::Now;
+            // On day 0 nothing has expired.
+            let found = lookup.visit(&form, 0, &mut reads, |_, _, outcome| match outcome {
+                Outcome::Listed(_) | Outcome::Unproved => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            });
+            found.is_break()
+        };
+        if !is_listed {
+            return Err(Error::MustHit {
+                list: settings.terms.name.clone(),
+                path: settings.filter.clone(),
+                address: address.clone(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Opens the copy of the filter of a list, as a start opens the filter itself.
