@@ -92,18 +92,23 @@ impl History {
         }
     }
 
-    /// From here on the message is more than its history.
+    /// From here on the message is more than its history, which nobody needs until it is over.
     pub(super) fn begin_headers(&mut self) {
         self.has_gap = true;
+        self.forget_message();
     }
 
-    /// The message is over, in whatever way.
-    pub(super) fn end_message(&mut self) {
+    fn forget_message(&mut self) {
         self.packets.truncate(self.client);
         if self.packets.capacity() > HISTORY_BYTES_KEPT {
             self.packets.shrink_to_fit();
         }
         self.command = self.client;
+    }
+
+    /// The message is over, in whatever way.
+    pub(super) fn end_message(&mut self) {
+        self.forget_message();
         self.has_mail = false;
         self.is_asked = false;
         self.has_gap = false;
@@ -116,7 +121,9 @@ impl History {
     }
 
     fn push(&mut self, command: Command, payload: &[&[u8]]) {
-        let bytes: usize = payload.iter().map(|part| part.len()).sum();
+        /// A packet's length and its code.
+        const PREFIX_BYTES: usize = 5;
+        let bytes = payload.iter().map(|part| part.len()).sum::<usize>() + PREFIX_BYTES;
         if self.packets.len() + bytes > HISTORY_BYTES_MAX {
             self.has_gap = true;
         } else {

@@ -195,6 +195,8 @@ impl Values {
         if start + value.len() > VALUE_BYTES_MAX {
             return;
         }
+        // Few values come, and most are short.
+        self.bytes.reserve_exact(value.len());
         self.bytes.extend_from_slice(value);
         self.known.push(Known {
             name,

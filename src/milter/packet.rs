@@ -142,7 +142,14 @@ impl Packets {
     /// Moves input to the held bytes until those are `len`.
     fn top_up(&mut self, input: &mut &[u8], len: usize) {
         let missing = len.saturating_sub(self.held.len());
-        self.held.extend_from_slice(take(input, missing));
+        let more = take(input, missing);
+        // Twice as much as before, as a vector grows by itself, but never more than the whole packet.
+        let wanted = self.held.len() + more.len();
+        if wanted > self.held.capacity() {
+            let capacity = (self.held.capacity() * 2).clamp(wanted, len);
+            self.held.reserve_exact(capacity - self.held.len());
+        }
+        self.held.extend_from_slice(more);
     }
 }
 

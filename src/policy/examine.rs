@@ -85,6 +85,24 @@ impl Budget {
 pub struct Scratch {
     forms: Vec<Canonical>,
     pub(super) whitelist_form: Option<Canonical>,
+    /// It was used for an address that was longer than any of a real message.
+    is_large: bool,
+}
+
+impl Scratch {
+    /// Notes that an address of so many bytes is read with it.
+    pub(super) fn note(&mut self, bytes: usize) {
+        /// SMTP allows 320 (RFC 5321 section 4.5.3.1).
+        const LARGE_BYTES: usize = 1024;
+        self.is_large |= bytes > LARGE_BYTES;
+    }
+
+    /// Gives back what long addresses took.
+    pub fn give_back(&mut self) {
+        if self.is_large {
+            *self = Self::default();
+        }
+    }
 }
 
 /// One list's answer about one entry, to show how a verdict came about.
@@ -250,6 +268,7 @@ impl Policy {
         mut seen: impl FnMut(Seen<'_>),
     ) -> Result<(), Exhausted> {
         now.budget.read(sender.address, self.rules.len())?;
+        scratch.note(sender.address.len());
         scratch.forms.resize_with(self.rules.len(), Canonical::new);
         for (form, &rules) in scratch.forms.iter_mut().zip(&self.rules) {
             if form.read(sender.address, rules).is_err() {

@@ -186,6 +186,11 @@ impl<'a> Recipient<'a> {
     fn forms(self) -> impl Iterator<Item = &'a [u8]> {
         [Some(self.written), self.understood].into_iter().flatten()
     }
+
+    /// Bytes of the longer form.
+    pub(super) fn longest(self) -> usize {
+        self.forms().map(<[u8]>::len).max().unwrap_or_default()
+    }
 }
 
 fn unbracketed(written: &[u8]) -> &[u8] {

@@ -56,6 +56,7 @@ impl Reach {
 impl Policy {
     /// The lists that affect mail to this recipient. None at all: it is exempt.
     pub fn reach(&self, recipient: Recipient<'_>, scratch: &mut Scratch) -> u64 {
+        scratch.note(recipient.longest());
         let form = scratch.whitelist_form.get_or_insert_with(Canonical::new);
         if self
             .exempt_recipients

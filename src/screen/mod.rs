@@ -55,6 +55,8 @@ pub use state::Screen;
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
 /// Reply to a recipient who must come in a transaction of its own (RFC 5321 section 4.5.3.1.10).
 const APART_REPLY: &str = "send to this recipient in a separate transaction";
+/// Bytes kept of a queue id, for the log: those of mail servers have up to some 20.
+const QUEUE_ID_MAX_BYTES: usize = 200;
 /// Bytes kept of a Message-ID, for the log.
 const MESSAGE_ID_MAX_BYTES: usize = 200;
 /// Forged tags that are removed from a message. The mail server looks for each from the top: Postfix
@@ -208,6 +210,7 @@ impl<O: Observer> Screen<O> {
     fn release(&mut self) {
         if !self.shows_all() {
             self.message.release();
+            self.scratch.give_back();
         }
     }
 
@@ -216,6 +219,7 @@ impl<O: Observer> Screen<O> {
         if let Some(id) = macros.get("i")
             && self.message.queue_id.is_empty()
         {
+            let id = &id[..id.len().min(QUEUE_ID_MAX_BYTES)];
             self.message.queue_id.extend_from_slice(id);
         }
     }
@@ -385,5 +389,6 @@ impl<O: Observer> Handler for Screen<O> {
 
     fn abort(&mut self) {
         self.message.clear();
+        self.scratch.give_back();
     }
 }

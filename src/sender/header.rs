@@ -55,6 +55,11 @@ impl Parser {
         self.left_bytes = MAX_MESSAGE_BYTES;
     }
 
+    /// Gives its memory back.
+    pub(super) fn give_back(&mut self) {
+        self.line = Vec::new();
+    }
+
     /// Adds to the scan's addresses those that mail-parser finds beyond them; `strong`
     /// says whether the scan found any that is not weak.
     pub(super) fn union(

@@ -80,7 +80,7 @@ pub const MAX_SCANNED_BYTES: usize = 64 * 1024;
 
 /// All senders of one message, each once per identity.
 ///
-/// Made to be reused: [`Senders::clear`] keeps the memory.
+/// Made to be reused: [`Senders::clear`] keeps the memory that ordinary messages need.
 ///
 /// ```
 /// use blocklist_milter::sender::{Identity, Senders};
@@ -107,7 +107,7 @@ impl Senders {
         Self::default()
     }
 
-    /// Forgets all senders and keeps the memory: call it before each message.
+    /// Forgets all senders and keeps a little memory: call it before each message.
     pub fn clear(&mut self) {
         self.store.clear();
         self.scanner.paths.refill();
@@ -124,6 +124,7 @@ impl Senders {
         }
         let mut out = Out::new(&mut self.store, Identity::MailFrom);
         envelope::scan(&mut self.scanner.paths, argument, &mut out);
+        self.give_back(argument);
     }
 
     /// Adds the sender of the envelope as the mail server understood it (`{mail_addr}`): a second reading
@@ -134,11 +135,13 @@ impl Senders {
         }
         let mut out = Out::new(&mut self.store, Identity::MailFrom);
         envelope::understood(&mut self.scanner.paths, address, &mut out);
+        self.give_back(address);
     }
 
     /// Adds the senders in one header value; call it for every occurrence of the
     /// header. Folds may be CRLF or LF and white space; any bytes of any length do.
-    pub fn add_header(&mut self, identity: Identity, value: &[u8]) {
+    pub fn add_header(&mut self, identity: Identity, written: &[u8]) {
+        let value = written;
         if value.len() >= MAYBE_CUT_BYTES {
             self.store.truncate();
         }
@@ -160,6 +163,17 @@ impl Senders {
         let strong = self.scanner.value(value, &mut out);
         self.parser
             .union(&mut self.scanner.paths, value, strong, &mut out);
+        self.give_back(written);
+    }
+
+    /// Gives back what reading a long value took: ten buffers as long as the value, which ordinary ones do not need.
+    fn give_back(&mut self, value: &[u8]) {
+        const KEPT_BYTES: usize = 1024;
+        if value.len() > KEPT_BYTES {
+            self.scanner.give_back();
+            self.parser.give_back();
+            self.unfolded = Vec::new();
+        }
     }
 
     /// Takes a value out of what may be scanned of its identity; false if it is beyond.

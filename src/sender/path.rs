@@ -30,6 +30,14 @@ impl Paths {
         self.compared_bytes = 0;
     }
 
+    /// Gives its memory back, between two values.
+    pub(super) fn give_back(&mut self) {
+        *self = Self {
+            compared_bytes: self.compared_bytes,
+            ..Self::default()
+        };
+    }
+
     /// Pushes the addresses of the words between angle brackets; says whether there
     /// were any.
     pub(super) fn content(&mut self, inside: &[u8], out: &mut Out<'_>) -> bool {

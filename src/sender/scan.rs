@@ -79,6 +79,13 @@ struct Run {
 }
 
 impl Scanner {
+    /// Gives its memory back, between two values.
+    pub(super) fn give_back(&mut self) {
+        self.paths.give_back();
+        self.stem = Word::default();
+        self.text = Vec::new();
+    }
+
     /// Pushes the addresses of a header value; says whether any was not weak.
     pub(super) fn value(&mut self, value: &[u8], out: &mut Out<'_>) -> bool {
         let before = out.pushed();

@@ -16,21 +16,22 @@ use super::identity::{Identity, Sender, Strength};
 
 /// Most addresses kept of one identity. Real messages name fewer than ten; a mail with
 /// more than this cannot be decided by what was seen, and says so. Each identity has a bound of
-/// its own, or a `Reply-To` of ten thousand addresses would hide the `From` behind it.
-pub const MAX_ADDRESSES: usize = 10_240;
+/// its own, or a `Reply-To` of thousands of addresses would hide the `From` behind it. With addresses of
+/// 8 bytes, so many take all the bytes that are looked up of a message (`policy::Budget`).
+pub const MAX_ADDRESSES: usize = 4096;
 
 /// Most bytes of one address that are kept. An SMTP address has at most 320 (RFC 5321
 /// section 4.5.3.1); a header can hold anything.
 pub const MAX_ADDRESS_BYTES: usize = 128 * 1024;
 
-/// Most bytes of all addresses of one identity together. Postfix cuts a header field at 100 KiB
-/// (header_size_limit), so that no field of it comes near; the canonical form of an address
-/// can take many times as long as finding it.
-pub const MAX_TEXT_BYTES: usize = 256 * 1024;
+/// Most bytes of all addresses of one identity together: twice what is looked up of a message
+/// (`policy::Budget`), so that nothing which could be looked up is left out. Together with the number of addresses it
+/// bounds the memory of a connection: all identities take a mebibyte.
+pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Memory kept from message to message; what one with many senders took beyond it is given back.
-const TEXT_BYTES_KEPT: usize = 4 * 1024;
-const FOUND_KEPT: usize = 64;
+const TEXT_BYTES_KEPT: usize = 1024;
+const FOUND_KEPT: usize = 16;
 
 /// Up to this many addresses, comparing with each is faster than hashing.
 const LINEAR: usize = 16;
@@ -58,7 +59,7 @@ pub(super) struct Store {
     text: Vec<u8>,
     found: Vec<Found>,
     kept: [Kept; Identity::ALL.len()],
-    /// Index into `found` plus one; 0 is empty. Length 0 or a power of two above
+    /// Index into `found` plus one; 0 is empty. Length 0 or a power of two, at least
     /// twice the number of entries.
     table: Vec<u32>,
     hasher: RandomState,
@@ -147,7 +148,7 @@ impl Store {
 
     /// Makes the table, or a larger one, of all that was found so far.
     fn rebuild(&mut self) {
-        let slots = (self.found.len() * 4).next_power_of_two();
+        let slots = (self.found.len() * 2).next_power_of_two();
         self.table.clear();
         self.table.resize(slots, 0);
         for index in 0..self.found.len() {
@@ -340,11 +341,11 @@ mod tests {
     #[test]
     fn bounds_are_kept_and_told() {
         let mut store = Store::default();
-        numbered(&mut store, 0..10_240);
-        numbered(&mut store, 0..10_240);
+        numbered(&mut store, 0..4096);
+        numbered(&mut store, 0..4096);
         assert!(!store.truncated());
         let mark = store.mark();
-        numbered(&mut store, 10_240..10_241);
+        numbered(&mut store, 4096..4097);
         assert!(store.truncated());
         assert_eq!(store.len(), MAX_ADDRESSES);
         store.rollback(mark);

@@ -1,0 +1,325 @@
+//! What a connection holds in memory, whatever is sent: at most 2 MiB at any moment, and after the message almost
+//! nothing.
+//!
+//! Counted by the allocator itself, so that nothing that the program holds is missed: neither the memory of another
+//! thread nor that which the system has not taken back. One test alone in its program, as it counts all threads.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+
+use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_milter::config::Config;
+use blocklist_milter::daemon::Readers;
+use blocklist_milter::milter::Session;
+use blocklist_milter::screen::Screen;
+use blocklist_milter::snapshot::{Live, Snapshot};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// What a connection may hold at any moment.
+const MOST_BYTES: usize = 2 << 20;
+/// What it may hold between two messages, whatever came before: an ordinary one leaves 1.5 KiB.
+const IDLE_BYTES: usize = 12 << 10;
+
+/// The fields that a list can check.
+const FIELDS: [&str; 7] = [
+    "From",
+    "Sender",
+    "Reply-To",
+    "Return-Path",
+    "Resent-From",
+    "Resent-Sender",
+    "Resent-Reply-To",
+];
+
+fn packet(code: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len() + 1).unwrap();
+    let mut packet = length.to_be_bytes().to_vec();
+    packet.push(code);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+fn negotiation() -> Vec<u8> {
+    packet(b'O', &[0, 0, 0, 6, 0, 0, 1, 0xff, 0, 0x1f, 0xff, 0xff])
+}
+
+fn macros(of: u8, pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut payload = vec![of];
+    for (name, value) in pairs {
+        payload.extend_from_slice(format!("{name}\0{value}\0").as_bytes());
+    }
+    packet(b'D', &payload)
+}
+
+fn mail(argument: &str) -> Vec<u8> {
+    packet(b'M', format!("{argument}\0").as_bytes())
+}
+
+fn rcpt(argument: &str) -> Vec<u8> {
+    packet(b'R', format!("{argument}\0").as_bytes())
+}
+
+fn header(name: &str, value: &str) -> Vec<u8> {
+    packet(b'L', format!("{name}\0{value}\0").as_bytes())
+}
+
+fn connect() -> Vec<u8> {
+    packet(b'C', b"mx.example\x004\x19\x88192.0.2.1\0")
+}
+
+/// Different addresses of about this length, so many bytes of them, parted by this.
+fn addresses(number: &mut u32, length: usize, bytes: usize, between: &str) -> String {
+    let mut text = String::new();
+    while text.len() + length + between.len() < bytes {
+        *number += 1;
+        let _ = write!(
+            text,
+            "{number:x}@{}{between}",
+            "b".repeat(length.saturating_sub(8))
+        );
+    }
+    text
+}
+
+/// A message of these headers, with a recipient, up to the end of the headers.
+fn message(headers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut packets = vec![mail("<a@ok.example>"), rcpt("<bob@our.example>")];
+    packets.extend(headers);
+    packets.push(packet(b'N', b""));
+    packets
+}
+
+/// So many bytes a field as are scanned of it, and more.
+const SCANNED: usize = 64 << 10;
+
+/// Messages that are meant to take as much memory as they can.
+fn messages() -> Vec<(String, Vec<Vec<u8>>)> {
+    let mut all = Vec::new();
+    let mut number = 0;
+    for length in [8, 10, 20, 100, 1000, 40_000] {
+        for between in [", ", "\r\n ", " "] {
+            for pieces in [1, 4, 40] {
+                let mut headers = Vec::new();
+                for _ in 0..pieces {
+                    for field in FIELDS {
+                        let value = addresses(&mut number, length, SCANNED / pieces, between);
+                        headers.push(header(field, &value));
+                    }
+                }
+                all.push((
+                    format!("addresses of {length} bytes, parted by {between:?}, in {pieces} fields of each name"),
+                    message(headers),
+                ));
+            }
+        }
+    }
+    // Each field is an address and nothing else: those are not scanned.
+    for count in [3_000, 5_000] {
+        let field = |n: usize| header(FIELDS[n % 7], &format!("{n:x}@b.example"));
+        all.push((
+            format!("{count} plain fields"),
+            message((0..count * 7).map(field).collect()),
+        ));
+    }
+    let long = |n: usize| {
+        header(
+            FIELDS[n % 7],
+            &format!("{n}{}@b.example", "a".repeat(100_000)),
+        )
+    };
+    all.push((
+        "plain fields of 100 KB".to_owned(),
+        message((0..70).map(long).collect()),
+    ));
+    for (what, piece) in [
+        ("encoded words", "=?utf-8?q?a=40b=2Eexample?= "),
+        ("encoded words in base64", "=?utf-8?b?YUBiLmV4YW1wbGU=?= "),
+        ("folds", "a\r\n "),
+        ("open brackets", "<"),
+        ("angle addresses", "<a@b>"),
+        ("quoted strings", "\"a@b\" "),
+        ("open comments", "(a@b "),
+        ("colons", "a@b:"),
+        ("at signs", "@"),
+        ("one word", "a"),
+        ("wide letters", "\u{ff21}\u{ff20}"),
+        ("a path", "a.b!"),
+        ("semicolons", "a@b;"),
+        ("backslashes", "\\"),
+        ("unknown bytes", "\u{80}"),
+    ] {
+        let value = piece.repeat(SCANNED / piece.len());
+        for value in [
+            value.clone(),
+            format!("<{value}>"),
+            format!("{value}@b.example"),
+            format!("{value} <c@d>"),
+        ] {
+            let headers =
+                FIELDS.map(|field| header(field, &value[..value.floor_char_boundary(SCANNED)]));
+            let start: String = value.chars().take(10).collect();
+            all.push((format!("{what}: {start}"), message(headers.to_vec())));
+            all.push((
+                format!("{what} in MAIL: {start}"),
+                vec![mail(&value), rcpt("<b@c>")],
+            ));
+        }
+    }
+    let long = "x".repeat(65_000);
+    let mut packets = vec![
+        // Those of the client stay as long as it does, and are not for it to choose.
+        macros(b'C', &[("v", "Postfix 3.7.11")]),
+        connect(),
+        macros(b'M', &[("i", &long)]),
+        mail(&format!("<{long}@b.example>")),
+    ];
+    for n in 0..2_000 {
+        packets.push(macros(
+            b'R',
+            &[("{rcpt_addr}", &format!("{n}{}", &long[..20_000]))],
+        ));
+        packets.push(rcpt(&format!("<{n}{}@our.example>", &long[..1000])));
+    }
+    all.push(("macros and recipients".to_owned(), packets.clone()));
+    // All of it in one message.
+    for field in FIELDS {
+        let value = addresses(&mut number, 20, SCANNED, " ");
+        packets.push(header(field, &value));
+    }
+    packets.push(packet(b'N', b""));
+    all.push(("macros, recipients and addresses".to_owned(), packets));
+    all.push(("an unfinished header".to_owned(), {
+        let mut packets = message(Vec::new());
+        let whole = header("From", &"a@b.example, ".repeat(10_000));
+        let end = packets.len() - 1;
+        packets.truncate(end);
+        packets.push(whole[..whole.len() - 1].to_vec());
+        packets
+    }));
+    all.push(("results of DKIM".to_owned(), {
+        let results: String = (0..5_000)
+            .map(|n| format!("; dkim=pass header.d=d{n}.example"))
+            .collect();
+        let value = format!("mx.our.example{results}");
+        message(
+            (0..50)
+                .map(|_| header("Authentication-Results", &value))
+                .collect(),
+        )
+    }));
+    all.push(("listed senders".to_owned(), {
+        let value: String = (0..3_000)
+            .map(|n| format!("{n}@listed.example, "))
+            .collect();
+        message(FIELDS.map(|field| header(field, &value)).to_vec())
+    }));
+    all
+}
+
+/// A daemon's session, with lists that check every field.
+struct Site {
+    live: Arc<Live>,
+    readers: Arc<Readers>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("x.list");
+        std::fs::write(&list, "a@bad.example\n@listed.example\n.sub.example\nx@\n").unwrap();
+        compile::build(
+            &Plan::new(folder.path().join("x.blf"), vec![list]),
+            &Progress::new(),
+        )
+        .unwrap();
+        let check = "check = ['mail-from', 'from', 'sender', 'reply-to', 'return-path', 'resent-from', 'resent-sender', 'resent-reply-to']";
+        let text = format!(
+            "[[list]]\nname = 'x'\nfilter = 'x.blf'\naction = 'tag'\n{check}\n[whitelist]\nentries = ['a@b.example']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n"
+        );
+        let config = Config::parse(&text, &folder.path().join("c.toml")).unwrap();
+        let live = Arc::new(Live::new(Snapshot::build(config).unwrap(), None));
+        let readers = Arc::new(Readers::start(1).unwrap());
+        Self { live, readers }
+    }
+
+    fn session(&self) -> Session<Screen> {
+        let mut session = Session::new(Screen::new(
+            Arc::clone(&self.live),
+            Arc::clone(&self.readers),
+        ));
+        give(&mut session, &negotiation());
+        give(&mut session, &connect());
+        session
+    }
+}
+
+/// As the daemon gives it: in pieces of at most 8 KiB, the answers written at once.
+fn give(session: &mut Session<Screen>, bytes: &[u8]) {
+    for piece in bytes.chunks(8 << 10) {
+        let mut rest = piece;
+        while !rest.is_empty() || session.is_waiting() {
+            let mut answers = Vec::new();
+            while session.is_waiting() {
+                let mut now = Context::from_waker(Waker::noop());
+                if session.poll_answer(&mut now, &mut answers).is_pending() {
+                    std::thread::yield_now();
+                }
+            }
+            let progress = session.receive(rest, &mut answers).unwrap();
+            rest = &rest[progress.taken..];
+        }
+    }
+}
+
+/// Without the bounds in `src/sender/store.rs` it is three times as much, and without `give_back` in `src/sender/mod.rs`
+/// a connection keeps half a mebibyte after the message.
+#[test]
+fn a_connection_holds_two_mebibytes_at_most_and_gives_them_back() {
+    let site = Site::new();
+    // What is made once, by the first message.
+    give(
+        &mut site.session(),
+        &message(vec![header("From", "a@b.example")]).concat(),
+    );
+    let at_first = MEMORY.current_usage();
+    let mut worst = (0, String::new());
+    let mut worst_idle = worst.clone();
+    for (what, packets) in messages() {
+        let before = MEMORY.current_usage();
+        let mut session = site.session();
+        MEMORY.reset_peak_usage();
+        for packet in &packets {
+            give(&mut session, packet);
+        }
+        let held = MEMORY.peak_usage() - before;
+        if held > worst.0 {
+            worst = (held, what.clone());
+        }
+        println!("{held:8} {what}");
+        if what != "an unfinished header" {
+            give(&mut session, &packet(b'A', b""));
+            // The next one from the same server.
+            give(
+                &mut session,
+                &message(vec![header("From", "a@b.example")]).concat(),
+            );
+            let idle = MEMORY.current_usage() - before;
+            println!("{idle:8} after it");
+            if idle > worst_idle.0 {
+                worst_idle = (idle, what.clone());
+            }
+        }
+        drop(session);
+    }
+    println!("worst: {worst:?}, between messages: {worst_idle:?}");
+    assert!(worst.0 <= MOST_BYTES, "{worst:?}");
+    assert!(worst_idle.0 <= IDLE_BYTES, "{worst_idle:?}");
+    // What is kept for all connections, such as queues of threads.
+    let left = MEMORY.current_usage().saturating_sub(at_first);
+    assert!(left < 64 << 10, "{left} bytes are left over");
+}
