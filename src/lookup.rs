@@ -139,8 +139,7 @@ impl Lookup {
     /// [`Error::Rules`]: asked with our keys, the filter would miss what it lists.
     pub fn new(filter: Arc<Filter>) -> Result<Self, Error> {
         let spec = filter.spec();
-        let rules = Rules::from_bits(spec.rules).filter(|_| spec.rules_version == RULES_VERSION);
-        let (Some(rules), Some(kinds)) = (rules, Kinds::from_bits(spec.kinds)) else {
+        let Some((rules, kinds)) = understood(spec.rules_version, spec.rules, spec.kinds) else {
             return Err(Error::Rules {
                 path: filter.path().to_owned(),
                 found: spec.rules_version,
@@ -221,6 +220,18 @@ impl Lookup {
             }
         }
     }
+}
+
+/// Whether this program can make the keys of a filter with this version of the address rules, and these bits of
+/// their options and of the kinds of its entries, as its header says.
+#[must_use]
+pub fn knows(rules_version: u16, rules: u8, kinds: u8) -> bool {
+    understood(rules_version, rules, kinds).is_some()
+}
+
+fn understood(rules_version: u16, rules: u8, kinds: u8) -> Option<(Rules, Kinds)> {
+    let rules = Rules::from_bits(rules).filter(|_| rules_version == RULES_VERSION)?;
+    Some((rules, Kinds::from_bits(kinds)?))
 }
 
 /// The rate for a sender, who is looked up under several keys, from the rate for a key.

@@ -2,6 +2,8 @@
 //! messages that `docs/troubleshooting.md` explains, and the tests that `docs/promises.md` relies on.
 //! Their commands are run by `tests/guides_booted.rs`.
 
+#[path = "support/command_lines.rs"]
+mod command_lines;
 mod support;
 
 use std::collections::BTreeSet;
@@ -13,174 +15,23 @@ use std::process::Command;
 use blocklist_milter::cli::compile::Cli as Compile;
 use blocklist_milter::cli::milter::Milter;
 use clap::CommandFactory;
-use clap::error::ErrorKind;
-use support::markdown::{Part, guides, parts, read, root};
-
-/// A command line of ours in a document: where, and its words.
-type Shown = (String, Vec<String>);
-
-/// A fault of a command line, if it has one. In running text a command may leave out what is not the
-/// point: `blocklist-compile add`.
-fn fault(words: &[String], whole: bool) -> Option<String> {
-    let command = match words[0].as_str() {
-        "blocklist-milter" => Milter::command(),
-        _ => Compile::command(),
-    };
-    // A shell makes several files of a pattern.
-    let expanded = words.iter().flat_map(|word| {
-        let times = if word.contains('*') { 2 } else { 1 };
-        std::iter::repeat_n(word, times)
-    });
-    let error = command.try_get_matches_from(expanded).err()?;
-    match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,
-        ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand if !whole => None,
-        _ => Some(error.to_string()),
-    }
-}
-
-/// Our commands in a piece of shell: words by blanks and quotes, up to what ends a command.
-fn commands(shell: &str) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    for line in shell.replace("\\\n", " ").lines() {
-        let mut words: Vec<String> = Vec::new();
-        let mut all = Vec::new();
-        let mut word = String::new();
-        let (mut quote, mut begun) = (None, false);
-        let mut characters = line.chars().peekable();
-        while let Some(character) = characters.next() {
-            match (quote, character) {
-                (Some(open), _) if character == open => quote = None,
-                (Some(_), _) => word.push(character),
-                (None, '\'' | '"') => (quote, begun) = (Some(character), true),
-                (None, '#') if word.is_empty() => break,
-                (None, '>' | '<' | '|' | ';' | '&' | '(' | ')') | (None, ' ' | '\t') => {
-                    if begun || !word.is_empty() {
-                        words.push(std::mem::take(&mut word));
-                        begun = false;
-                    }
-                    if !matches!(character, ' ' | '\t') {
-                        all.push(std::mem::take(&mut words));
-                    }
-                    // The file of a redirection is no argument.
-                    if matches!(character, '>' | '<') {
-                        while characters.next_if(|next| !next.is_whitespace()).is_some() {}
-                    }
-                }
-                (None, _) => word.push(character),
-            }
-        }
-        if begun || !word.is_empty() {
-            words.push(word);
-        }
-        all.push(words);
-        found.extend(all.iter().filter_map(|words| of_ours(words)));
-    }
-    found
-}
-
-/// From the program's name on, also behind `runuser -u NAME --` or `VARIABLE=value`.
-fn of_ours(words: &[String]) -> Option<Vec<String>> {
-    let begin = match words.first()?.as_str() {
-        "runuser" => words.iter().position(|word| word == "--")? + 1,
-        "exec" | "!" | "if" | "until" | "sudo" => 1,
-        _ => words.iter().position(|word| !word.contains('='))?,
-    };
-    let mut words = words.get(begin..)?.to_vec();
-    let name = words.first()?.rsplit('/').next()?;
-    let name = ["blocklist-milter", "blocklist-compile"]
-        .into_iter()
-        .find(|ours| *ours == name)?;
-    words[0] = name.to_owned();
-    (words.len() > 1).then_some(words)
-}
-
-/// Every command line of ours in the documents.
-fn shown() -> Vec<(Shown, bool)> {
-    let mut shown = Vec::new();
-    for guide in guides() {
-        for placed in parts(&read(&guide)) {
-            let at = format!("{}:{}", guide.display(), placed.line);
-            let (text, whole) = match placed.part {
-                Part::Block { language, text } if language != "text" => (text, true),
-                Part::Hidden(text) => (text, true),
-                Part::Inline(text) => (text, false),
-                Part::Block { .. } => continue,
-            };
-            let commands = commands(&text).into_iter();
-            shown.extend(commands.map(|words| ((at.clone(), words), whole)));
-        }
-    }
-    for folder in [
-        "contrib/man",
-        "contrib/systemd",
-        "contrib/feeds",
-        "contrib/lib",
-        "contrib",
-    ] {
-        for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
-            let path = entry.expect("it can be read").path();
-            let Ok(text) = fs::read_to_string(&path) else {
-                continue;
-            };
-            let file = path
-                .strip_prefix(root())
-                .expect("below it")
-                .display()
-                .to_string();
-            let text = match folder {
-                // Examples; what stands before them is made from the command line itself.
-                "contrib/man" => text
-                    .split(".nf\n")
-                    .skip(1)
-                    .filter_map(|part| part.split(".fi").next())
-                    .collect(),
-                _ => text
-                    .lines()
-                    .map(|line| {
-                        line.trim_start_matches(['#', ' '])
-                            .replace("ExecStart=", "")
-                            .replace("%f", "name")
-                    })
-                    .fold(String::new(), |text, line| text + &line + "\n"),
-            };
-            let whole = folder == "contrib/man";
-            let commands = commands(&text.replace("\\-", "-")).into_iter();
-            shown.extend(
-                commands
-                    .filter(|words| {
-                        whole || words[1].starts_with(|c: char| c == '-' || c.is_ascii_lowercase())
-                    })
-                    .map(|words| ((file.clone(), words), whole)),
-            );
-        }
-    }
-    shown
-}
+use command_lines::markdown::{Part, guides, parts, read, root};
+use command_lines::{commands, fault};
 
 #[test]
 fn every_command_line_is_understood() {
-    let shown = shown();
-    assert!(shown.len() > 40, "only {} found", shown.len());
-    let faults: Vec<String> = shown
-        .iter()
-        .filter_map(|((at, words), whole)| {
-            Some(format!(
-                "{at}: {}\n{}",
-                words.join(" "),
-                fault(words, *whole)?
-            ))
-        })
-        .collect();
+    let (found, faults) = command_lines::faults(&[Milter::command(), Compile::command()]);
+    assert!(found > 40, "only {found} found");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn a_wrong_command_line_is_noticed() {
+    let ours = [Milter::command(), Compile::command()];
     let fault_of = |line: &str, whole| {
-        let found = commands(line);
+        let found = commands(line, &ours);
         assert_eq!(found.len(), 1, "{line}: {found:?}");
-        fault(&found[0], whole)
+        fault(&found[0], whole, &ours)
     };
     for wrong in [
         "blocklist-compile build --outptu x.blf y",
@@ -198,7 +49,8 @@ fn a_wrong_command_line_is_noticed() {
         )
         .is_none()
     );
-    assert!(commands("man blocklist-milter 8; systemctl start blocklist-milter x").is_empty());
+    let others = "man blocklist-milter 8; systemctl start blocklist-milter x";
+    assert!(commands(others, &ours).is_empty());
 }
 
 /// The examples of the manual, one after the other, in a folder with the lists that they name.
@@ -233,7 +85,7 @@ fn the_examples_of_the_manual_run() {
             .env("PATH", format!("{programs}:{path}"))
             .current_dir(folder.path()),
     );
-    let commands: BTreeSet<String> = commands(&script)
+    let commands: BTreeSet<String> = commands(&script, &[Compile::command()])
         .into_iter()
         .map(|mut words| words.swap_remove(1))
         .collect();
@@ -310,6 +162,8 @@ fn made_in_use(path: &str) -> bool {
         || path.starts_with("run/blocklist-milter")
         || path.starts_with("var/spool/postfix/blocklist-milter")
         || path.starts_with("etc/blocklist-milter/lists")
+        || path.starts_with("etc/blocklist-milter/fetch/")
+        || path.starts_with("etc/blocklist-milter/publisher.")
         || path.starts_with("etc/systemd/system/blocklist-")
 }
 
@@ -396,7 +250,9 @@ fn has(source: &str, message: &str) -> bool {
 /// Sources and scripts, with the lines of a broken literal joined.
 fn sources() -> Vec<String> {
     let mut sources = Vec::new();
-    let mut folders = vec![root().join("src"), root().join("contrib/lib")];
+    let mut folders = ["src", "fetch/src", "contrib/lib"]
+        .map(|folder| root().join(folder))
+        .to_vec();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("the folder is there") {
             let path = entry.expect("it can be read").path();

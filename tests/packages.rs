@@ -18,11 +18,24 @@ const STAGE: &str = "target/package";
 
 /// Files below `/`, as `contrib/install` leaves them for a package.
 fn installed() -> BTreeSet<String> {
+    installed_with(&["blocklist-fetch", "blocklist-publish"])
+}
+
+/// The same, if these were built too.
+fn installed_with(built_apart: &[&str]) -> BTreeSet<String> {
     let scratch = Scratch::new();
     let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
     fs::create_dir(scratch.join("built")).expect("our own folder");
     let programs = programs.parent().expect("in a folder");
-    symlink(programs, scratch.join("built/release")).expect("our own folder");
+    let built = scratch.join("built/release");
+    fs::create_dir(&built).expect("our own folder");
+    for program in ["blocklist-milter", "blocklist-compile"] {
+        symlink(programs.join(program), built.join(program)).expect("our own folder");
+    }
+    // Any program will do for these.
+    for program in built_apart {
+        symlink(programs.join("blocklist-compile"), built.join(program)).expect("our own folder");
+    }
     support::run(
         Command::new(root().join("contrib/install"))
             .arg("--postfix")
@@ -117,7 +130,12 @@ fn completions_are_where_the_shells_look() {
         ("generate-rpm", "site-functions"),
     ] {
         let places: BTreeSet<String> = packed(package).into_iter().map(|file| file.1).collect();
-        for program in ["blocklist-milter", "blocklist-compile"] {
+        for program in [
+            "blocklist-milter",
+            "blocklist-compile",
+            "blocklist-fetch",
+            "blocklist-publish",
+        ] {
             for place in [
                 format!("bash-completion/completions/{program}"),
                 format!("zsh/{zsh}/_{program}"),
@@ -130,6 +148,29 @@ fn completions_are_where_the_shells_look() {
             }
         }
     }
+}
+
+/// The programs that use the network are there with all that belongs to them, or not at all.
+#[test]
+fn what_fetches_is_whole() {
+    let installed = installed();
+    for file in [
+        "bin/blocklist-fetch",
+        "bin/blocklist-publish",
+        "lib/systemd/system/blocklist-fetch@.service",
+        "lib/systemd/system/blocklist-fetch@.timer",
+        "share/man/man1/blocklist-fetch.1",
+        "share/man/man1/blocklist-publish.1",
+    ] {
+        assert!(installed.contains(&format!("usr/{file}")), "{file}");
+    }
+    let without = installed_with(&[]);
+    let left: Vec<&String> = without
+        .iter()
+        .filter(|file| file.contains("fetch") || file.contains("publish"))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(without.len() + 12, installed.len());
 }
 
 /// No asset is left of a file that is not there any more.

@@ -8,7 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Parser;
 
 use crate::keys::{self, Signer};
+use crate::store::{Access, Login};
 use crate::{Error, Fetch, Outcome, Publish};
+
+/// The variable with user and password for a web server.
+const LOGIN: &str = "STORE_LOGIN";
 
 const FETCH_EXAMPLES: &str = "\
 Example:
@@ -98,12 +102,21 @@ pub struct PublishCli {
 
 fn ring(text: &str) -> Result<(String, Vec<String>), String> {
     let parts = text.split_once('=');
-    let parts = parts.filter(|(name, hosts)| !name.is_empty() && !hosts.is_empty());
+    let parts = parts.filter(|(name, _)| !name.is_empty());
     let (name, hosts) = parts.ok_or("must be NAME=HOST,HOST,...")?;
-    Ok((
-        name.to_owned(),
-        hosts.split(',').map(str::to_owned).collect(),
-    ))
+    let hosts: Vec<String> = hosts.split(',').map(str::to_owned).collect();
+    for host in &hosts {
+        let inner = host
+            .strip_prefix('*')
+            .or_else(|| host.strip_suffix('*'))
+            .unwrap_or(host);
+        if host.is_empty() || inner.contains('*') || host.contains(char::is_whitespace) {
+            return Err(format!(
+                "{host:?}: a host is a name without blanks, with at most one * at its beginning or end"
+            ));
+        }
+    }
+    Ok((name.to_owned(), hosts))
 }
 
 impl FetchCli {
@@ -133,6 +146,7 @@ impl FetchCli {
             max_shrink: self.max_shrink,
             max_growth: self.max_growth,
             now: now_s(),
+            access: access()?,
         })
     }
 }
@@ -165,9 +179,19 @@ impl PublishCli {
             next_key: self.next_key,
             previous_key: self.previous_key,
             now: now_s(),
+            access: access()?,
         };
         crate::publish(&wanted, &signer)
     }
+}
+
+/// From the environment, as the keys of S3: a command line is for everybody to read.
+fn access() -> Result<Access, Error> {
+    let login = std::env::var(LOGIN).ok().map(|login| Login::new(&login));
+    Ok(Access {
+        login: login.transpose()?,
+        ..Access::default()
+    })
 }
 
 fn first_line(path: &Path) -> Result<String, Error> {
@@ -210,6 +234,17 @@ mod tests {
     fn definitions_hold_together() {
         FetchCli::command().debug_assert();
         PublishCli::command().debug_assert();
-        assert!(ring("first=mx1,mx2").is_ok() && ring("first").is_err() && ring("=x").is_err());
+        assert!(ring("first=mx1,test-*,*.eu.example,*").is_ok());
+        for wrong in [
+            "first",
+            "=x",
+            "first=",
+            "first=mx1,",
+            "first=a*b",
+            "first=*a*",
+            "first=a, b",
+        ] {
+            assert!(ring(wrong).is_err(), "{wrong}");
+        }
     }
 }

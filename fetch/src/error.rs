@@ -1,7 +1,7 @@
 //! Why nothing was changed.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use blocklist_milter::{compile, filter, replacement};
 
@@ -9,16 +9,6 @@ use blocklist_milter::{compile, filter, replacement};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file of this host could not be read or written.
-    #[error("{}: cannot {doing}: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// As it follows "cannot".
-        doing: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
     /// The store did not give or take a file.
     #[error("{name}: {why}")]
     Store {
@@ -33,7 +23,7 @@ pub enum Error {
     /// The manifest is too old: somebody may be holding back newer ones.
     #[error("{0}")]
     Frozen(String),
-    /// A file could not be replaced.
+    /// A file of this host could not be read or replaced.
     #[error(transparent)]
     Replacement(#[from] replacement::Error),
     /// A filter or a delta fails its checks, or cannot be written.
@@ -48,12 +38,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`.
-    pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            path: path.to_owned(),
-            doing,
-            source,
+    /// For `map_err`: what was tried on which file, as it follows "cannot".
+    pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| {
+            Self::Replacement(replacement::Error::Io {
+                path: path.to_owned(),
+                action,
+                source,
+            })
         }
     }
 }

@@ -13,8 +13,8 @@ use blocklist_milter::replacement::Replacement;
 use crate::Error;
 use crate::keys::{self, has_signed};
 use crate::manifest::{self, Delta, Full, Manifest, file_name};
-use crate::state::{Kept, State};
-use crate::store::{Got, Store};
+use crate::state::{Kept, State, beside};
+use crate::store::{Access, Got, Store};
 
 /// What to fetch.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct Fetch {
     pub max_growth: Option<u32>,
     /// The time, in seconds since 1970.
     pub now: u64,
+    /// How the store is asked.
+    pub access: Access,
 }
 
 /// The result. Its text is what `blocklist-fetch` prints.
@@ -91,7 +93,7 @@ impl fmt::Display for Outcome {
 /// passed, and others when something fails. The filter in place stays then.
 pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     manifest::check_list_name(&wanted.list)?;
-    let store = Store::open(&wanted.from)?;
+    let store = Store::open(&wanted.from, &wanted.access)?;
     let mut kept = Kept::open(&wanted.output, &wanted.key)?;
     if !["", &wanted.list].contains(&kept.state.list.as_str()) {
         return Err(Error::Settings(format!(
@@ -101,7 +103,8 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
             wanted.list
         )));
     }
-    let current = current(&wanted.output)?;
+    clear(&wanted.output)?;
+    let current = current(wanted)?;
     let identity = current.as_ref().map(|header| header.identity().to_string());
     let known = kept
         .state
@@ -119,6 +122,13 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
         return Err(Error::Refused(format!(
             "{name}: number {}, but number {} was there before: somebody offers an old one again",
             manifest.number, kept.state.number
+        )));
+    }
+    // Remembered, its number would keep out all that come after the clock was set right.
+    if manifest.made > wanted.now.saturating_add(CLOCKS_APART_S) {
+        return Err(Error::Refused(format!(
+            "{name}: made {} hours in the future: is the clock of this host right, and that of the publisher?",
+            (manifest.made - wanted.now) / 3600
         )));
     }
     if let Some(next_key) = &manifest.next_key {
@@ -148,6 +158,13 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
         kept.keep(done)?;
         return Ok(Outcome::Unchanged);
     }
+    if !full.is_usable() {
+        return Err(Error::Refused(format!(
+            "{}: generation {} was compiled with address rules {} (options {:#04x}), which the daemon of this version does not \
+             know: update blocklist-milter, or have it built by the version of this host; the filter in place stays in use",
+            wanted.list, full.generation, full.rules_version, full.rules
+        )));
+    }
     if let Some(current) = &current {
         check_successor(wanted, current, full)?;
     }
@@ -162,9 +179,30 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     })
 }
 
+/// By how many seconds the clocks of host and publisher may differ.
+const CLOCKS_APART_S: u64 = 86_400;
+
+/// Removes what a killed run left, and finds out before anything is read whether the filter can be replaced.
+fn clear(output: &Path) -> Result<(), Error> {
+    drop(Replacement::claim(output)?);
+    let folder = scratch(output);
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::io(&folder, "remove")(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// The filter in place, if there is a sound one.
-fn current(path: &Path) -> Result<Option<Header>, Error> {
-    match Filter::open(path, Load::Disk) {
+fn current(wanted: &Fetch) -> Result<Option<Header>, Error> {
+    match Filter::open(&wanted.output, Load::Disk) {
+        Ok(filter) if filter.spec().name != wanted.list => Err(Error::Settings(format!(
+            "{}: a filter of the list {}: give {} an --output of its own",
+            wanted.output.display(),
+            filter.spec().name,
+            wanted.list
+        ))),
         Ok(filter) => Ok(Some(filter.header().clone())),
         // What is no filter was put there by somebody; a damaged one is to be replaced.
         Err(filter::Error::Invalid { fault, .. }) if fault != Fault::NotAFilter => Ok(None),
@@ -191,7 +229,7 @@ fn signed(
 ) -> Result<Option<Signed>, Error> {
     let name = &manifest::name(list);
     let (bytes, tag) = match store.read(name, manifest::MAX_BYTES, known)? {
-        Got::File(bytes, tag) => (bytes, tag),
+        Got::File(file) => (file.bytes, file.tag),
         Got::Same => return Ok(None),
         Got::Missing => {
             return Err(Error::Refused(format!(
@@ -201,7 +239,7 @@ fn signed(
     };
     let signature_name = manifest::signature_name(list, &bytes);
     let signature = match store.read(&signature_name, keys::MAX_BYTES, None)? {
-        Got::File(signature, _) => signature,
+        Got::File(signature) => signature.bytes,
         Got::Same | Got::Missing => Vec::new(),
     };
     for key in [Some(&state.key), state.next_key.as_ref()]
@@ -225,8 +263,8 @@ fn refuse_expired(name: &str, expires: u64, now: u64) -> Result<(), Error> {
     }
     let hours = (now - expires) / 3600;
     Err(Error::Frozen(format!(
-        "{name}: expired {hours} hours ago, and there is no newer one: is the publisher still at work? \
-         The filter in place stays in use"
+        "{name}: expired {hours} hours ago, and there is no newer one: is the publisher still at work, and the clock \
+         of this host right? The filter in place stays in use"
     )))
 }
 
@@ -269,8 +307,12 @@ fn bring(
     current: Option<&str>,
 ) -> Result<(usize, u64, Option<String>), Error> {
     let chain = current.and_then(|current| manifest.chain(current, &full.identity));
-    let bytes = |chain: &[&Delta]| chain.iter().map(|delta| delta.bytes).sum::<u64>();
+    let bytes = |chain: &[&Delta]| {
+        let bytes = chain.iter().map(|delta| delta.bytes);
+        bytes.fold(0, u64::saturating_add)
+    };
     let mut note = None;
+    check_room(wanted, full)?;
     if let Some(chain) = chain.filter(|chain| bytes(chain) < full.bytes) {
         match by_deltas(store, wanted, &chain, full) {
             Ok(()) => return Ok((chain.len(), bytes(&chain), None)),
@@ -281,17 +323,38 @@ fn bring(
     Ok((0, full.bytes, note))
 }
 
-/// A folder next to the filter, removed when it is dropped.
+/// Whether the disk has room for a filter beside the one in place. Without this, a host whose disk is nearly full would read
+/// gigabytes every hour in vain, and leave no room for mail meanwhile.
+fn check_room(wanted: &Fetch, full: &Full) -> Result<(), Error> {
+    let folder = match wanted.output.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let Ok(disk) = rustix::fs::statvfs(folder) else {
+        return Ok(());
+    };
+    let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+    if free >= full.bytes {
+        return Ok(());
+    }
+    Err(Error::Settings(format!(
+        "{}: needs {} bytes, and its disk has {free} free; the filter in place stays in use",
+        wanted.output.display(),
+        full.bytes
+    )))
+}
+
+/// The folder of the deltas that are being applied.
+fn scratch(filter: &Path) -> PathBuf {
+    beside(filter, ".fetching")
+}
+
+/// That folder, removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
     fn new(filter: &Path) -> Result<Self, Error> {
-        let mut name = std::ffi::OsString::from(".");
-        name.push(filter.file_name().unwrap_or_default());
-        name.push(".fetching");
-        let folder = filter.with_file_name(name);
-        // What a killed one left; nobody else is at work, or there would be no lock.
-        let _ = fs::remove_dir_all(&folder);
+        let folder = scratch(filter);
         DirBuilder::new()
             .mode(0o700)
             .create(&folder)

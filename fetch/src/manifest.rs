@@ -1,6 +1,9 @@
 //! What is to be had of a list. It is signed as a whole and read only after that was checked.
 
+use std::collections::HashMap;
+
 use blocklist_milter::filter::{Digest, Header};
+use blocklist_milter::lookup;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -52,6 +55,12 @@ pub struct Full {
     pub entries: u64,
     /// Its generation.
     pub generation: u64,
+    /// The version of the address rules that it was compiled with.
+    pub rules_version: u16,
+    /// Bits of the options of these rules.
+    pub rules: u8,
+    /// Bits of the kinds of entries in it.
+    pub kinds: u8,
 }
 
 impl Full {
@@ -64,7 +73,16 @@ impl Full {
             bytes: header.file_bytes(),
             entries: header.entries,
             generation: header.spec.generation,
+            rules_version: header.spec.rules_version,
+            rules: header.spec.rules,
+            kinds: header.spec.kinds,
         }
+    }
+
+    /// Whether the daemon of this version can look addresses up in it.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        lookup::knows(self.rules_version, self.rules, self.kinds)
     }
 }
 
@@ -118,11 +136,9 @@ impl Manifest {
         if manifest.list != list {
             return refused(format!("it is the manifest of the list {}", manifest.list));
         }
-        let digests = manifest.files().map(|(name, _)| name);
-        if !digests
-            .chain([manifest.filter.identity.as_str()])
-            .all(is_digest)
-        {
+        let names = manifest.files().map(|(name, _)| name);
+        let identities = manifest.filters().map(|full| full.identity.as_str());
+        if !names.chain(identities).all(is_digest) {
             return refused("a digest in it is none".to_owned());
         }
         Ok(manifest)
@@ -157,27 +173,26 @@ impl Manifest {
     #[must_use]
     pub fn chain(&self, from: &str, to: &str) -> Option<Vec<&Delta>> {
         // The cheapest way to each filter by one more delta in every round.
-        let mut ways: Vec<(u64, Vec<&Delta>, &str)> = vec![(0, Vec::new(), from)];
+        let mut ways: HashMap<&str, (u64, Vec<&Delta>)> = HashMap::from([(from, (0, Vec::new()))]);
         for _ in 0..MAX_CHAIN {
             let mut next = ways.clone();
-            for (bytes, way, at) in &ways {
-                for delta in self.deltas.iter().filter(|delta| delta.old == *at) {
-                    let bytes = bytes.saturating_add(delta.bytes);
-                    let known = next.iter().position(|known| known.2 == delta.new);
-                    if known.is_some_and(|known| next[known].0 <= bytes) {
-                        continue;
-                    }
-                    if let Some(known) = known {
-                        next.swap_remove(known);
-                    }
+            for delta in &self.deltas {
+                let Some((bytes, way)) = ways.get(delta.old.as_str()) else {
+                    continue;
+                };
+                let bytes = bytes.saturating_add(delta.bytes);
+                if next
+                    .get(delta.new.as_str())
+                    .is_none_or(|known| bytes < known.0)
+                {
                     let longer = way.iter().copied().chain([delta]).collect();
-                    next.push((bytes, longer, &delta.new));
+                    next.insert(&delta.new, (bytes, longer));
                 }
             }
             ways = next;
         }
-        let found = ways.into_iter().find(|way| way.2 == to);
-        found.map(|way| way.1).filter(|way| !way.is_empty())
+        let found = ways.remove(to).map(|way| way.1);
+        found.filter(|way| !way.is_empty())
     }
 }
 
@@ -243,6 +258,9 @@ mod tests {
             bytes: 1_000,
             entries: 1,
             generation: 1,
+            rules_version: 1,
+            rules: 0,
+            kinds: 1,
         }
     }
 
@@ -296,6 +314,21 @@ mod tests {
         let manifest = manifest(&deltas);
         assert_eq!(manifest.chain("0", "10").map(|chain| chain.len()), Some(10));
         assert!(manifest.chain("0", "11").is_none());
+    }
+
+    /// As many as fit into the largest manifest.
+    #[test]
+    fn a_chain_is_found_among_thousands_of_deltas() {
+        let names: Vec<String> = (0..4_000).map(|n| format!("{n:064}")).collect();
+        let mut deltas: Vec<_> = (0..3_999)
+            .map(|n| (names[n].as_str(), names[n + 1].as_str(), 10))
+            .collect();
+        deltas.extend((0..3_000).map(|n| (names[0].as_str(), names[n].as_str(), 1_000)));
+        let started = std::time::Instant::now();
+        let chain = manifest(&deltas);
+        let chain = chain.chain(&names[0], &names[3_005]).expect("there is one");
+        assert_eq!(chain.iter().map(|delta| delta.bytes).sum::<u64>(), 1_060);
+        assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
     }
 
     #[test]

@@ -14,8 +14,8 @@ use blocklist_milter::filter::{Filter, Load};
 use crate::Error;
 use crate::keys::{self, Signer, has_signed};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
-use crate::state;
-use crate::store::{Got, Store, replaced};
+use crate::state::{self, beside};
+use crate::store::{Access, Got, Small, Store, replaced};
 
 /// What to publish.
 #[derive(Clone, Debug)]
@@ -40,6 +40,8 @@ pub struct Publish {
     pub previous_key: Option<String>,
     /// The time, in seconds since 1970.
     pub now: u64,
+    /// How the store is asked.
+    pub access: Access,
 }
 
 /// What was published. Its text is what `blocklist-publish` prints.
@@ -83,10 +85,14 @@ impl fmt::Display for Published {
 /// or is newer, and when the store fails. Hosts see what was published before then.
 pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     manifest::check_list_name(&wanted.list)?;
-    let store = Store::open(&wanted.to)?;
+    let store = Store::open(&wanted.to, &wanted.access)?;
     let _lock = state::lock(&wanted.filter, ".publish-lock", "blocklist-publish")?;
+    let in_store = store.folder().map(|folder| folder.join(&wanted.list));
+    let _lock_of_store = in_store
+        .map(|list| state::lock(&list, ".publish-lock", "blocklist-publish"))
+        .transpose()?;
     let new = described(wanted)?;
-    let (before, signature_before) = before(&store, wanted, signer)?.unzip();
+    let (before, file_before) = before(&store, wanted, signer)?.unzip();
     let number = before.as_ref().map(|before| before.number);
     let mut manifest = Manifest {
         format: FORMAT,
@@ -144,19 +150,29 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     let name = manifest::name(&wanted.list);
     let signature_name = manifest::signature_name(&wanted.list, &bytes);
     store.put(&signature_name, signature.as_bytes())?;
-    store.put(&name, &bytes)?;
+    store.replace(&name, file_before.as_ref(), &bytes)?;
     // For minisign -V; no host reads it.
     store.put(&format!("{name}.minisig"), signature.as_bytes())?;
+    let Some(file_before) = file_before else {
+        return Ok(Published {
+            manifest,
+            without_delta,
+        });
+    };
     // Hosts may still read what the manifest before names.
     let used: Vec<String> = [Some(&manifest), before.as_ref()]
         .into_iter()
         .flatten()
         .flat_map(Manifest::files)
         .map(|(sha256, ending)| file_name(&wanted.list, sha256, ending))
-        .chain([signature_name])
-        .chain(signature_before)
+        .chain([
+            signature_name,
+            manifest::signature_name(&wanted.list, &file_before.bytes),
+        ])
         .collect();
-    store.prune(&wanted.list, |file| used.iter().any(|used| used == file))?;
+    store.prune(&wanted.list, file_before.modified, |file| {
+        used.iter().any(|used| used == file)
+    });
     Ok(Published {
         manifest,
         without_delta,
@@ -181,19 +197,19 @@ fn described(wanted: &Publish) -> Result<Full, Error> {
     Ok(Full::new(header, digest))
 }
 
-/// What was published last, and the name of its signature.
+/// What was published last, and its file.
 fn before(
     store: &Store,
     wanted: &Publish,
     signer: &Signer,
-) -> Result<Option<(Manifest, String)>, Error> {
+) -> Result<Option<(Manifest, Small)>, Error> {
     let name = manifest::name(&wanted.list);
-    let Got::File(bytes, _) = store.read(&name, manifest::MAX_BYTES, None)? else {
+    let Got::File(file) = store.read(&name, manifest::MAX_BYTES, None)? else {
         return Ok(None);
     };
-    let signature_name = manifest::signature_name(&wanted.list, &bytes);
+    let signature_name = manifest::signature_name(&wanted.list, &file.bytes);
     let signature = match store.read(&signature_name, keys::MAX_BYTES, None)? {
-        Got::File(signature, _) => signature,
+        Got::File(signature) => signature.bytes,
         Got::Same | Got::Missing => Vec::new(),
     };
     let previous = wanted.previous_key.as_deref().map(keys::public_key);
@@ -201,11 +217,8 @@ fn before(
         .into_iter()
         .flatten()
     {
-        if has_signed(&key, &bytes, &signature)? {
-            return Ok(Some((
-                Manifest::read(&bytes, &wanted.list)?,
-                signature_name,
-            )));
+        if has_signed(&key, &file.bytes, &signature)? {
+            return Ok(Some((Manifest::read(&file.bytes, &wanted.list)?, file)));
         }
     }
     Err(Error::Refused(format!(
@@ -263,13 +276,7 @@ fn assign(
 
 /// Makes and stores what leads from a published filter to the new one.
 fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delta, Error> {
-    let beside = |ending: &str| {
-        let mut name = std::ffi::OsString::from(".");
-        name.push(wanted.filter.file_name().unwrap_or_default());
-        name.push(ending);
-        Removed(wanted.filter.with_file_name(name))
-    };
-    let base = beside(".base");
+    let base = Removed(beside(&wanted.filter, ".base"));
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -279,7 +286,7 @@ fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delt
         .map_err(Error::io(&base.0, "create"))?;
     let name = file_name(&wanted.list, &old.sha256, "blf");
     store.download(&name, (old.bytes, &old.sha256), &mut file)?;
-    let output = beside(".delta");
+    let output = Removed(beside(&wanted.filter, ".delta"));
     let _ = fs::remove_file(&output.0);
     let pair = Pair {
         old: base.0.clone(),

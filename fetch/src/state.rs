@@ -1,13 +1,15 @@
 //! What a host remembers of a list: the manifest it saw last, and which key signs now.
 //!
 //! It lies next to the filter, as `.NAME.fetch`. Without it a host believes the key that it was given, and
-//! the newest manifest it is shown; the generation of the filter in use still is no less than before.
+//! the newest manifest it is shown; the generation of the filter in use still is no less than before. So one that
+//! cannot be read is an error: only a person makes a host forget, by removing it.
 
-use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::replacement::Replacement;
+use blocklist_milter::replacement::{self, Replacement};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -16,7 +18,7 @@ use crate::Error;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// The key that it was given. With another one it forgets the rest.
+    /// The key that it was given. With another one it believes no other any more; what it has seen it still knows.
     pub given_key: String,
     /// The key that has signed last.
     pub key: String,
@@ -42,38 +44,35 @@ pub struct State {
 #[derive(Debug)]
 pub struct Kept {
     path: PathBuf,
-    _lock: File,
+    _lock: Lock,
     /// What it holds.
     pub state: State,
 }
 
-fn beside(filter: &Path, ending: &str) -> PathBuf {
+/// A file next to another, hidden.
+pub(crate) fn beside(file: &Path, ending: &str) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
-    name.push(filter.file_name().unwrap_or_default());
+    name.push(file.file_name().unwrap_or_default());
     name.push(ending);
-    filter.with_file_name(name)
+    file.with_file_name(name)
 }
 
-/// Keeps a second run of the same program away from a filter, until it is dropped.
+/// Keeps a second run of the same program away from a file, until it is dropped.
+pub(crate) type Lock = Replacement;
+
+/// Takes such a lock. Its file is there only while it is held, and belongs to whom the folder belongs: what root runs
+/// by hand must not lock the service out.
 ///
 /// # Errors
-/// When there is one, or the folder cannot be written.
-pub(crate) fn lock(filter: &Path, ending: &str, program: &str) -> Result<File, Error> {
-    let path = beside(filter, ending);
-    let lock = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path)
-        .map_err(Error::io(&path, "open"))?;
-    if lock.try_lock().is_err() {
-        return Err(Error::Settings(format!(
+/// When another has it, or the folder cannot be written.
+pub(crate) fn lock(file: &Path, ending: &str, program: &str) -> Result<Lock, Error> {
+    Replacement::claim(&beside(file, ending)).map_err(|error| match error {
+        replacement::Error::Busy { .. } => Error::Settings(format!(
             "{}: another {program} is at work on it",
-            filter.display()
-        )));
-    }
-    Ok(lock)
+            file.display()
+        )),
+        error => error.into(),
+    })
 }
 
 /// Longest file of a state.
@@ -83,21 +82,22 @@ impl Kept {
     /// Opens the state of a filter.
     ///
     /// # Errors
-    /// When another fetch of the same filter runs, or the folder cannot be written. What cannot be
-    /// read as a state is one.
+    /// When another fetch of the same filter runs, the folder cannot be written, or the state cannot be read.
     pub fn open(filter: &Path, given_key: &str) -> Result<Self, Error> {
         let lock = lock(filter, ".fetch-lock", "blocklist-fetch")?;
         let path = beside(filter, ".fetch");
-        let is_small = fs::metadata(&path).is_ok_and(|meta| meta.len() <= MAX_BYTES);
-        let bytes = if is_small { fs::read(&path).ok() } else { None };
-        let state: Option<State> = bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-        let state = state
-            .filter(|state| state.given_key == given_key)
-            .unwrap_or_else(|| State {
-                given_key: given_key.to_owned(),
-                key: given_key.to_owned(),
-                ..State::default()
-            });
+        // What a killed one left goes.
+        drop(Replacement::claim(&path)?);
+        let mut state = read(&path)?;
+        if state.given_key != given_key {
+            let is_known = state.key == given_key || state.next_key.as_deref() == Some(given_key);
+            if !is_known {
+                given_key.clone_into(&mut state.key);
+                // Nor is it enough that the manifest is the same.
+                (state.next_key, state.tag) = (None, None);
+            }
+            given_key.clone_into(&mut state.given_key);
+        }
         Ok(Self {
             path,
             _lock: lock,
@@ -122,4 +122,22 @@ impl Kept {
         }
         Ok(())
     }
+}
+
+fn read(path: &Path) -> Result<State, Error> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(State::default()),
+        Err(error) => return Err(Error::io(path, "open")(error)),
+    };
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES)
+        .read_to_end(&mut bytes)
+        .map_err(Error::io(path, "read"))?;
+    serde_json::from_slice(&bytes).map_err(|error| {
+        Error::Settings(format!(
+            "{}: not what blocklist-fetch has written ({error}): remove it, and the next run begins anew with --key",
+            path.display()
+        ))
+    })
 }

@@ -28,9 +28,11 @@ pub(crate) struct Placed {
     pub(crate) part: Part,
 }
 
-/// The repository.
+/// The repository, of which the crate of this test may be a part.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let root = folders.find(|folder| folder.join("docs").is_dir());
+    root.expect("docs/ exists")
 }
 
 /// README.md, SECURITY.md, CONTRIBUTING.md and everything in `docs/`, by path below the repository.

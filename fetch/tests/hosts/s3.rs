@@ -1,16 +1,13 @@
 //! The programs with S3, played by moto (`pip install 'moto[server]'`); left out where there is no `moto_server`.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
-#[allow(dead_code, reason = "each test program takes what it needs")]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use support::Site;
+use blocklist_fetch::store::{Access, Got, Small, Store};
+
+use crate::support::Site;
 
 struct Moto {
     child: Child,
@@ -120,4 +117,46 @@ fn a_bucket_is_a_store() {
     assert!(fetch().contains("1001 entries, 1 delta: "));
     assert!(site.is_up_to_date());
     assert_eq!(fetch(), "host.blf: unchanged\n");
+
+    // In a process of its own, because a store takes its settings from the environment.
+    let done = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "s3::only_what_was_read_is_replaced", "--ignored"])
+        .env("AWS_ACCESS_KEY_ID", "a")
+        .env("AWS_SECRET_ACCESS_KEY", "b")
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ENDPOINT_URL", format!("http://{}", moto.address))
+        .env("AWS_ALLOW_HTTP", "true")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+}
+
+/// Of two publishers to a bucket the later one is refused.
+#[test]
+#[ignore = "run by a_bucket_is_a_store, with the address of its server"]
+fn only_what_was_read_is_replaced() {
+    if std::env::var_os("AWS_ENDPOINT_URL").is_none() {
+        return;
+    }
+    let store = Store::open("s3://lists/race", &Access::default()).unwrap();
+    let read = || match store.read("x.json", 100, None).unwrap() {
+        Got::File(file) => file,
+        other => panic!("{other:?}"),
+    };
+    let refused = |old: Option<&Small>| {
+        let error = store.replace("x.json", old, b"lost").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("somebody else has published meanwhile"),
+            "{error}"
+        );
+    };
+    store.replace("x.json", None, b"1").unwrap();
+    refused(None);
+    let seen = read();
+    store.replace("x.json", Some(&seen), b"2").unwrap();
+    refused(Some(&seen));
+    assert_eq!(read().bytes, b"2");
 }

@@ -1,19 +1,26 @@
 //! A list that is published and fetched, and a web server that can lie.
-#![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use blocklist_fetch::keys::Signer;
 use blocklist_fetch::manifest::{self, Manifest};
+use blocklist_fetch::store::{Access, Patience};
 use blocklist_fetch::{Error, Fetch, Outcome, Publish, Published, fetch, publish};
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use minisign::KeyPair;
 use tempfile::TempDir;
+
+pub(crate) fn updated(outcome: &Outcome) -> (u64, usize) {
+    match outcome {
+        Outcome::Updated { by, deltas, .. } => (by.generation, *deltas),
+        Outcome::Unchanged => panic!("unchanged"),
+    }
+}
 
 pub(crate) const NOW: u64 = 1_790_000_000;
 
@@ -38,7 +45,16 @@ pub(crate) fn new_key(folder: &Path, name: &str) -> Signer {
 
 impl Site {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::of(tempfile::tempdir().unwrap())
+    }
+
+    /// In the first of these folders that can be written.
+    pub(crate) fn in_folder(folders: &[&str]) -> Self {
+        let mut folders = folders.iter().map(tempfile::tempdir_in);
+        Self::of(folders.find_map(Result::ok).unwrap())
+    }
+
+    fn of(folder: TempDir) -> Self {
         fs::create_dir(folder.path().join("store")).unwrap();
         let signer = new_key(folder.path(), "publisher.key");
         Self { folder, signer }
@@ -74,6 +90,15 @@ impl Site {
             next_key: None,
             previous_key: None,
             now: NOW,
+            access: Access::default(),
+        }
+    }
+
+    /// For programs, which have the clock of this machine.
+    pub(crate) fn to_publish_for_years(&self) -> Publish {
+        Publish {
+            valid_s: 50 * 365 * 86_400,
+            ..self.to_publish()
         }
     }
 
@@ -85,6 +110,15 @@ impl Site {
     pub(crate) fn release(&self, users: std::ops::Range<u32>) -> Published {
         self.build(users);
         self.publish()
+    }
+
+    /// Publishes what was built last into a store that was lost.
+    pub(crate) fn release_anew(&self) {
+        fs::remove_dir_all(self.path("store")).unwrap();
+        fs::create_dir(self.path("store")).unwrap();
+        let mut again = self.to_publish();
+        again.now += 10;
+        publish(&again, &self.signer).unwrap();
     }
 
     /// Signs any manifest, and puts it into the store.
@@ -106,7 +140,26 @@ impl Site {
             max_shrink: None,
             max_growth: None,
             now: NOW + 60,
+            access: Access {
+                login: None,
+                patience: Patience {
+                    connect: Duration::from_secs(1),
+                    stall: Duration::from_secs(1),
+                    request: Duration::from_secs(3),
+                    bytes_a_second: 1 << 20,
+                },
+            },
         }
+    }
+
+    /// A web server with the store, and what to fetch from it.
+    pub(crate) fn over_http(&self) -> (Server, Fetch) {
+        let server = Server::start(&self.path("store"));
+        let wanted = Fetch {
+            from: server.url.clone(),
+            ..self.to_fetch()
+        };
+        (server, wanted)
     }
 
     pub(crate) fn fetch(&self) -> Result<Outcome, Error> {
@@ -126,18 +179,22 @@ impl Site {
         assert!(words.iter().all(|word| text.contains(word)), "{text}");
         assert_eq!(text.lines().count(), 1, "{text}");
         assert!(fs::read(&wanted.output).ok() == before, "{text}");
+        self.assert_clean();
+        error
+    }
+
+    /// Nothing is left of what was begun.
+    pub(crate) fn assert_clean(&self) {
         for entry in fs::read_dir(self.folder.path()).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
-            assert!(
-                !name.ends_with(".writing") && !name.ends_with(".fetching"),
-                "{name}"
-            );
+            let is_left = name.contains(".writing") || name.contains(".fetching");
+            assert!(!is_left && !name.contains("lock"), "{name}");
         }
-        error
     }
 }
 
 /// What a server does with a request for a path, given the file that there is.
+#[derive(Clone, Debug)]
 pub(crate) enum Answer {
     /// As it should be.
     Honest,
@@ -145,12 +202,28 @@ pub(crate) enum Answer {
     Other(Vec<u8>),
     /// So many bytes of it, under the length of the whole.
     Truncated(usize),
+    /// The same, but the rest to whoever asks for it.
+    Cut(usize),
     /// It without an end.
     Endless,
+    /// It twice, as one.
+    Twice,
     /// Go there.
     Redirect(String),
-    /// An error of the server.
-    Broken,
+    /// An error of the server, with so many bytes of text.
+    Broken(&'static str, usize),
+    /// Nothing at all.
+    Silence,
+    /// So many bytes, and then nothing.
+    Stalled(usize),
+    /// A byte now and then: of the head, or of the body.
+    Drops { of_head: bool },
+    /// As if it were compressed.
+    Encoded,
+    /// More headers than anybody needs.
+    Headers,
+    /// No HTTP.
+    Garbage,
 }
 
 type Judge = Box<dyn Fn(&str) -> Answer + Send>;
@@ -185,6 +258,17 @@ impl Server {
         *self.judge.lock().unwrap() = Box::new(judge);
     }
 
+    /// Lies about files with names that end so.
+    pub(crate) fn lie_about(&self, ending: &'static str, answer: Answer) {
+        self.lie(move |path| {
+            if path.ends_with(ending) {
+                answer.clone()
+            } else {
+                Answer::Honest
+            }
+        });
+    }
+
     pub(crate) fn be_honest(&self) {
         self.lie(|_| Answer::Honest);
     }
@@ -196,6 +280,7 @@ fn serve(
     judge: &Mutex<Judge>,
     log: &Mutex<Vec<String>>,
 ) -> Option<()> {
+    const FOREVER: Duration = Duration::from_secs(60);
     let mut lines = BufReader::new(connection).lines().map_while(Result::ok);
     let request = lines.next()?;
     let path = request
@@ -204,16 +289,21 @@ fn serve(
         .trim_start_matches('/')
         .to_owned();
     let headers: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
-    let asked = headers.iter().find_map(|line| {
-        let (name, value) = line.split_once(": ")?;
-        name.eq_ignore_ascii_case("if-none-match")
-            .then(|| value.to_owned())
+    let header = |wanted: &str| {
+        headers.iter().find_map(|line| {
+            let (name, value) = line.split_once(": ")?;
+            name.eq_ignore_ascii_case(wanted).then(|| value.to_owned())
+        })
+    };
+    let asked = header("if-none-match");
+    let range = header("range").and_then(|range| {
+        let (from, _) = range.strip_prefix("bytes=")?.split_once('-')?;
+        from.parse::<usize>().ok()
     });
-    let file = fs::read(folder.join(&path)).ok();
     let answer = (judge.lock().unwrap())(&path);
     let file = match &answer {
         Answer::Other(bytes) => Some(bytes.clone()),
-        _ => file,
+        _ => fs::read(folder.join(&path)).ok(),
     };
     let Some(file) = file else {
         log.lock().unwrap().push(format!("{path} 404"));
@@ -222,31 +312,92 @@ fn serve(
             .ok();
     };
     let tag = format!("\"{}\"", blocklist_milter::filter::Digest::of(&file));
-    let mut head = |status: &str, length: &str, more: &str| {
+    let text = |status: &str, length: &str, more: &str| {
         log.lock().unwrap().push(format!("{path} {}", &status[..3]));
-        let head = format!(
+        format!(
             "HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: {tag}\r\nlast-modified: Sun, 22 Nov 2026 08:00:00 GMT\r\nconnection: close\r\n{more}\r\n"
-        );
-        connection.write_all(head.as_bytes()).ok()
+        )
     };
+    let mut write = |bytes: &[u8]| connection.write_all(bytes).ok();
     let length = file.len().to_string();
+    let fine = || text("200 Fine", &length, "");
     match answer {
-        Answer::Honest if asked.as_ref() == Some(&tag) => head("304 Same", "0", ""),
-        Answer::Honest | Answer::Other(_) => {
-            head("200 Fine", &length, "")?;
-            connection.write_all(&file).ok()
+        Answer::Honest if asked.as_ref() == Some(&tag) => {
+            write(text("304 Same", "0", "").as_bytes())
         }
-        Answer::Truncated(count) => {
-            head("200 Fine", &length, "")?;
-            connection.write_all(&file[..count.min(file.len())]).ok()
+        Answer::Honest | Answer::Cut(_) if range.is_some() => {
+            let from = range?.min(file.len());
+            let rest = &file[from..];
+            let more = format!(
+                "content-range: bytes {from}-{}/{length}\r\n",
+                file.len() - 1
+            );
+            write(text("206 Rest", &rest.len().to_string(), &more).as_bytes())?;
+            write(rest)
+        }
+        Answer::Honest | Answer::Other(_) => {
+            write(fine().as_bytes())?;
+            write(&file)
+        }
+        Answer::Truncated(count) | Answer::Cut(count) => {
+            write(fine().as_bytes())?;
+            write(&file[..count.min(file.len())])
         }
         Answer::Endless => {
-            head("200 Fine", "1000000000000000", "")?;
+            write(text("200 Fine", "1000000000000000", "").as_bytes())?;
             loop {
-                connection.write_all(&file).ok()?;
+                write(&file)?;
             }
         }
-        Answer::Redirect(place) => head("302 Elsewhere", "0", &format!("location: {place}\r\n")),
-        Answer::Broken => head("403 No", "0", ""),
+        Answer::Twice => {
+            write(text("200 Fine", &(2 * file.len()).to_string(), "").as_bytes())?;
+            write(&file)?;
+            write(&file)
+        }
+        Answer::Redirect(place) => {
+            let more = format!("location: {place}\r\n");
+            write(text("302 Elsewhere", "0", &more).as_bytes())
+        }
+        Answer::Broken(status, count) => {
+            write(text(status, &count.to_string(), "").as_bytes())?;
+            for _ in 0..count / 1_000 {
+                write(&[b'\x1b'; 1_000])?;
+            }
+            Some(())
+        }
+        Answer::Silence => {
+            thread::sleep(FOREVER);
+            Some(())
+        }
+        Answer::Stalled(count) => {
+            write(fine().as_bytes())?;
+            write(&file[..count.min(file.len())])?;
+            thread::sleep(FOREVER);
+            Some(())
+        }
+        Answer::Drops { of_head } => {
+            let head = fine();
+            let (at_once, slowly) = if of_head {
+                (&[][..], head.as_bytes())
+            } else {
+                (head.as_bytes(), &file[..])
+            };
+            write(at_once)?;
+            for byte in slowly.chunks(1) {
+                write(byte)?;
+                thread::sleep(Duration::from_millis(100));
+            }
+            Some(())
+        }
+        Answer::Encoded => {
+            write(text("200 Fine", &length, "content-encoding: gzip\r\n").as_bytes())?;
+            write(&file)
+        }
+        Answer::Headers => {
+            let more: String = (0..10_000).map(|n| format!("x-{n}: y\r\n")).collect();
+            write(text("200 Fine", &length, &more).as_bytes())?;
+            write(&file)
+        }
+        Answer::Garbage => write(&[0xff; 100_000]),
     }
 }

@@ -1,0 +1,13 @@
+complete -c blocklist-publish -l to -d 'The store: a folder, https://HOST/PATH or s3://BUCKET/PATH. Only the hosts may be able to read it' -r
+complete -c blocklist-publish -l list -d 'The list; the filter must have been built with this name' -r
+complete -c blocklist-publish -l key -d 'The secret key, as minisign -G -W makes it' -r -F
+complete -c blocklist-publish -l password-file -d 'The first line of this file is the password of the key' -r -F
+complete -c blocklist-publish -l ring -d 'A ring and its hosts, such as first=mx1,test-*; may be repeated' -r
+complete -c blocklist-publish -l only -d 'Give the filter to this ring alone. Publish it again without this when it has proved good' -r
+complete -c blocklist-publish -l valid -d 'For how many hours hosts believe what is published now' -r
+complete -c blocklist-publish -l keep -d 'How many deltas to keep' -r
+complete -c blocklist-publish -l next-key -d 'Announce the public key that will sign from some day on' -r
+complete -c blocklist-publish -l previous-key -d 'The public key that signed before, once after a change' -r
+complete -c blocklist-publish -s q -l quiet -d 'Print errors only'
+complete -c blocklist-publish -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c blocklist-publish -s V -l version -d 'Print version'

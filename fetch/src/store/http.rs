@@ -1,0 +1,181 @@
+//! How a store is asked over HTTP: no redirect is followed, nobody is waited for without end, and no answer is
+//! taken that is not the file itself.
+
+use std::fmt;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use futures_util::StreamExt as _;
+use http_body_util::BodyExt as _;
+use object_store::ClientOptions;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
+use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderValue};
+
+use crate::Error;
+
+/// Most bytes that are read of an answer which is an error.
+const MAX_ERROR_BYTES: usize = 16 << 10;
+
+/// How a store is asked.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// User and password, for a web server alone.
+    pub login: Option<Login>,
+    /// How long to wait.
+    pub patience: Patience,
+}
+
+/// A user of a web server, and the password. It is shown nowhere.
+#[derive(Clone)]
+pub struct Login(HeaderValue);
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Login")
+    }
+}
+
+impl Login {
+    /// From `USER:PASSWORD`.
+    ///
+    /// # Errors
+    /// When there is no colon.
+    pub fn new(written: &str) -> Result<Self, Error> {
+        if !written.contains(':') {
+            return Err(Error::Settings(
+                "the login for the store must be USER:PASSWORD".to_owned(),
+            ));
+        }
+        let text = format!("Basic {}", BASE64_STANDARD.encode(written));
+        let mut value = HeaderValue::try_from(text).expect("base64 is a header");
+        value.set_sensitive(true);
+        Ok(Self(value))
+    }
+}
+
+/// How long a store may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// To connect.
+    pub connect: Duration,
+    /// Until an answer begins, and between two pieces of it.
+    pub stall: Duration,
+    /// For each request on top of what its bytes need.
+    pub request: Duration,
+    /// The slowest connection that is of use.
+    pub bytes_a_second: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(20),
+            stall: Duration::from_secs(60),
+            request: Duration::from_secs(120),
+            bytes_a_second: 64 << 10,
+        }
+    }
+}
+
+impl Patience {
+    /// The longest time that a request of so many bytes may take.
+    pub(super) fn limit(&self, bytes: u64) -> Duration {
+        self.request + Duration::from_secs(bytes / self.bytes_a_second.max(1))
+    }
+}
+
+/// Makes the clients.
+#[derive(Debug)]
+pub(super) struct Connector {
+    access: Access,
+    /// Without TLS, to this host: no proxy may come between.
+    is_plain: bool,
+}
+
+impl Connector {
+    pub(super) fn new(access: &Access, is_plain: bool) -> Self {
+        Self {
+            access: access.clone(),
+            is_plain,
+        }
+    }
+}
+
+impl HttpConnector for Connector {
+    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
+        // Another part of the process may have chosen one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut headers = HeaderMap::new();
+        if let Some(login) = &self.access.login {
+            headers.insert(AUTHORIZATION, login.0.clone());
+        }
+        let mut client = reqwest::Client::builder()
+            .user_agent(concat!("blocklist-fetch/", env!("CARGO_PKG_VERSION")))
+            .default_headers(headers)
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(self.access.patience.connect)
+            .read_timeout(self.access.patience.stall);
+        if self.is_plain {
+            client = client.no_proxy();
+        }
+        let client = client
+            .build()
+            .map_err(|error| object_store::Error::Generic {
+                store: "HTTP",
+                source: Box::new(error),
+            })?;
+        Ok(HttpClient::new(Bounded(client)))
+    }
+}
+
+/// A client that reads an error only so far, and says of each answer that is no file why it is none.
+#[derive(Debug)]
+struct Bounded(reqwest::Client);
+
+/// Why an answer cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Unusable(String);
+
+#[async_trait]
+impl HttpService for Bounded {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let response = self.0.call(request).await?;
+        let unusable = |why: String| Err(HttpError::new(HttpErrorKind::Decode, Unusable(why)));
+        let header = |name: &str| {
+            let value = response.headers().get(name)?;
+            Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        let status = response.status();
+        if status.is_redirection() && status.as_u16() != 304 {
+            let place = header("location").unwrap_or_default();
+            return unusable(format!("sends us to {place}, which is not followed"));
+        }
+        if let Some(encoding) = header(CONTENT_ENCODING.as_str())
+            && !encoding.eq_ignore_ascii_case("identity")
+        {
+            return unusable(format!(
+                "sends it with Content-Encoding {encoding}, and not as it is: turn that off for these files"
+            ));
+        }
+        if status.is_success() || status.as_u16() == 304 {
+            return Ok(response);
+        }
+        let (parts, body) = response.into_parts();
+        let mut body = body.into_data_stream();
+        let mut said = Vec::new();
+        while let Some(Ok(piece)) = body.next().await {
+            said.extend_from_slice(&piece);
+            if said.len() >= MAX_ERROR_BYTES {
+                said.truncate(MAX_ERROR_BYTES);
+                break;
+            }
+        }
+        let said = String::from_utf8_lossy(&said).into_owned();
+        Ok(HttpResponse::from_parts(parts, said.into()))
+    }
+}

@@ -1,0 +1,149 @@
+//! Which store a place is: what it may be, and what would give secrets away.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+use object_store::{ObjectStore, RetryConfig};
+use url::{Host, Url};
+
+use super::Store;
+use super::http::{Access, Connector};
+use crate::Error;
+
+impl Store {
+    /// Opens a folder, `http(s)://HOST/PATH` or `s3://BUCKET/PATH`. S3 takes its settings from the
+    /// variables that the AWS command line has (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
+    ///
+    /// # Errors
+    /// When it can be none of these. Over `http` only this host itself is asked: filters hold their seed.
+    pub fn open(place: &str, access: &Access) -> Result<Self, Error> {
+        let url = Url::parse(place).ok();
+        let is_broken = url.is_none() && place.contains("://");
+        if is_broken || url.as_ref().is_some_and(names_a_user) {
+            // Not shown, as it may hold a password.
+            return Err(Error::Settings(
+                "the store must be a folder or a URL without a user and a password".to_owned(),
+            ));
+        }
+        let is_web = url
+            .as_ref()
+            .is_some_and(|url| matches!(url.scheme(), "http" | "https"));
+        if access.login.is_some() && !is_web {
+            return Err(Error::Settings(format!(
+                "{place}: only a web server has a login"
+            )));
+        }
+        let unusable = |why: &dyn fmt::Display| Error::Settings(format!("{place}: {why}"));
+        let mut folder = None;
+        let store: Arc<dyn ObjectStore> = match url.as_ref().map(Url::scheme) {
+            Some("http" | "https") => {
+                let url = url.as_ref().expect("it has a scheme");
+                if url.scheme() == "http" && !is_this_host(url) {
+                    return Err(unusable(&"not over http: use https, as filters are secret"));
+                }
+                let http = HttpBuilder::new()
+                    .with_url(place)
+                    .with_retry(retries())
+                    .with_http_connector(Connector::new(access, url.scheme() == "http"));
+                Arc::new(http.build().map_err(|error| unusable(&error))?)
+            }
+            Some("s3") => {
+                let url = url.as_ref().expect("it has a scheme");
+                let bucket = AmazonS3Builder::from_env()
+                    .with_bucket_name(url.host_str().unwrap_or_default())
+                    .with_retry(retries());
+                check_endpoints(&bucket)?;
+                let is_plain = bucket
+                    .get_config_value(&AmazonS3ConfigKey::Endpoint)
+                    .is_some_and(|endpoint| endpoint.starts_with("http:"));
+                let bucket = bucket.with_http_connector(Connector::new(access, is_plain));
+                let bucket = bucket.build().map_err(|error| unusable(&error))?;
+                let prefix = Path::from_url_path(url.path()).map_err(|error| unusable(&error))?;
+                Arc::new(PrefixStore::new(bucket, prefix))
+            }
+            Some("file") => return Err(unusable(&"name a folder by its path")),
+            Some(scheme) if place.contains("://") => {
+                return Err(unusable(&format!("{scheme} is not known")));
+            }
+            Some(_) | None => {
+                folder = Some(PathBuf::from(place));
+                let store = LocalFileSystem::new_with_prefix(place);
+                Arc::new(store.map_err(|error| unusable(&error))?.with_fsync(true))
+            }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| unusable(&error))?;
+        let shown = url.map_or_else(
+            || place.to_owned(),
+            |url| {
+                if url.cannot_be_a_base() {
+                    place.to_owned()
+                } else {
+                    url.to_string()
+                }
+            },
+        );
+        Ok(Self {
+            store,
+            runtime,
+            patience: access.patience,
+            folder,
+            shown: shown.trim_end_matches('/').to_owned(),
+        })
+    }
+}
+
+fn retries() -> RetryConfig {
+    RetryConfig {
+        max_retries: 2,
+        retry_timeout: Duration::from_secs(30),
+        ..RetryConfig::default()
+    }
+}
+
+fn names_a_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// Refuses what the environment names instead of Amazon's servers if it is asked in clear text. The connector knows
+/// nothing of this: credentials come from a service that has http only.
+fn check_endpoints(bucket: &AmazonS3Builder) -> Result<(), Error> {
+    for (key, variable) in [
+        (AmazonS3ConfigKey::Endpoint, "AWS_ENDPOINT_URL"),
+        (AmazonS3ConfigKey::S3Endpoint, "AWS_ENDPOINT_URL_S3"),
+        (AmazonS3ConfigKey::StsEndpoint, "AWS_ENDPOINT_URL_STS"),
+    ] {
+        let Some(place) = bucket.get_config_value(&key) else {
+            continue;
+        };
+        let is_safe = |url: &Url| match url.scheme() {
+            "https" => !names_a_user(url),
+            "http" => !names_a_user(url) && is_this_host(url),
+            _ => false,
+        };
+        if !Url::parse(&place).as_ref().is_ok_and(is_safe) {
+            return Err(Error::Settings(format!(
+                "{variable}: must be https, without a user and a password, as filters are secret"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn is_this_host(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}

@@ -1,0 +1,450 @@
+//! What a host does with a store that is as it should be, and with what it finds at home.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::process::Command;
+
+use blocklist_fetch::{Error, Fetch, Outcome, fetch, publish};
+use blocklist_milter::compile::{self, Progress};
+
+use crate::support::{NOW, Site, updated};
+
+#[test]
+fn a_host_takes_the_whole_filter_and_then_deltas() {
+    let site = Site::new();
+    site.release(0..4_000);
+    assert_eq!(updated(&site.fetch().unwrap()), (1, 0));
+    assert!(site.is_up_to_date());
+    assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
+    site.release(2..4_002);
+    assert_eq!(updated(&site.fetch().unwrap()), (2, 1));
+    assert!(site.is_up_to_date());
+    // Three were missed.
+    for first in [3, 4, 5] {
+        assert!(site.release(first..4_003 + first).without_delta.is_empty());
+    }
+    let outcome = site.fetch().unwrap();
+    assert_eq!(updated(&outcome), (5, 3));
+    let said = outcome.to_string();
+    assert!(
+        said.starts_with("generation 5, 4003 entries, 3 deltas: "),
+        "{said}"
+    );
+    assert!(site.is_up_to_date());
+    // Eleven are more than a chain has.
+    for first in 6..17 {
+        site.release(first..4_000);
+    }
+    assert_eq!(updated(&site.fetch().unwrap()), (16, 0));
+    assert!(site.is_up_to_date());
+    // An unrelated list has no delta.
+    assert_eq!(site.release(9_000..9_999).without_delta.len(), 1);
+    assert_eq!(updated(&site.fetch().unwrap()), (17, 0));
+}
+
+#[test]
+fn over_http_too_and_only_what_is_new() {
+    let site = Site::new();
+    let (server, wanted) = site.over_http();
+    site.release(0..4_000);
+    assert_eq!(updated(&fetch(&wanted).unwrap()), (1, 0));
+    site.release(2..4_000);
+    assert_eq!(updated(&fetch(&wanted).unwrap()), (2, 1));
+    assert!(site.is_up_to_date());
+    server.log.lock().unwrap().clear();
+    assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
+    assert_eq!(*server.log.lock().unwrap(), ["spammers.json 304"]);
+    // Whoever has lost the filter gets it, though the manifest is the same.
+    fs::remove_file(&wanted.output).unwrap();
+    assert_eq!(updated(&fetch(&wanted).unwrap()), (2, 0));
+    for place in [
+        "http://192.0.2.1/x",
+        "ftp://localhost/x",
+        "file:///tmp",
+        "/nonexistent/store",
+    ] {
+        let error = site.refused(
+            &Fetch {
+                from: place.to_owned(),
+                ..wanted.clone()
+            },
+            &[place],
+        );
+        assert!(matches!(error, Error::Settings(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_store_that_has_nothing_new_for_too_long_brings_an_alarm() {
+    let site = Site::new();
+    let (_server, mut wanted) = site.over_http();
+    site.release(0..1_000);
+    fetch(&wanted).unwrap();
+    wanted.now = NOW + 48 * 3600 - 1;
+    assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
+    wanted.now = NOW + 50 * 3600;
+    // Both when the server says "the same" and when it sends it again.
+    for state in ["kept", "lost"] {
+        let error = site.refused(&wanted, &["expired 2 hours ago", "stays in use"]);
+        assert!(matches!(error, Error::Frozen(_)), "{state}");
+        if state == "kept" {
+            fs::remove_file(site.path(".host.blf.fetch")).unwrap();
+        }
+    }
+    // Published again, it is believed again.
+    let mut again = site.to_publish();
+    again.now = wanted.now;
+    let number = publish(&again, &site.signer).unwrap().manifest.number;
+    assert_eq!(number, again.now);
+    assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
+}
+
+#[test]
+fn limits_and_older_filters() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let mut wanted = site.to_fetch();
+    fetch(&wanted).unwrap();
+    fs::copy(site.path("spammers.blf"), site.path("first.blf")).unwrap();
+    (wanted.max_shrink, wanted.max_growth) = (Some(20), Some(100));
+    site.release(0..700);
+    site.refused(&wanted, &["700 entries, 1000 before", "--max-shrink 20%"]);
+    site.release(0..2_001);
+    site.refused(&wanted, &["--max-growth 100%"]);
+    site.release(0..2_000);
+    assert_eq!(updated(&fetch(&wanted).unwrap()).0, 4);
+    // An older one is not published, since no host would take it.
+    fs::copy(site.path("first.blf"), site.path("spammers.blf")).unwrap();
+    let error = publish(&site.to_publish(), &site.signer)
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("build generation 5 or later"), "{error}");
+    // A store that was begun again does not bring it either.
+    fs::remove_dir_all(site.path("store")).unwrap();
+    fs::create_dir(site.path("store")).unwrap();
+    site.publish();
+    site.refused(&wanted, &["but number"]);
+    let mut again = site.to_publish();
+    again.now += 60;
+    publish(&again, &site.signer).unwrap();
+    site.refused(&wanted, &["generation 1 is offered, but 4 is in place"]);
+    // The manifest of another list, and a filter of another.
+    fs::rename(
+        site.path("store/spammers.json"),
+        site.path("store/other.json"),
+    )
+    .unwrap();
+    fs::rename(site.path("store/spammers"), site.path("store/other")).unwrap();
+    wanted.list = "other".to_owned();
+    site.refused(&wanted, &["fetched from the list spammers"]);
+    wanted.output = site.path("other.blf");
+    site.refused(
+        &wanted,
+        &["other.json: it is the manifest of the list spammers"],
+    );
+    let mut other = site.to_publish();
+    other.list = "third".to_owned();
+    assert!(publish(&other, &site.signer).is_err());
+    // And what is no filter is not replaced.
+    fs::write(site.path("host.blf"), "precious").unwrap();
+    site.refused(&site.to_fetch(), &["not a filter"]);
+}
+
+/// The limits count from the filter in place: without it they would let anything pass.
+#[test]
+fn a_filter_that_cannot_be_read_is_not_replaced() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let output = site.path("host.blf");
+    symlink("host.blf", &output).unwrap();
+    site.refused(&site.to_fetch(), &["host.blf: cannot find the output"]);
+    // One that is damaged is.
+    fs::remove_file(&output).unwrap();
+    for length in [0, 4_096, 10_000] {
+        let mut bytes = fs::read(site.path("spammers.blf")).unwrap();
+        bytes.truncate(length);
+        fs::write(&output, bytes).unwrap();
+        if length == 0 {
+            site.refused(&site.to_fetch(), &["not a filter"]);
+        } else {
+            assert_eq!(updated(&site.fetch().unwrap()), (1, 0));
+        }
+    }
+}
+
+/// A host that gets another name may be in another ring, though the manifest is the same.
+#[test]
+fn a_host_with_another_name_asks_again() {
+    let site = Site::new();
+    let mut wanted = site.to_publish();
+    wanted.rings = vec![("first".to_owned(), vec!["mx2".to_owned()])];
+    site.build(0..1_000);
+    publish(&wanted, &site.signer).unwrap();
+    site.build(0..1_001);
+    wanted.only = Some("first".to_owned());
+    publish(&wanted, &site.signer).unwrap();
+    assert_eq!(updated(&site.fetch().unwrap()).0, 1);
+    let mut renamed = site.to_fetch();
+    renamed.host = "mx2".to_owned();
+    assert_eq!(updated(&fetch(&renamed).unwrap()).0, 2);
+}
+
+/// The programs, and Debian's minisign as the judge of the signature.
+#[test]
+fn the_programs_and_minisign_agree() {
+    let site = Site::new();
+    let run = |program: &str, words: &[&str]| {
+        let done = Command::new(program)
+            .args(words)
+            .current_dir(site.folder.path())
+            .output()
+            .unwrap();
+        let said = [done.stdout, done.stderr].map(|said| String::from_utf8(said).unwrap());
+        (done.status.code(), said.concat())
+    };
+    let publish = env!("CARGO_BIN_EXE_blocklist-publish");
+    let fetch = env!("CARGO_BIN_EXE_blocklist-fetch");
+    site.build(0..1_000);
+    let words = [
+        "--to",
+        "store",
+        "--list",
+        "spammers",
+        "--key",
+        "publisher.key",
+        "spammers.blf",
+    ];
+    let (code, said) = run(publish, &words);
+    assert!(
+        code == Some(0) && said.ends_with(", generation 1; 0 deltas\n"),
+        "{said}"
+    );
+    let words = [
+        "--from",
+        "store",
+        "--list",
+        "spammers",
+        "--key",
+        "publisher.pub",
+        "-o",
+        "host.blf",
+    ];
+    let (code, said) = run(fetch, &words);
+    assert!(
+        code == Some(0) && said.starts_with("host.blf: generation 1, "),
+        "{said}"
+    );
+    assert!(site.is_up_to_date());
+    let (code, said) = run(fetch, &words);
+    assert_eq!((code, said.as_str()), (Some(0), "host.blf: unchanged\n"));
+    // Filters hold their seed.
+    for file in fs::read_dir(site.path("store/spammers")).unwrap() {
+        let mode = file.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o007, 0);
+    }
+    let wrong = [
+        "--from", "store", "--list", "spammers", "--key", "RWx", "-o", "host.blf",
+    ];
+    let (code, said) = run(fetch, &wrong);
+    assert_eq!(
+        (code, said.as_str()),
+        (
+            Some(2),
+            "blocklist-fetch: RWx: not a public key of minisign\n"
+        )
+    );
+
+    let verify = ["-V", "-p", "publisher.pub", "-m", "store/spammers.json"];
+    match Command::new("minisign").arg("-v").output() {
+        Ok(_) => {
+            let (code, said) = run("minisign", &verify);
+            assert!(code == Some(0) && said.contains("list:spammers"), "{said}");
+            // And a key that it has made.
+            let (code, said) = run("minisign", &["-G", "-W", "-p", "d.pub", "-s", "d.key"]);
+            assert_eq!(code, Some(0), "{said}");
+            let words = [
+                "--to",
+                ".",
+                "--list",
+                "spammers",
+                "--key",
+                "d.key",
+                "spammers.blf",
+            ];
+            let (code, said) = run(publish, &words);
+            assert_eq!(code, Some(0), "{said}");
+            let verify = ["-V", "-p", "d.pub", "-m", "spammers.json"];
+            assert_eq!(run("minisign", &verify).0, Some(0));
+        }
+        Err(_) => eprintln!("minisign is not installed: its judgement is not tested"),
+    }
+}
+
+/// What a person has put in the place of the filter.
+#[test]
+fn a_filter_that_was_put_there_by_hand() {
+    let site = Site::new();
+    site.release(0..1_000);
+    site.fetch().unwrap();
+    fs::copy(site.path("host.blf"), site.path("first.blf")).unwrap();
+    site.release(0..1_001);
+    site.fetch().unwrap();
+    // An older one, or another one of the same generation: the store's follows.
+    fs::copy(site.path("first.blf"), site.path("host.blf")).unwrap();
+    assert_eq!(updated(&site.fetch().unwrap()).0, 2);
+    assert!(site.is_up_to_date());
+    // A newer one stays, until the publisher is as far.
+    let published = site.path("published.blf");
+    fs::copy(site.path("spammers.blf"), &published).unwrap();
+    for last in [1_002, 1_003] {
+        site.build(0..last);
+    }
+    fs::copy(site.path("spammers.blf"), site.path("host.blf")).unwrap();
+    site.refused(
+        &site.to_fetch(),
+        &["generation 2 is offered, but 4 is in place"],
+    );
+    site.publish();
+    assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
+    // One of another list is somebody else's.
+    let mut other = compile::Plan::new(site.path("other.blf"), vec![site.path("list.txt")]);
+    (other.name, other.threads) = ("other".to_owned(), 1);
+    compile::build(&other, &Progress::new()).unwrap();
+    let mut wanted = site.to_fetch();
+    wanted.output = site.path("other.blf");
+    site.refused(
+        &wanted,
+        &[
+            "other.blf: a filter of the list other",
+            "an --output of its own",
+        ],
+    );
+}
+
+/// A link is followed, as by the compiler; one that leads nowhere is an error.
+#[test]
+fn an_output_that_is_a_link() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let real = site.path("real");
+    fs::create_dir(&real).unwrap();
+    symlink("real/host.blf", site.path("host.blf")).unwrap();
+    site.refused(
+        &site.to_fetch(),
+        &["host.blf: cannot follow this symbolic link"],
+    );
+    fs::copy(site.path("spammers.blf"), real.join("host.blf")).unwrap();
+    assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
+    site.release(1..1_001);
+    assert_eq!(updated(&site.fetch().unwrap()), (2, 1));
+    assert!(site.path("host.blf").is_symlink() && site.is_up_to_date());
+    site.release(5_000..6_000);
+    assert_eq!(updated(&site.fetch().unwrap()), (3, 0));
+    assert!(site.path("host.blf").is_symlink() && site.is_up_to_date());
+    site.assert_clean();
+}
+
+/// Whoever finds a filter can test addresses, and make some that collide.
+#[test]
+fn what_is_written_is_not_for_everybody() {
+    let site = Site::new();
+    site.release(0..1_000);
+    site.fetch().unwrap();
+    let mode = |name: &str| fs::metadata(site.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("host.blf"), mode(".host.blf.fetch")), (0o640, 0o640));
+    // What an administrator has set stays, by deltas and by the whole file.
+    fs::set_permissions(site.path("host.blf"), fs::Permissions::from_mode(0o600)).unwrap();
+    for users in [1..1_001, 5_000..6_000] {
+        site.release(users);
+        site.fetch().unwrap();
+        assert_eq!(mode("host.blf"), 0o600);
+    }
+}
+
+/// Run by root once, as to try it, it must not lock out the service, which runs as the owner of the folder.
+#[test]
+fn what_root_has_fetched_belongs_to_the_owner_of_the_folder() {
+    use std::os::unix::fs::MetadataExt as _;
+
+    if !rustix::process::geteuid().is_root() {
+        println!("left out: only root gives files away");
+        return;
+    }
+    let site = Site::new();
+    site.release(0..1_000);
+    let folder = site.path("lib");
+    fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::chown(&folder, Some(54_321), Some(54_322)).unwrap();
+    let mut wanted = site.to_fetch();
+    wanted.output = folder.join("spammers.blf");
+    fetch(&wanted).unwrap();
+    let mut names = Vec::new();
+    for file in fs::read_dir(&folder).unwrap() {
+        let file = file.unwrap();
+        let meta = file.metadata().unwrap();
+        assert_eq!((meta.uid(), meta.gid()), (54_321, 54_322), "{file:?}");
+        names.push(file.file_name().into_string().unwrap());
+    }
+    names.sort();
+    assert_eq!(names, [".spammers.blf.fetch", "spammers.blf"]);
+}
+
+/// A folder that is missing, or not a folder, and a state that is not one.
+#[test]
+fn a_host_that_is_set_up_wrongly() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let mut wanted = site.to_fetch();
+    wanted.output = site.path("missing/host.blf");
+    site.refused(
+        &wanted,
+        &[
+            "missing: cannot create a file in this folder",
+            "No such file",
+        ],
+    );
+    wanted.output = site.path("spammers.blf/host.blf");
+    site.refused(&wanted, &["Not a directory"]);
+    wanted.output = site.folder.path().to_owned();
+    site.refused(&wanted, &["not a regular file"]);
+    site.fetch().unwrap();
+    for (bytes, words) in [
+        (b"{".to_vec(), "not what blocklist-fetch has written"),
+        (vec![b' '; 100_000], "not what blocklist-fetch has written"),
+        (vec![0xff; 10], "remove it"),
+    ] {
+        fs::write(site.path(".host.blf.fetch"), bytes).unwrap();
+        site.refused(&site.to_fetch(), &[".host.blf.fetch: ", words]);
+    }
+    fs::remove_file(site.path(".host.blf.fetch")).unwrap();
+    assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
+}
+
+/// A store that is down when the host starts, or has nothing yet.
+#[test]
+fn a_store_that_is_not_there() {
+    let site = Site::new();
+    site.refused(
+        &site.to_fetch(),
+        &["spammers.json: the store does not have it"],
+    );
+    let (server, mut wanted) = site.over_http();
+    site.refused(&wanted, &["spammers.json: the store does not have it"]);
+    wanted.from = "http://127.0.0.1:1".to_owned();
+    site.refused(
+        &wanted,
+        &["http://127.0.0.1:1/spammers.json: ", "Connection refused"],
+    );
+    drop(server);
+    // Whatever the cause, it is one line.
+    site.build(0..1_000);
+    fs::write(
+        site.path("store/spammers"),
+        "a file where a folder should be",
+    )
+    .unwrap();
+    let error = publish(&site.to_publish(), &site.signer)
+        .unwrap_err()
+        .to_string();
+    assert_eq!(error.lines().count(), 1, "{error}");
+}

@@ -1,0 +1,185 @@
+//! What a publisher leaves in a store, however it ends, and whoever else publishes.
+
+use std::fs;
+use std::process::Command;
+
+use blocklist_fetch::publish;
+use blocklist_fetch::store::{Access, Got, Store};
+
+use crate::support::{NOW, Site};
+
+#[test]
+fn the_store_keeps_what_the_last_two_manifests_name() {
+    let site = Site::new();
+    for last in 1_000..1_006 {
+        let mut wanted = site.to_publish();
+        wanted.keep = 2;
+        site.build(0..last);
+        publish(&wanted, &site.signer).unwrap();
+    }
+    let files = fs::read_dir(site.path("store/spammers")).unwrap();
+    let mut endings: Vec<String> = files
+        .map(|file| {
+            file.unwrap()
+                .path()
+                .extension()
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned()
+        })
+        .collect();
+    endings.sort();
+    assert_eq!(
+        endings.join(" "),
+        "blf blf delta delta delta minisig minisig"
+    );
+}
+
+/// Filters and keys to a store cross no network in clear text, and passwords are not shown.
+#[test]
+fn stores_that_give_secrets_away_are_refused() {
+    let site = Site::new();
+    for place in [
+        "https://user:hidden@lists.your.example/mail",
+        "https://hidden@lists.your.example/mail",
+        "s3://user:hidden@bucket/mail",
+        "https://user:hidden@a b/mail",
+        "ftp://user:hidden@lists.your.example/mail",
+    ] {
+        let mut wanted = site.to_fetch();
+        wanted.from = place.to_owned();
+        let error = site.refused(&wanted, &["without a user and a password"]);
+        assert!(!error.to_string().contains("hidden"), "{error}");
+    }
+    for (variable, endpoint) in [
+        ("AWS_ENDPOINT_URL", "http://192.0.2.1"),
+        ("AWS_ENDPOINT_URL_S3", "http://192.0.2.1:9000"),
+        ("AWS_ENDPOINT_URL_STS", "http://192.0.2.1"),
+        ("AWS_ENDPOINT_URL", "https://user:hidden@192.0.2.1"),
+        ("AWS_ENDPOINT_URL", "192.0.2.1:9000"),
+    ] {
+        let words = ["--from", "s3://bucket/mail", "--list", "spammers", "--key"];
+        let done = Command::new(env!("CARGO_BIN_EXE_blocklist-fetch"))
+            .args(words)
+            .args([&site.signer.public, "-o", "host.blf"])
+            .current_dir(site.folder.path())
+            .env("AWS_ALLOW_HTTP", "true")
+            .env(variable, endpoint)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert!(
+            said.contains(&format!("{variable}: must be https")),
+            "{said}"
+        );
+        assert!(!said.contains("hidden"), "{said}");
+        assert_eq!(done.status.code(), Some(2));
+    }
+}
+
+/// At each point at which a publisher may die, hosts and the next publisher go on.
+#[test]
+fn a_publisher_that_is_killed_leaves_a_store_of_use() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let names = ["store/spammers.json", "store/spammers.json.minisig"].map(|name| site.path(name));
+    for killed_before in [0, 1] {
+        let old = names.clone().map(|name| fs::read(name).unwrap());
+        site.release(0..1_001);
+        for (name, bytes) in names.iter().zip(old).skip(killed_before) {
+            fs::write(name, bytes).unwrap();
+        }
+        site.fetch().unwrap();
+        let number = site.publish().manifest.number;
+        site.fetch().unwrap();
+        assert!(site.is_up_to_date() && number > NOW);
+    }
+    // One that the store had before is not taken for whole because of its size.
+    site.build(0..1_002);
+    let sha256 =
+        blocklist_milter::filter::Digest::of(&fs::read(site.path("spammers.blf")).unwrap());
+    let there = site.path(&format!("store/spammers/{sha256}.blf"));
+    let size = fs::metadata(site.path("spammers.blf")).unwrap().len();
+    fs::File::create(&there).unwrap().set_len(size).unwrap();
+    site.publish();
+    assert!(fs::read(there).unwrap() == fs::read(site.path("spammers.blf")).unwrap());
+    site.fetch().unwrap();
+}
+
+#[test]
+fn a_filter_that_changes_while_it_is_published_is_not_stored() {
+    let site = Site::new();
+    site.build(0..1_000);
+    let store = Store::open(&site.to_publish().to, &Access::default()).unwrap();
+    let error = store.upload("x.blf", &site.path("spammers.blf"), &"0".repeat(64));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("was replaced while"), "{error}");
+    assert_eq!(fs::read_dir(site.path("store")).unwrap().count(), 0);
+    // Nor do two publishers work on one.
+    let held = site.path(".spammers.blf.publish-lock");
+    let lock = blocklist_milter::replacement::Replacement::claim(&held).unwrap();
+    let error = publish(&site.to_publish(), &site.signer).unwrap_err();
+    assert!(error.to_string().contains("another blocklist-publish"));
+    drop(lock);
+    site.publish();
+}
+
+/// Two machines publish at the same time: the later one does not undo what the first has published.
+#[test]
+fn of_two_publishers_one_is_told_to_do_it_again() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let store = Store::open(&site.to_publish().to, &Access::default()).unwrap();
+    let Got::File(seen) = store.read("spammers.json", 1 << 20, None).unwrap() else {
+        panic!("it is there");
+    };
+    site.release(0..1_001);
+    let kept = fs::read(site.path("store/spammers.json")).unwrap();
+    for seen in [Some(&seen), None] {
+        let error = store.replace("spammers.json", seen, b"{}").unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("somebody else has published meanwhile"),
+            "{error}"
+        );
+    }
+    assert!(fs::read(site.path("store/spammers.json")).unwrap() == kept);
+    // In a folder they do not even begin.
+    let held = site.path("store/.spammers.publish-lock");
+    let lock = blocklist_milter::replacement::Replacement::claim(&held).unwrap();
+    let error = publish(&site.to_publish(), &site.signer)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("store/spammers: another blocklist-publish is at work"),
+        "{error}"
+    );
+    drop(lock);
+    site.publish();
+}
+
+/// What another publisher has just written is no rubbish yet; what is left of a killed one is.
+#[test]
+fn only_old_files_are_removed_from_a_store() {
+    let site = Site::new();
+    let store = site.path("store");
+    let old = store.join("spammers/old.blf");
+    fs::create_dir_all(old.parent().unwrap()).unwrap();
+    fs::write(&old, "old").unwrap();
+    site.release(0..1_000);
+    let halves = ["spammers/x.blf#1", "spammers.json#2"].map(|name| store.join(name));
+    let new = store.join("spammers/new.blf");
+    for file in halves.iter().chain([&new]) {
+        fs::write(file, "x").unwrap();
+    }
+    let others = store.join("spammers-2.json#1");
+    fs::write(&others, "of another list").unwrap();
+    site.release(0..1_001);
+    let there = [&old, &new, &others].map(|file| file.exists());
+    assert_eq!(there, [false, true, true]);
+    assert!(!halves.iter().any(|file| file.exists()));
+    site.release(0..1_002);
+    assert!(!new.exists());
+}

@@ -1,0 +1,357 @@
+//! A fetch that is killed at any system call, and one whose system calls fail: the filter in place is the old one or
+//! the new one, whole, and the next run finishes.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Output, Stdio};
+
+use blocklist_fetch::{fetch, publish};
+
+use crate::support::{Server, Site};
+
+/// A host with the first generation and a store with the second, by a delta or by the whole file.
+struct Scene {
+    site: Site,
+    server: Server,
+    old: Vec<u8>,
+    state: Vec<u8>,
+    new: Vec<u8>,
+}
+
+impl Scene {
+    fn new(with_delta: bool) -> Self {
+        let site = Site::new();
+        let (server, mut wanted) = site.over_http();
+        fs::create_dir(site.path("lib")).unwrap();
+        wanted.output = site.path("lib/host.blf");
+        site.release(0..1_000);
+        fetch(&wanted).unwrap();
+        let old = fs::read(&wanted.output).unwrap();
+        let state = fs::read(site.path("lib/.host.blf.fetch")).unwrap();
+        site.build(1..1_001);
+        let mut second = site.to_publish_for_years();
+        second.keep = usize::from(with_delta);
+        publish(&second, &site.signer).unwrap();
+        let new = fs::read(site.path("spammers.blf")).unwrap();
+        Self {
+            site,
+            server,
+            old,
+            state,
+            new,
+        }
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.site.path("lib"));
+        command
+    }
+
+    fn words(&self) -> [&str; 8] {
+        let url = &self.server.url;
+        let key = &self.site.signer.public;
+        [
+            "--from", url, "--list", "spammers", "--key", key, "-o", "host.blf",
+        ]
+    }
+
+    /// Of writes, only those to files: others wake a thread, and cannot fail.
+    fn paths(&self, inject: &str) -> Vec<String> {
+        let files = [
+            ".host.blf.writing",
+            ".host.blf.fetching/0.delta",
+            "..host.blf.fetch.writing",
+        ];
+        let files = files.iter().filter(|_| inject.starts_with("write:error"));
+        let path = |file| format!("-P{}", self.site.path("lib").join(file).display());
+        files.map(path).collect()
+    }
+
+    /// The host as it was.
+    fn begin(&self) {
+        fs::write(self.site.path("lib/host.blf"), &self.old).unwrap();
+        fs::write(self.site.path("lib/.host.blf.fetch"), &self.state).unwrap();
+    }
+
+    /// Runs it from the beginning, with what strace is to do. `None`: there is no strace.
+    fn traced(&self, inject: &str) -> Option<Output> {
+        self.begin();
+        self.command("strace")
+            .args(self.paths(inject))
+            .args([
+                "-f",
+                "-qq",
+                "-o",
+                "/dev/null",
+                &format!("-einject={inject}"),
+            ])
+            .arg(env!("CARGO_BIN_EXE_blocklist-fetch"))
+            .args(self.words())
+            .stdin(Stdio::null())
+            .output()
+            .ok()
+    }
+
+    /// Whether the old filter is in place; it is that or the new one. Then runs again, to the end.
+    fn finish(&self, what: &str) -> bool {
+        let output = self.site.path("lib/host.blf");
+        let found = fs::read(&output).unwrap();
+        assert!(found == self.old || found == self.new, "{what}");
+        let state = fs::read(self.site.path("lib/.host.blf.fetch")).unwrap();
+        serde_json::from_slice::<blocklist_fetch::state::State>(&state).expect(what);
+        let next = self.command(env!("CARGO_BIN_EXE_blocklist-fetch"));
+        let next = { next }.args(self.words()).output().unwrap();
+        assert!(next.status.success(), "{what}: {next:?}");
+        assert!(fs::read(&output).unwrap() == self.new, "{what}");
+        let mut names: Vec<_> = fs::read_dir(self.site.path("lib"))
+            .unwrap()
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, [".host.blf.fetch", "host.blf"], "{what}");
+        found == self.old
+    }
+}
+
+/// What changes a file, and what talks to the store.
+const CALLS: [&str; 16] = [
+    "openat",
+    "flock",
+    "fchmod",
+    "write",
+    "pwrite64",
+    "ftruncate",
+    "fsync",
+    "rename",
+    "unlink",
+    "mkdir",
+    "unlinkat",
+    "socket",
+    "connect",
+    "sendto",
+    "recvfrom",
+    "pread64",
+];
+
+fn kill_at(calls: &[&str], with_delta: bool) -> Option<(u32, u32)> {
+    let scene = Scene::new(with_delta);
+    let (mut killed, mut before) = (0, 0);
+    for call in calls {
+        for number in 1.. {
+            let done = scene.traced(&format!("{call}:signal=KILL:when={number}"))?;
+            let what = format!("{call} {number}: {done:?}");
+            before += u32::from(scene.finish(&what));
+            if done.status.success() {
+                break;
+            }
+            // strace ends as its child did.
+            assert_eq!(done.status.signal(), Some(9), "{what}");
+            killed += 1;
+        }
+    }
+    Some((killed, before))
+}
+
+#[test]
+fn a_kill_at_any_system_call_leaves_a_whole_filter() {
+    for with_delta in [true, false] {
+        let Some((killed, before)) = kill_at(&CALLS, with_delta) else {
+            eprintln!("strace is not installed: not tested");
+            return;
+        };
+        println!(
+            "delta {with_delta}: killed at {killed} system calls, {before} times before the rename"
+        );
+        assert!(killed > 50 && before > 30, "{killed} {before}");
+    }
+}
+
+/// The same at those that change nothing.
+#[test]
+#[ignore = "minutes; tests/run --long runs it"]
+fn a_kill_at_any_other_system_call_leaves_a_whole_filter() {
+    const OTHERS: [&str; 14] = [
+        "read",
+        "close",
+        "mmap",
+        "munmap",
+        "lseek",
+        "statx",
+        "fstat",
+        "newfstatat",
+        "epoll_wait",
+        "epoll_ctl",
+        "getsockopt",
+        "clone3",
+        "futex",
+        "getdents64",
+    ];
+    for with_delta in [true, false] {
+        let done = kill_at(&OTHERS, with_delta);
+        println!("delta {with_delta}: {done:?}");
+    }
+}
+
+/// How many of these calls a whole run makes.
+fn count(scene: &Scene, call: &str) -> Option<u32> {
+    let log = scene.site.path("calls");
+    scene.begin();
+    let done = scene
+        .command("strace")
+        .args(scene.paths(&format!("{call}:error")))
+        .args(["-f", "-qq", "-e", &format!("trace={call}"), "-o"])
+        .arg(&log)
+        .arg(env!("CARGO_BIN_EXE_blocklist-fetch"))
+        .args(scene.words())
+        .output()
+        .ok()?;
+    assert!(done.status.success(), "{done:?}");
+    let log = fs::read_to_string(log).unwrap();
+    Some(u32::try_from(log.matches(&format!("{call}(")).count()).unwrap())
+}
+
+/// Errors of every kind, once each at each call; of many calls, at some in equal distances.
+fn fail_at(cases: &[(&str, &str)], with_delta: bool) -> Option<(u32, u32)> {
+    const MOST: usize = 12;
+    let scene = Scene::new(with_delta);
+    let (mut failed, mut went_on) = (0, 0);
+    for (call, error) in cases {
+        let count = count(&scene, call)?;
+        let step = (count as usize / MOST).max(1);
+        for number in (1..=count).rev().step_by(step) {
+            let done = scene.traced(&format!("{call}:error={error}:when={number}"))?;
+            let said = String::from_utf8_lossy(&done.stderr);
+            let what = format!("{call} {error} {number}: {said}");
+            let is_old = scene.finish(&what);
+            // 127: the dynamic linker's own words.
+            if done.status.success() {
+                assert!(!is_old, "{what}");
+                went_on += 1;
+            } else if done.status.code() != Some(127) {
+                assert!(matches!(done.status.code(), Some(1 | 2)), "{what} {done:?}");
+                assert_eq!(said.lines().count(), 1, "{what}");
+                assert!(said.starts_with("blocklist-fetch: "), "{what}");
+                failed += 1;
+            }
+        }
+    }
+    Some((failed, went_on))
+}
+
+#[test]
+fn an_error_of_any_system_call_leaves_a_whole_filter() {
+    const ERRORS: [(&str, &str); 17] = [
+        ("openat", "EMFILE"),
+        ("openat", "EINTR"),
+        ("flock", "ENOLCK"),
+        ("fchmod", "EPERM"),
+        ("write", "ENOSPC"),
+        ("write", "EINTR"),
+        ("pwrite64", "EIO"),
+        ("pwrite64", "EINTR"),
+        ("ftruncate", "EIO"),
+        ("fsync", "EIO"),
+        ("rename", "ENOSPC"),
+        ("mkdir", "ENOSPC"),
+        ("socket", "EMFILE"),
+        ("connect", "ENETUNREACH"),
+        ("recvfrom", "ECONNRESET"),
+        ("sendto", "EPIPE"),
+        ("pread64", "EIO"),
+    ];
+    for with_delta in [true, false] {
+        let Some((failed, went_on)) = fail_at(&ERRORS, with_delta) else {
+            eprintln!("strace is not installed: not tested");
+            return;
+        };
+        println!("delta {with_delta}: {failed} errors were reported, {went_on} times it went on");
+        assert!(failed > 15, "{failed} {went_on}");
+    }
+}
+
+/// A small file system of its own, where the tests may mount one.
+struct Mounted(std::path::PathBuf);
+
+impl Mounted {
+    fn new(path: std::path::PathBuf, options: &str) -> Option<Self> {
+        fs::create_dir(&path).unwrap();
+        let mut mount = Command::new("mount");
+        mount
+            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+            .arg(&path);
+        let status = mount.stderr(Stdio::null()).status();
+        status
+            .is_ok_and(|status| status.success())
+            .then_some(Self(path))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).status();
+    }
+}
+
+/// Neither does it fill the disk, nor does it take what does not fit: as the filter grows, and as others write.
+#[test]
+fn a_full_disk_is_said_before_anything_is_read() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let Some(disk) = Mounted::new(site.path("disk"), "size=200k") else {
+        eprintln!("no file system can be mounted here: not tested");
+        return;
+    };
+    let (server, mut wanted) = site.over_http();
+    wanted.output = disk.0.join("host.blf");
+    fetch(&wanted).unwrap();
+    let old = fs::read(&wanted.output).unwrap();
+    site.release(0..40_000);
+    server.log.lock().unwrap().clear();
+    site.refused(
+        &wanted,
+        &["host.blf: needs ", " bytes, and its disk has ", " free"],
+    );
+    assert!(!server.log.lock().unwrap().join(" ").contains(".blf"));
+    // A publisher that says too little, so that the disk is full in the midst of a write.
+    let bytes = fs::read(site.path("store/spammers.json")).unwrap();
+    let mut manifest = blocklist_fetch::manifest::Manifest::read(&bytes, "spammers").unwrap();
+    let size = manifest.filter.bytes;
+    manifest.number += 1;
+    fs::write(disk.0.join("ballast"), vec![0; 60 << 10]).unwrap();
+    manifest.filter.bytes = 40 << 10;
+    assert!(size > 200 << 10);
+    site.put(&manifest);
+    let error = site.refused(&wanted, &[".blf: "]).to_string();
+    assert!(
+        error.contains("longer than") || error.contains("No space"),
+        "{error}"
+    );
+    assert!(fs::read(&wanted.output).unwrap() == old);
+}
+
+/// A folder that nobody may write to, whoever runs it.
+#[test]
+fn a_folder_that_is_read_only_is_said_before_anything_is_read() {
+    let site = Site::new();
+    site.release(0..1_000);
+    let Some(disk) = Mounted::new(site.path("disk"), "size=1m") else {
+        eprintln!("no file system can be mounted here: not tested");
+        return;
+    };
+    let (server, mut wanted) = site.over_http();
+    wanted.output = disk.0.join("host.blf");
+    fetch(&wanted).unwrap();
+    site.release(1..1_000);
+    let remount = Command::new("mount")
+        .args(["-o", "remount,ro"])
+        .arg(&disk.0)
+        .status();
+    assert!(remount.unwrap().success());
+    server.log.lock().unwrap().clear();
+    site.refused(
+        &wanted,
+        &["disk: cannot create a file in this folder", "Read-only"],
+    );
+    assert!(server.log.lock().unwrap().is_empty());
+}

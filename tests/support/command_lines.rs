@@ -1,0 +1,164 @@
+//! The command lines of our programs that the documents show: README.md, `docs/`, the manual pages, scripts and units.
+
+#[path = "markdown.rs"]
+pub(crate) mod markdown;
+
+use std::fs;
+
+use clap::Command;
+use clap::error::ErrorKind;
+use markdown::{Part, guides, parts, read, root};
+
+/// A command line of ours in a document: where, and its words.
+type Shown = (String, Vec<String>);
+
+/// A fault of a command line, if it has one. In running text a command may leave out what is not the
+/// point: `blocklist-compile add`.
+pub(crate) fn fault(words: &[String], whole: bool, ours: &[Command]) -> Option<String> {
+    let command = ours.iter().find(|ours| ours.get_name() == words[0]);
+    let command = command.expect("one of ours").clone();
+    // A shell makes several files of a pattern.
+    let expanded = words.iter().flat_map(|word| {
+        let times = if word.contains('*') { 2 } else { 1 };
+        std::iter::repeat_n(word, times)
+    });
+    let error = command.try_get_matches_from(expanded).err()?;
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => None,
+        ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand if !whole => None,
+        _ => Some(error.to_string()),
+    }
+}
+
+/// Our commands in a piece of shell: words by blanks and quotes, up to what ends a command.
+pub(crate) fn commands(shell: &str, ours: &[Command]) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    for line in shell.replace("\\\n", " ").lines() {
+        let mut words: Vec<String> = Vec::new();
+        let mut all = Vec::new();
+        let mut word = String::new();
+        let (mut quote, mut begun) = (None, false);
+        let mut characters = line.chars().peekable();
+        while let Some(character) = characters.next() {
+            match (quote, character) {
+                (Some(open), _) if character == open => quote = None,
+                (Some(_), _) => word.push(character),
+                (None, '\'' | '"') => (quote, begun) = (Some(character), true),
+                (None, '#') if word.is_empty() => break,
+                (None, '>' | '<' | '|' | ';' | '&' | '(' | ')') | (None, ' ' | '\t') => {
+                    if begun || !word.is_empty() {
+                        words.push(std::mem::take(&mut word));
+                        begun = false;
+                    }
+                    if !matches!(character, ' ' | '\t') {
+                        all.push(std::mem::take(&mut words));
+                    }
+                    // The file of a redirection is no argument.
+                    if matches!(character, '>' | '<') {
+                        while characters.next_if(|next| !next.is_whitespace()).is_some() {}
+                    }
+                }
+                (None, _) => word.push(character),
+            }
+        }
+        if begun || !word.is_empty() {
+            words.push(word);
+        }
+        all.push(words);
+        found.extend(all.iter().filter_map(|words| of_ours(words, ours)));
+    }
+    found
+}
+
+/// From the program's name on, also behind `runuser -u NAME --` or `VARIABLE=value`.
+fn of_ours(words: &[String], ours: &[Command]) -> Option<Vec<String>> {
+    let begin = match words.first()?.as_str() {
+        "runuser" => words.iter().position(|word| word == "--")? + 1,
+        "exec" | "!" | "if" | "until" | "sudo" => 1,
+        _ => words.iter().position(|word| !word.contains('='))?,
+    };
+    let mut words = words.get(begin..)?.to_vec();
+    let name = words.first()?.rsplit('/').next()?;
+    let name = ours
+        .iter()
+        .map(Command::get_name)
+        .find(|ours| *ours == name)?;
+    words[0] = name.to_owned();
+    (words.len() > 1).then_some(words)
+}
+
+/// Every command line of ours in the documents.
+fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
+    let mut shown = Vec::new();
+    for guide in guides() {
+        for placed in parts(&read(&guide)) {
+            let at = format!("{}:{}", guide.display(), placed.line);
+            let (text, whole) = match placed.part {
+                Part::Block { language, text } if language != "text" => (text, true),
+                Part::Hidden(text) => (text, true),
+                Part::Inline(text) => (text, false),
+                Part::Block { .. } => continue,
+            };
+            let commands = commands(&text, ours).into_iter();
+            shown.extend(commands.map(|words| ((at.clone(), words), whole)));
+        }
+    }
+    for folder in [
+        "contrib/man",
+        "contrib/systemd",
+        "contrib/fetch",
+        "contrib/feeds",
+        "contrib/lib",
+        "contrib",
+    ] {
+        for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
+            let path = entry.expect("it can be read").path();
+            let Ok(text) = fs::read_to_string(&path) else {
+                continue;
+            };
+            let file = path
+                .strip_prefix(root())
+                .expect("below it")
+                .display()
+                .to_string();
+            let text = match folder {
+                // Examples; what stands before them is made from the command line itself.
+                "contrib/man" => text
+                    .split(".nf\n")
+                    .skip(1)
+                    .filter_map(|part| part.split(".fi").next())
+                    .collect(),
+                _ => text
+                    .lines()
+                    .map(|line| {
+                        line.trim_start_matches(['#', ' '])
+                            .replace("ExecStart=", "")
+                            .replace("%f", "name")
+                            .replace("$OPTIONS", "")
+                    })
+                    .fold(String::new(), |text, line| text + &line + "\n"),
+            };
+            let whole = folder == "contrib/man";
+            let commands =
+                commands(&text.replace("\\-", "-").replace("\\\\", "\\"), ours).into_iter();
+            shown.extend(
+                commands
+                    .filter(|words| {
+                        whole || words[1].starts_with(|c: char| c == '-' || c.is_ascii_lowercase())
+                    })
+                    .map(|words| ((file.clone(), words), whole)),
+            );
+        }
+    }
+    shown
+}
+
+/// How many there are, and what is wrong with them.
+pub(crate) fn faults(ours: &[Command]) -> (usize, Vec<String>) {
+    let shown = shown(ours);
+    let faults = shown.iter().filter_map(|((at, words), whole)| {
+        let fault = fault(words, *whole, ours)?;
+        Some(format!("{at}: {}\n{fault}", words.join(" ")))
+    });
+    (shown.len(), faults.collect())
+}
