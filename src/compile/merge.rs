@@ -232,7 +232,9 @@ mod tests {
         });
         let path = folder.path().join("union.blf");
         let replacement = Replacement::claim(&path).unwrap();
-        let header = unite_pages(replacement, spec(), &filters, &Progress::new()).unwrap();
+        let progress = Progress::new();
+        let union = count_pages(&filters, spec().fpr, &progress).unwrap();
+        let header = unite_pages(replacement, spec(), union, &filters, &progress).unwrap();
         assert!(header.estimated);
         assert!(header.entries.abs_diff(6_000) < 300, "{}", header.entries);
         assert!(

@@ -140,3 +140,94 @@ impl Sorted for Patched<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::delta::DeltaWriter;
+    use crate::filter::{Digest, EncodedPage, Source, Spec, Writer, encode_page, sizing};
+    use crate::replacement::Replacement;
+
+    /// Records in memory.
+    struct Given(Vec<Record>);
+
+    impl Sorted for Given {
+        fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
+            let count = end.map_or(self.0.len(), |end| {
+                self.0.partition_point(|record| record.key < end)
+            });
+            into.extend(self.0.drain(..count));
+            Ok(())
+        }
+    }
+
+    fn record(key: u64) -> Record {
+        Record {
+            key: Key(key),
+            ..Record::default()
+        }
+    }
+
+    /// Removes the records 1 to 4096 in one segment, and adds this key in the next.
+    fn removes_and_adds(key: u64) -> Delta {
+        let folder = tempfile::tempdir().unwrap();
+        let [new, delta] = ["new.blf", "delta"].map(|name| folder.path().join(name));
+        let spec = Spec {
+            name: "x".to_owned(),
+            generation: 2,
+            built: 0,
+            seed: 1,
+            rules_version: 1,
+            rules: 0,
+            kinds: 1,
+            fpr: 1e-6,
+            records: true,
+            sources: vec![Source::default()],
+        };
+        let shape = sizing::shape(1, spec.fpr);
+        let mut page = EncodedPage::new();
+        encode_page(shape, &[record(key)], true, &mut page);
+        let mut writer = Writer::begin(Replacement::claim(&new).unwrap(), spec, 1, shape).unwrap();
+        writer.append(std::slice::from_ref(&page)).unwrap();
+        let class = Class::of(&record(key));
+        let head = Head {
+            old: Digest::of(b"old"),
+            old_generation: 1,
+            digest: Digest::of(b"new"),
+            new: writer.finish().unwrap(),
+            expired: 0,
+            mapped: Vec::new(),
+            changed: Vec::new(),
+            added: vec![class],
+            touched_count: 4096,
+            added_count: 1,
+        };
+        let mut writer = DeltaWriter::begin(Replacement::claim(&delta).unwrap(), &head).unwrap();
+        for index in 0..4096 {
+            writer.touch(index, Touch::Removed).unwrap();
+        }
+        writer.add(Key(key), class).unwrap();
+        writer.finish().unwrap();
+        Delta::open(&delta).unwrap()
+    }
+
+    #[test]
+    fn edits_that_are_not_in_order_are_refused() {
+        for (key, in_order) in [(5_000, true), (2_000, true), (1_999, false), (0, false)] {
+            let old = Given((1..=4096).map(record).collect());
+            let mut patched = Patched::new(Box::new(old), removes_and_adds(key));
+            let mut out = Vec::new();
+            // What lies before this key has been written when the next segment is read.
+            patched.take_before(Some(Key(2_000)), &mut out).unwrap();
+            assert!(out.is_empty());
+            let done = patched.take_before(None, &mut out);
+            if in_order {
+                done.unwrap();
+                assert_eq!(out, [record(key)]);
+            } else {
+                let error = done.unwrap_err().to_string();
+                assert!(error.contains("its edits are not in order"), "{error}");
+            }
+        }
+    }
+}
