@@ -1,0 +1,243 @@
+//! Most connections are slow: each is inside a header field, and sends a byte now and then. The others do not
+//! wait for them, and a listed sender in a slow one is found all the same.
+//!
+//! The normal run looks at the order only: all messages of quick connections are answered while no slow one has
+//! come to its end. Were a worker to wait for one of them (`poll_read` that blocks, say), the first quick
+//! message would never be answered. The long run has 9,000 slow ones of 10,000 and measures time.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use blocklist_milter::demo::peer::TestMail;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use support::rig::{Rig, verdict};
+use support::site::{Site, Socket, Transport};
+use support::usable;
+
+const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
+
+fn rig() -> Rig {
+    Rig::new(&[("spam.list", "first@bad.example\n")], CONFIG)
+}
+
+fn packet(code: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len() + 1).unwrap();
+    let mut packet = length.to_be_bytes().to_vec();
+    packet.push(code);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+/// A connection that speaks the protocol by hand.
+struct Session(UnixStream);
+
+impl Session {
+    fn connect(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        let patience = Some(Duration::from_secs(120));
+        stream.set_read_timeout(patience).unwrap();
+        let mut session = Self(stream);
+        session.send(b'O', b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff");
+        assert_eq!(session.answer(), b'O');
+        session.send(b'C', b"mx.example\x004\x19\x88192.0.2.1\0");
+        session
+    }
+
+    fn send(&mut self, code: u8, payload: &[u8]) {
+        self.0.write_all(&packet(code, payload)).unwrap();
+    }
+
+    fn answer(&mut self) -> u8 {
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length).unwrap();
+        let mut packet = vec![0; u32::from_be_bytes(length) as usize];
+        self.0.read_exact(&mut packet).unwrap();
+        packet[0]
+    }
+
+    /// MAIL, RCPT, and the beginning of a field, of which so many bytes are to come.
+    fn begin(&mut self, to_come: usize) {
+        self.send(b'M', b"<a@ok.example>\0");
+        self.send(b'R', b"<bob@our.example>\0");
+        assert_eq!(self.answer(), b'c');
+        let field = packet(b'L', &[b"From\0", &vec![b' '; to_come][..], END].concat());
+        self.0
+            .write_all(&field[..field.len() - to_come - END.len()])
+            .unwrap();
+    }
+
+    fn trickle(&mut self) {
+        self.0.write_all(b" ").unwrap();
+    }
+
+    /// The end of the field, with a listed sender.
+    fn end(mut self) {
+        self.0.write_all(END).unwrap();
+        self.send(b'N', b"");
+        assert_eq!(self.answer(), b'y', "a listed sender passes");
+    }
+
+    /// A message of an innocent sender, with a listed one in every tenth.
+    fn message(&mut self, number: usize) {
+        self.send(b'M', b"<a@ok.example>\0");
+        self.send(b'R', b"<bob@our.example>\0");
+        assert_eq!(self.answer(), b'c');
+        let (from, expected) = match number % 10 {
+            0 => (&b"From\0first@bad.example\0"[..], b'y'),
+            _ => (&b"From\0b@ok.example\0"[..], b'a'),
+        };
+        self.send(b'L', from);
+        self.send(b'N', b"");
+        assert_eq!(self.answer(), expected);
+        self.send(b'A', b"");
+    }
+}
+
+const END: &[u8] = b"first@bad.example\0";
+
+#[test]
+fn quick_connections_overtake_slow_ones() {
+    const SLOW: usize = 200;
+    const ROUNDS: usize = 10;
+    let rig = rig();
+    let mut slow: Vec<_> = (0..SLOW)
+        .map(|_| {
+            let mut session = Session::connect(&rig.path("m.sock"));
+            session.begin(ROUNDS);
+            session
+        })
+        .collect();
+    for round in 0..ROUNDS {
+        for session in &mut slow {
+            session.trickle();
+        }
+        let listed = TestMail::new(
+            "<first@bad.example>",
+            &["<bob@our.example>"],
+            &["From: b@ok.example"],
+        );
+        assert_eq!(verdict(&rig.deliver(&listed)), "reject");
+        let innocent = TestMail::new(
+            "<b@ok.example>",
+            &["<bob@our.example>"],
+            &["From: b@ok.example"],
+        );
+        assert_eq!(verdict(&rig.deliver(&innocent)), "accept");
+        Session::connect(&rig.path("m.sock")).message(round);
+    }
+    slow.into_iter().for_each(Session::end);
+}
+
+/// The time is that of a release build, on a machine that does nothing else.
+#[test]
+#[ignore = "half a minute, and 11,000 descriptors: tests/run --long"]
+fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
+    const SLOW: usize = 9_000;
+    const QUICK: usize = 1_000;
+    const ROUNDS: usize = 20;
+    const THREADS: usize = 4;
+    const P99_MOST: Duration = Duration::from_millis(5);
+    let wanted = (SLOW + QUICK) as u64 + 1_000;
+    let most = getrlimit(Resource::Nofile).maximum;
+    let lacking = most.filter(|most| *most < wanted);
+    if !usable(
+        "descriptors",
+        lacking.map(|most| format!("no more than {most}")),
+    ) {
+        return;
+    }
+    let limit = Rlimit {
+        current: Some(wanted),
+        maximum: most,
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    // In a process of its own, which inherits the limit.
+    let mut site = Site::new(Transport::Unix);
+    site.list("spam", &["first@bad.example"]);
+    site.configure(
+        "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n[limits]\nconnections = 20000\n[log]\nlevel = \"warn\"\n",
+    );
+    let daemon = site.serve();
+    let Socket::Unix(path) = site.socket.clone() else {
+        unreachable!("asked for a unix socket")
+    };
+    // All wait: before the slow ones come, and when they are there.
+    let stage = Barrier::new(THREADS + 1);
+    let (mut quiet, mut times) = (Vec::new(), Vec::new());
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            stage.wait();
+            let connect = |_| {
+                let mut session = Session::connect(&path);
+                session.begin(ROUNDS);
+                session
+            };
+            let mut slow: Vec<_> = (0..SLOW).map(connect).collect();
+            stage.wait();
+            for _ in 0..ROUNDS {
+                let round = Instant::now();
+                for (number, session) in slow.iter_mut().enumerate() {
+                    session.trickle();
+                    if number % 90 == 0 {
+                        let due = Duration::from_millis(number as u64 / 9);
+                        thread::sleep(due.saturating_sub(round.elapsed()));
+                    }
+                }
+            }
+            slow.into_iter().for_each(Session::end);
+        });
+        let quick = [(); THREADS].map(|()| {
+            scope.spawn(|| {
+                let connect = |_| Session::connect(&path);
+                let mut sessions: Vec<_> = (0..QUICK / THREADS).map(connect).collect();
+                let quiet = serve_mail(&mut sessions, ROUNDS / 4);
+                stage.wait();
+                stage.wait();
+                (quiet, serve_mail(&mut sessions, ROUNDS))
+            })
+        });
+        for quick in quick {
+            let (before, with) = quick.join().unwrap();
+            quiet.extend(before);
+            times.extend(with);
+        }
+    });
+    assert!(daemon.terminate().success());
+    quiet.sort();
+    times.sort();
+    let p99 = |times: &[Duration]| times[times.len() * 99 / 100];
+    println!(
+        "{} messages beside {SLOW} slow connections: median {:?}, p99 {:?}, worst {:?}; without them p99 {:?}",
+        times.len(),
+        times[times.len() / 2],
+        p99(&times),
+        times[times.len() - 1],
+        p99(&quiet)
+    );
+    // Where other work makes even a quiet daemon slow, that is what it is compared with.
+    let most = P99_MOST.max(2 * p99(&quiet));
+    assert!(cfg!(debug_assertions) || p99(&times) < most);
+}
+
+/// A message a second over each connection, one after the other; how long each took.
+fn serve_mail(sessions: &mut [Session], rounds: usize) -> Vec<Duration> {
+    let mut times = Vec::new();
+    let start = Instant::now();
+    for round in 0..rounds {
+        for (number, session) in sessions.iter_mut().enumerate() {
+            let due = Duration::from_millis((round * 1000 + number * 4) as u64);
+            thread::sleep(due.saturating_sub(start.elapsed()));
+            let asked = Instant::now();
+            session.message(number);
+            times.push(asked.elapsed());
+        }
+    }
+    times
+}
