@@ -5,6 +5,9 @@
 //! lowest digit first, leave an array in which hardly any two neighbours are still
 //! out of order; one insertion pass repairs these. Neither pass branches on the data
 //! but for those few, where a comparison sort mispredicts at every second step.
+//!
+//! Keys of parts come as a few sorted runs. To merge these (the library's stable sort does), or to count once, in as
+//! many places as there are keys, and repair more, took 1.1 to 2 times as long.
 
 use super::staged_key::StagedKey;
 
