@@ -5,7 +5,7 @@ complete -c blocklist-publish -l password-file -d 'The first line of this file i
 complete -c blocklist-publish -l ring -d 'A ring and its hosts, such as first=mx1,test-*; may be repeated' -r
 complete -c blocklist-publish -l only -d 'Give the filter to this ring alone. Publish it again without this when it has proved good' -r
 complete -c blocklist-publish -l valid -d 'For how many hours hosts believe what is published now' -r
-complete -c blocklist-publish -l keep -d 'How many deltas to keep' -r
+complete -c blocklist-publish -l keep -d 'How many deltas to keep; a host applies ten at most' -r
 complete -c blocklist-publish -l next-key -d 'Announce the public key that will sign from some day on' -r
 complete -c blocklist-publish -l previous-key -d 'The public key that signed before, once after a change' -r
 complete -c blocklist-publish -s q -l quiet -d 'Print errors only'

@@ -31,7 +31,8 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "blocklist-fetch", version, max_term_width = 100, after_long_help = FETCH_EXAMPLES)]
 pub struct FetchCli {
-    /// The store: a folder, https://HOST/PATH or s3://BUCKET/PATH.
+    /// The store: a folder, https://HOST/PATH or s3://BUCKET/PATH. A login for a web server, USER:PASSWORD, is taken from the
+    /// environment variable STORE_LOGIN.
     #[arg(long, value_name = "STORE")]
     from: String,
     /// The list.
@@ -84,7 +85,7 @@ pub struct PublishCli {
     /// For how many hours hosts believe what is published now.
     #[arg(long, value_name = "HOURS", default_value_t = 48, value_parser = clap::value_parser!(u64).range(1..=8760))]
     valid: u64,
-    /// How many deltas to keep.
+    /// How many deltas to keep; a host applies ten at most.
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(..=1000))]
     keep: u16,
     /// Announce the public key that will sign from some day on.

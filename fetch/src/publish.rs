@@ -4,18 +4,19 @@
 //! A publisher that is killed at any point leaves a manifest whose files are all there.
 
 use std::fmt;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use blocklist_milter::compile::{self, Pair, Progress};
-use blocklist_milter::filter::{Filter, Load};
+use blocklist_milter::filter::{Digest, Filter, Load};
+use sha2::{Digest as _, Sha256};
 
 use crate::Error;
 use crate::keys::{self, Signer, has_signed};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
 use crate::state::{self, beside};
-use crate::store::{Access, Got, Small, Store, replaced};
+use crate::store::{self, Access, Got, Small, Store, replaced};
 
 /// What to publish.
 #[derive(Clone, Debug)]
@@ -314,8 +315,13 @@ fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delt
 }
 
 fn sha256(path: &Path) -> Result<String, Error> {
-    let bytes = fs::read(path).map_err(Error::io(path, "read"))?;
-    Ok(blocklist_milter::filter::Digest::of(&bytes).to_string())
+    let mut file = File::open(path).map_err(Error::io(path, "open"))?;
+    let mut sha = Sha256::new();
+    let mut piece = Vec::new();
+    while store::next_piece(&mut file, &mut piece).map_err(Error::io(path, "read"))? {
+        sha.update(&piece);
+    }
+    Ok(Digest(sha.finalize().into()).to_string())
 }
 
 /// A file that is removed when it is no longer needed.

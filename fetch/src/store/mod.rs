@@ -263,16 +263,10 @@ impl Store {
             let path = Path::from(name);
             let mut sha = Sha256::new();
             let mut writer = BufWriter::new(Arc::clone(&self.store), path);
-            let mut buffer = vec![0; 1 << 20];
-            loop {
-                let count = file
-                    .read(&mut buffer)
-                    .map_err(|error| self.failed(name, error))?;
-                if count == 0 {
-                    break;
-                }
-                sha.update(&buffer[..count]);
-                let put = writer.write_all(&buffer[..count]).await;
+            let mut piece = Vec::new();
+            while next_piece(&mut file, &mut piece).map_err(Error::io(from, "read"))? {
+                sha.update(&piece);
+                let put = writer.write_all(&piece).await;
                 put.map_err(|error| self.failed(name, of_io(&error)))?;
             }
             if Digest(sha.finalize().into()).to_string() != sha256 {
@@ -349,6 +343,15 @@ fn of_io(error: &std::io::Error) -> String {
     inner
         .and_then(|inner| inner.downcast_ref())
         .map_or_else(|| error.to_string(), why)
+}
+
+/// Reads the next mebibyte of a file, or what is left of it. `false`: nothing.
+pub(crate) fn next_piece(file: &mut File, piece: &mut Vec<u8>) -> std::io::Result<bool> {
+    const BYTES: u64 = 1 << 20;
+    piece.clear();
+    // Unlike `read`, this goes on after a signal.
+    file.take(BYTES).read_to_end(piece)?;
+    Ok(!piece.is_empty())
 }
 
 /// A file that is not the one it was.
