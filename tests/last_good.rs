@@ -244,6 +244,7 @@ fn a_list_that_is_no_longer_wanted_does_not_come_back() {
     assert_eq!(entries(&live), None);
     kept(&live);
     assert!(home.copies().is_empty(), "{:?}", home.copies());
+    drop(live);
     home.configure(CONFIG);
     assert_eq!(entries(&home.start()), None);
     // A faulty configuration names no lists, and takes no copies away.
@@ -257,6 +258,27 @@ fn a_list_that_is_no_longer_wanted_does_not_come_back() {
         Some(path),
     ));
     assert_eq!(home.copies().len(), 1);
+}
+
+/// Two daemons with the same folder would take each other's copies for those of lists that are gone. Without the lock in
+/// `work` the second removes that of the first.
+#[test]
+fn another_process_takes_no_copies_away() {
+    let (home, other) = (Home::new(), Home::new());
+    let shared = format!("state = '{}'\n", home.path("state").display());
+    other.configure(&CONFIG.replace("state = 'state'\n", &shared));
+    let first = home.start();
+    kept(&first);
+    let copy = home.copy();
+    let second = other.start();
+    kept(&second);
+    complains(&second, &["cannot keep a copy", "another process"]);
+    assert_eq!(home.copy(), copy);
+    // Once the first has ended, they are the second's.
+    drop(first);
+    drop(second);
+    other.served();
+    assert_ne!(home.copy(), copy);
 }
 
 /// What a list has dropped does not come back: a copy that cannot be renewed is removed.

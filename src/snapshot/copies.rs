@@ -18,6 +18,8 @@
 //! - No copies of whitelists: without its whitelist a start defers listed senders and nobody else, and an old
 //!   whitelist could let one pass who was taken off it.
 //!
+//! - One process has the folder, by a lock. Another that is configured with the same one keeps no copies there, and says so.
+//!
 //! A folder that is not there means that no copies are wanted. What fails there never delays mail or a reload.
 
 use std::fs::{self, File};
@@ -73,10 +75,23 @@ impl PartialEq for Kept {
     }
 }
 
+/// A locked folder.
+#[derive(Debug)]
+struct Held(PathBuf, #[allow(dead_code, reason = "holds the lock")] File);
+
+/// What came of a job.
+#[derive(Debug, Default)]
+struct Done {
+    held: Option<Held>,
+    problems: Vec<String>,
+}
+
 /// Makes copies, one after the other, each time that other filters are in effect.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    job: Option<JoinHandle<Vec<String>>>,
+    job: Option<JoinHandle<Done>>,
+    /// The folder, locked: another process with the same one would remove these copies as not its own.
+    held: Option<Held>,
     /// What the last job was started for, and when.
     done: Option<(Vec<Kept>, Instant)>,
     /// What is wrong, a line each.
@@ -95,7 +110,8 @@ impl Copies {
     ) -> bool {
         if let Some(job) = self.job.take_if(|job| job.is_finished()) {
             // It has panicked: nobody knows what there is.
-            self.problems = job.join().unwrap_or_default();
+            let Done { held, problems } = job.join().unwrap_or_default();
+            (self.held, self.problems) = (held, problems);
         }
         if self.job.is_some() {
             return false;
@@ -146,10 +162,11 @@ impl Copies {
         self.done = Some((filters, now));
         let folder = snapshot.config.state.clone();
         let max_bytes = snapshot.config.safety.last_good_mib.saturating_mul(1 << 20);
+        let held = self.held.take();
         // It inherits the low priority of the thread that calls this.
         let job = thread::Builder::new()
             .name("copies".to_owned())
-            .spawn(move || keep(&folder, wanted, max_bytes));
+            .spawn(move || work(folder, held, wanted, max_bytes));
         match job {
             Ok(job) => self.job = Some(job),
             Err(error) => self.problems = vec![format!("cannot keep copies of filters: {error}")],
@@ -172,6 +189,37 @@ enum Error {
     #[error("the copy is not good: {0}")]
     Damaged(#[from] filter::Error),
 }
+
+/// Locks the folder, unless that was done, and brings it up to date.
+fn work(folder: PathBuf, held: Option<Held>, wanted: Vec<Wanted>, max_bytes: u64) -> Done {
+    let held = match held.filter(|held| held.0 == folder) {
+        Some(held) => held,
+        None => match File::open(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Done::default(),
+            opened => match opened.and_then(|file| Ok(file.try_lock().map(|()| file)?)) {
+                Ok(file) => Held(folder, file),
+                Err(error) => {
+                    let error = match error.kind() {
+                        io::ErrorKind::WouldBlock => OTHER.to_owned(),
+                        _ => error.to_string(),
+                    };
+                    let problems = vec![problem(&folder, &error)];
+                    return Done {
+                        held: None,
+                        problems,
+                    };
+                }
+            },
+        },
+    };
+    let problems = keep(&held.0, wanted, max_bytes);
+    Done {
+        held: Some(held),
+        problems,
+    }
+}
+
+const OTHER: &str = "another process keeps copies there; give each a folder of its own (state)";
 
 /// Brings the folder up to date; what is wrong, a line each.
 fn keep(folder: &Path, wanted: Vec<Wanted>, max_bytes: u64) -> Vec<String> {

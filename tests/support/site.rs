@@ -121,8 +121,13 @@ impl Site {
             true => "",
             false => "\n[status]\nlisten = \"\"\n",
         };
+        // Not the folder of a daemon that is installed here.
+        let state = match rest.contains("state = ") {
+            true => "",
+            false => "state = \"@DIR@/no-state\"\n",
+        };
         let text = format!(
-            "listen = [\"{}\"]\n{rest}{status}",
+            "listen = [\"{}\"]\n{state}{rest}{status}",
             self.socket.for_daemon()
         );
         self.write("milter.toml", &text);
