@@ -1,0 +1,137 @@
+//! Any bytes as the header, directory, sources and records of a part of a list whose checksums
+//! are right, merged with a sound part: a sound filter, or an error and nothing written; never a
+//! panic.
+//!
+//! ```text
+//!   flags  header fields  directory, sources, records
+//!   1      256 bytes      the rest
+//! ```
+//!
+//! | flags | |
+//! |-------|-|
+//! | 0..2  | blocks: 1, 2, 4 or 8 |
+//! | 2     | the sections are laid out as long as they are, not as the header says |
+//! | 3     | the seed and the address rules are those of the sound part |
+//! | 4     | the part is merged alone |
+//!
+//! `cargo fuzz run --sanitizer none part`
+#![no_main]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+
+use blocklist_milter::compile::{self, Expected, Plan, Progress};
+use blocklist_milter::filter::Filter;
+use libfuzzer_sys::fuzz_target;
+use twox_hash::XxHash3_64;
+
+const PAGE: usize = 4096;
+const HEAD: usize = 256;
+
+/// Where the header has its fields: see `filter::format`.
+const RULES: std::ops::Range<usize> = 16..19;
+const SEED: std::ops::Range<usize> = 40..48;
+const PAGES: usize = 64;
+const SECTIONS: usize = 96;
+
+/// A sound part.
+const OTHER: &[u8] = include_bytes!("../sound.part");
+
+/// A folder in memory, where there is one.
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let memory = PathBuf::from("/dev/shm");
+    let parent = if memory.is_dir() {
+        memory
+    } else {
+        std::env::temp_dir()
+    };
+    let folder = parent.join(format!("blocklist-fuzz-part-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("sound.part"), OTHER).expect("room");
+    folder
+});
+
+fn get(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"))
+}
+
+fn put(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// The file that the input stands for, its sums made right.
+fn part(flags: u8, input: &[u8]) -> Option<Vec<u8>> {
+    let (head, rest) = input.split_at_checked(HEAD)?;
+    let mut file = head.to_vec();
+    file.resize(PAGE, 0);
+    file.extend_from_slice(rest);
+    let blocks = 1 << (flags & 3);
+    let sources = (PAGE + 16 * blocks).min(file.len());
+    let length = usize::try_from(get(head, SECTIONS + 80)).unwrap_or(usize::MAX);
+    let records = sources.saturating_add(length).min(file.len());
+
+    if flags & 4 != 0 {
+        put(&mut file, PAGES, blocks as u64);
+        let starts = [PAGE, PAGE, PAGE, sources, records, file.len()];
+        for (i, pair) in starts.windows(2).enumerate() {
+            put(&mut file, SECTIONS + 24 * i, pair[0] as u64);
+            put(&mut file, SECTIONS + 24 * i + 8, (pair[1] - pair[0]) as u64);
+        }
+    }
+    if flags & 8 != 0 {
+        for range in [RULES, SEED] {
+            file[range.clone()].copy_from_slice(&OTHER[range]);
+        }
+    }
+    let mut start = records;
+    for row in (PAGE..sources)
+        .step_by(16)
+        .take_while(|row| row + 16 <= sources)
+    {
+        let end = usize::try_from(get(&file, row)).unwrap_or(usize::MAX);
+        let end = records.saturating_add(end);
+        if let Some(block) = file.get(start..end) {
+            let sum = XxHash3_64::oneshot(block);
+            put(&mut file, row + 8, sum);
+            start = end;
+        }
+    }
+    for (i, range) in [(1, PAGE..PAGE), (2, PAGE..sources), (3, sources..records)] {
+        let sum = XxHash3_64::oneshot(&file[range]);
+        put(&mut file, SECTIONS + 24 * i + 16, sum);
+    }
+    let sum = XxHash3_64::oneshot(&file[..PAGE - 8]);
+    put(&mut file, PAGE - 8, sum);
+    Some(file)
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&flags, input)) = input.split_first() else {
+        return;
+    };
+    let Some(part) = part(flags, input) else {
+        return;
+    };
+    let [sound, path, out] =
+        ["sound.part", "hostile.part", "out.blf"].map(|name| FOLDER.join(name));
+    fs::write(&path, part).expect("room");
+    let verified = Filter::verify(&path);
+    let inputs = if flags & 16 == 0 {
+        vec![path, sound]
+    } else {
+        vec![path]
+    };
+    let mut plan = Plan::new(&out, inputs);
+    (plan.threads, plan.memory_bytes) = (1, compile::MIN_MEMORY_BYTES);
+    (plan.built, plan.allow_empty) = (1_790_000_000, true);
+    match compile::join(&plan, None, &Expected::default(), &Progress::new()) {
+        Ok(_) => {
+            assert!(verified.is_ok(), "what was merged is sound");
+            Filter::verify(&out).expect("what was made is sound");
+            fs::remove_file(&out).expect("it is there");
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    assert_eq!(fs::read_dir(&*FOLDER).expect("a folder").count(), 2);
+});
