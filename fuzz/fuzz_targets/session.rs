@@ -1,6 +1,7 @@
 //! One connection of a mail server: the first byte says how the rest is cut into pieces.
 //!
-//! Nothing may panic; all at once and in pieces must come to the same.
+//! Nothing may panic; all at once and in pieces must come to the same. A command that waits for an answer gets one,
+//! and no other gets any: neither macros, ABORT and QUIT, nor a step that was agreed to go without.
 //! `cargo fuzz run --sanitizer none session`
 #![no_main]
 
@@ -123,9 +124,84 @@ fn play(stream: &[u8], size: usize) -> (Vec<u8>, Option<bool>, u64) {
     (sent, None, session.handler().0)
 }
 
+/// Does the server wait for an answer? Written down apart from the code, from the table of the protocol.
+fn is_awaited(letter: u8, steps: u32) -> bool {
+    match letter {
+        b'A' | b'D' | b'K' | b'Q' => false,
+        b'C' => steps & 0x1000 == 0,
+        b'H' => steps & 0x2000 == 0,
+        b'M' => steps & 0x4000 == 0,
+        b'R' => steps & 0x8000 == 0,
+        b'T' => steps & 0x1_0000 == 0,
+        b'U' => steps & 0x2_0000 == 0,
+        b'N' => steps & 0x4_0000 == 0,
+        b'B' => steps & 0x8_0000 == 0,
+        b'L' => steps & 0x80 == 0,
+        _ => true,
+    }
+}
+
+/// The letters of what was sent, without changes to the message; the steps that were agreed are noted.
+fn answers(mut sent: &[u8], steps: &mut u32) -> Vec<u8> {
+    let mut letters = Vec::new();
+    while let Some((length, rest)) = sent.split_first_chunk() {
+        let (packet, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        sent = rest;
+        match packet[0] {
+            b'h' | b'i' | b'm' | b'q' => continue,
+            b'O' => *steps = u32::from_be_bytes(*packet[9..].first_chunk().expect("three numbers")),
+            _ => {}
+        }
+        letters.push(packet[0]);
+    }
+    assert!(sent.is_empty(), "whole packets are sent");
+    letters
+}
+
+/// Plays the stream command by command, and counts the answers to each.
+fn count_answers(stream: &[u8]) {
+    let mut session = Session::new(Any::default());
+    let (mut rest, mut steps) = (stream, 0);
+    while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+        let length = u32::from_be_bytes(*length) as usize;
+        let Some(&letter) = behind.get(..length).and_then(<[u8]>::first) else {
+            return;
+        };
+        let (mut packet, behind) = rest.split_at(4 + length);
+        rest = behind;
+        let mut out = Vec::new();
+        while !packet.is_empty() {
+            match session.receive(packet, &mut out) {
+                Err(_) => return assert!(out.is_empty(), "an end is no answer"),
+                Ok(progress) if progress.status == Status::Quit => {
+                    return assert!(out.is_empty(), "QUIT is not answered");
+                }
+                Ok(progress) => packet = &packet[progress.taken..],
+            }
+            let cx = &mut Context::from_waker(Waker::noop());
+            let mut polls = 0;
+            while session.poll_answer(cx, &mut out).is_pending() {
+                polls += 1;
+                if polls > 100 {
+                    return;
+                }
+            }
+        }
+        let letters = answers(&out, &mut steps);
+        let expected = usize::from(is_awaited(letter, steps));
+        assert_eq!(
+            letters.len(),
+            expected,
+            "{letters:?} to {:?}",
+            char::from(letter)
+        );
+    }
+}
+
 fuzz_target!(|data: &[u8]| {
     if let Some((size, stream)) = data.split_first() {
         let expected = play(stream, usize::MAX);
         assert_eq!(play(stream, usize::from(*size) + 1), expected);
+        count_answers(stream);
     }
 });

@@ -1,0 +1,115 @@
+//! What a fast path makes of its input is what the slow one makes of it.
+//!
+//! The first byte says which path, and by which address rules; the rest is the input:
+//!
+//! | first byte | fast path | slow path |
+//! |---|---|---|
+//! | below 128 | the lines of a list, 64 bytes at a time | each line by itself |
+//! | from 128 on | a sender field in one of its ordinary forms | the same before a second mailbox, which is not ordinary |
+//!
+//! That an address is read alike with and without the short cut for plain ones is a part of `address`, that a filter
+//! answers alike from memory and from disk one of `filter_file`.
+//! `cargo fuzz run --sanitizer none fast_paths`
+#![no_main]
+
+use std::collections::BTreeSet;
+
+use blocklist_milter::address::{Canonical, Entry, Kind, Rules};
+use blocklist_milter::compile::Block;
+use blocklist_milter::sender::{Identity, Senders};
+use libfuzzer_sys::fuzz_target;
+
+/// Each line is there, and one that is said to be a plain mailbox is that entry.
+fn lines(text: &[u8], rules: Rules) {
+    let mut expected: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
+    if expected.last().is_some_and(|line| line.is_empty()) {
+        expected.pop();
+    }
+    let mut seen = 0;
+    let mut block = Block::new();
+    // What an earlier, longer block has left does no harm.
+    block.lines(&[b'@'; 500], rules, |_| {});
+    block.lines(text, rules, |line| {
+        let whole = expected[seen];
+        assert_eq!(line.written, whole.strip_suffix(b"\r").unwrap_or(whole));
+        if let Some(mailbox) = line.mailbox {
+            let entry = Entry::parse(line.written, rules).expect("a plain line is an entry");
+            assert_eq!((entry.kind(), entry.as_bytes()), (Kind::Mailbox, mailbox));
+        }
+        seen += 1;
+    });
+    assert_eq!(seen, expected.len(), "lines");
+}
+
+/// The one form of an address; none of what no list can name.
+fn canonical(address: &[u8]) -> Option<Vec<u8>> {
+    let form = Canonical::parse(address, Rules::default()).ok()?;
+    Some(form.as_bytes().to_vec())
+}
+
+/// The senders of a value in their one form. The slow path may add another reading of blanks around an address.
+fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
+    let mut senders = Senders::new();
+    senders.add_header(Identity::From, value);
+    let found = senders.iter();
+    found
+        .filter_map(|sender| canonical(sender.address))
+        .collect()
+}
+
+/// Whether these are the bytes of one address without quotes, comments and literals.
+fn is_plain(address: &[u8]) -> bool {
+    let is_domain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-.".contains(byte);
+    let is_local = |byte: &u8| is_domain(byte) || b"!#$%&'*+/=^_`{|}~".contains(byte);
+    let mut parts = address.split(|&byte| byte == b'@');
+    let (Some(local), Some(domain), None) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let has_label = domain.iter().any(u8::is_ascii_alphanumeric);
+    has_label
+        && !local.is_empty()
+        && !domain.ends_with(b"..")
+        && local.iter().all(is_local)
+        && domain.iter().all(is_domain)
+}
+
+/// The address of `a@b`, `Name <a@b>` or `"Name" <a@b>`.
+fn ordinary(value: &[u8]) -> Option<&[u8]> {
+    let value = value.trim_ascii();
+    let Some(rest) = value.strip_suffix(b">") else {
+        return Some(value).filter(|value| is_plain(value));
+    };
+    let open = rest.iter().rposition(|&byte| byte == b'<')?;
+    let (name, address) = (rest[..open].trim_ascii(), &rest[open + 1..]);
+    let is_name = match name {
+        [b'"', inner @ .., b'"'] => !inner.iter().any(|byte| b"\"\\".contains(byte)),
+        name => !name.iter().any(|byte| b"\"\\(),:;<>@[]".contains(byte)),
+    };
+    (is_name && is_plain(address)).then_some(address)
+}
+
+/// An ordinary field names its address, and nobody else, by either path.
+fn field(value: &[u8]) {
+    let Some(address) = ordinary(value) else {
+        return;
+    };
+    let one: BTreeSet<_> = canonical(address).into_iter().collect();
+    assert_eq!(of(value), one, "the fast path");
+    let second = b"z@z.example".to_vec();
+    let mut both = of(&[value, b", ", &second].concat());
+    both.retain(|found| *found != second);
+    let mut expected = one;
+    expected.remove(&second);
+    assert_eq!(both, expected, "the slow path");
+}
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&first, input)) = input.split_first() else {
+        return;
+    };
+    if first < 128 {
+        lines(input, Rules::from_bits(first & 15).expect("four bits"));
+    } else {
+        field(input);
+    }
+});
