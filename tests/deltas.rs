@@ -523,7 +523,9 @@ fn a_kill_at_any_system_call_leaves_a_whole_filter() {
     let kills = at_each_call(
         folder.0.path(),
         &["apply", "-q", "-o", "here.blf", "here.blf", "d"],
-        || drop(fs::copy(folder.path("1.blf"), folder.path("here.blf")).unwrap()),
+        || {
+            fs::copy(folder.path("1.blf"), folder.path("here.blf")).unwrap();
+        },
         |when| {
             let is_old = same(&folder, "here.blf", "1.blf");
             assert!(is_old || same(&folder, "here.blf", "2.blf"));
@@ -549,7 +551,9 @@ fn a_kill_at_any_system_call_leaves_a_whole_delta() {
     let kills = at_each_call(
         folder.0.path(),
         &["delta", "-q", "-o", "d", "2.blf", "3.blf"],
-        || drop(fs::copy(folder.path("old"), folder.path("d")).unwrap()),
+        || {
+            fs::copy(folder.path("old"), folder.path("d")).unwrap();
+        },
         |when| {
             let is_old = same(&folder, "d", "old");
             assert!(is_old || same(&folder, "d", "new"));
