@@ -15,8 +15,9 @@ use std::process::Command;
 use blocklist_milter::cli::compile::Cli as Compile;
 use blocklist_milter::cli::milter::Milter;
 use clap::CommandFactory;
-use command_lines::markdown::{Part, guides, parts, read, root};
 use command_lines::{commands, fault};
+use markdown::{Part, guides, parts, read, root};
+use support::markdown;
 
 #[test]
 fn every_command_line_is_understood() {

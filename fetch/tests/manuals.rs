@@ -5,6 +5,8 @@
 mod command_lines;
 #[path = "../../tests/support/manual.rs"]
 mod manual;
+#[path = "../../tests/support/markdown.rs"]
+mod markdown;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,8 +16,8 @@ use std::process::Command;
 use blocklist_fetch::cli::{FetchCli, PublishCli};
 use blocklist_milter::compile::{self, Plan, Progress};
 use clap::CommandFactory as _;
-use command_lines::markdown::{Part, parts, read as read_guide};
 use manual::{assert_completions, assert_page};
+use markdown::{Part, parts, read as read_guide};
 
 #[test]
 fn the_manuals_of_the_programs_are_those_of_their_command_lines() {

@@ -1,13 +1,11 @@
 //! The command lines of our programs that the documents show: README.md, `docs/`, the manual pages, scripts and units.
 
-#[path = "markdown.rs"]
-pub(crate) mod markdown;
-
 use std::fs;
 
 use clap::Command;
 use clap::error::ErrorKind;
-use markdown::{Part, guides, parts, read, root};
+
+use crate::markdown::{Part, guides, parts, read, root};
 
 /// A command line of ours in a document: where, and its words.
 type Shown = (String, Vec<String>);
