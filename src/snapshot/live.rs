@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use super::copies::Copies;
+use super::differences::report_changes;
 use super::lease::Shelf;
 use super::loss::{Loss, REST, Rest};
 use super::trouble::{Reloads, Trouble};
-use super::{Complaint, Counters, Error, Lease, Loaded, Snapshot, Tried};
+use super::{Complaint, Counters, Error, Lease, Snapshot, Tried};
 use crate::access;
 use crate::clock::now_s;
 use crate::config::{self, Config};
-use crate::filter::Filter;
 use crate::memory;
 use crate::numbers::counted;
 use crate::policy::{Change, CircuitBreaker};
@@ -401,81 +401,6 @@ fn fault_of_pipe(path: &Path) -> Option<config::Error> {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Snapshot {
-    /// Whether what is in effect is what the files say.
-    fn is_as_configured(&self) -> bool {
-        self.faults.is_empty() && self.stand_ins.is_empty()
-    }
-
-    /// The filter of the list with this name.
-    fn filter_of(&self, list: &str) -> Option<&Arc<Filter>> {
-        let mut lists = self.config.enabled_lists().zip(&self.loaded);
-        let (_, file) = lists.find(|(settings, _)| settings.terms.name == list)?;
-        file.as_ref().map(|file| &file.filter)
-    }
-
-    fn is_same(&self, old: &Self) -> bool {
-        let filter = |file: &Option<Loaded>| file.as_ref().map(|file| Arc::as_ptr(&file.filter));
-        let texts = |faults: &[Error]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
-        self.loaded
-            .iter()
-            .map(filter)
-            .eq(old.loaded.iter().map(filter))
-            && texts(&self.faults) == texts(&old.faults)
-            && self.stand_ins().eq(old.stand_ins())
-            && self.policy.whitelist == old.policy.whitelist
-            && self.policy.correspondents == old.policy.correspondents
-            && self.config == old.config
-    }
-}
-
-fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
-    for (list, file) in new.policy.lists().iter().zip(&new.loaded) {
-        let Some(file) = file else { continue };
-        if !old
-            .files()
-            .any(|before| Arc::ptr_eq(&before.filter, &file.filter))
-        {
-            info!(
-                list = list.name(),
-                filter = %file.path.display(),
-                generation = file.filter.spec().generation,
-                entries = file.filter.entries(),
-                "filter in effect"
-            );
-        }
-    }
-    for fault in new.faults() {
-        let reason = fault.to_string().replace('\n', "; ");
-        error!(reason, "not serving as configured");
-    }
-    for text in new.stand_ins() {
-        if !old.stand_ins().any(|known| known == text) {
-            warn!("{text}");
-        }
-    }
-    let restart = new.config.needs_restart(&old.config);
-    if !restart.is_empty() {
-        warn!(
-            settings = restart.join(", "),
-            "these settings take effect only after a restart"
-        );
-    }
-    for warning in new.warnings() {
-        if !old.warnings().contains(&warning) {
-            warn!("{warning}");
-        }
-    }
-    let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    info!(
-        lists = new.policy.lists().len(),
-        whitelist = new.policy.whitelist.len(),
-        correspondents = new.policy.correspondents.len(),
-        ms,
-        "reloaded"
-    );
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@
 //! | `lease` | who holds which snapshot, and who frees it |
 //! | `counters` | what was counted since the start, by list and in all |
 //! | `trouble`, `freshness` | what is wrong at the moment; lists that are older than they should be |
-//! | `live` | the snapshot in effect, and its replacement |
+//! | `live`, `differences` | the snapshot in effect, and its replacement; what a reload has changed |
 //! | `check`, `status` | the report of `--check`, and what the running daemon leaves for it |
 //!
 //! New files are also refused when their pages answer more than twice as often as declared (a file
@@ -31,6 +31,7 @@
 mod check;
 mod copies;
 mod counters;
+mod differences;
 mod error;
 mod fallback;
 mod freshness;
