@@ -41,24 +41,25 @@ pub(super) fn end_in(comment: &[u8]) -> Option<End> {
                 });
             }
         }
-        // `until 31 Dec 2030`, `until December 2030`
-        let words = match before.as_slice() {
-            [words @ .., month] if is_month(month) => words,
-            words => words,
-        };
-        let has_month =
-            words.len() < before.len() || tokens.peek().is_some_and(|token| is_month(token));
-        if has_month
-            && names_end(
-                words
-                    .get(words.len().saturating_sub(MAX_WORDS)..)
-                    .unwrap_or(words),
-            )
+        // `until 31 Dec 2030`, `until the 31st of December 2030`
+        let mut words = before.as_slice();
+        let mut has_month = tokens.peek().is_some_and(|token| is_month(token));
+        while let [rest @ .., last] = words
+            && (is_month(last) || is_day_of_month(last) || is_between(last))
         {
+            has_month |= is_month(last);
+            words = rest;
+        }
+        let from = words.len().saturating_sub(MAX_WORDS);
+        if has_month && names_end(words.get(from..).unwrap_or_default()) {
             return Some(End {
                 day: None,
                 is_first: false,
             });
+        }
+        if is_day_of_month(token) {
+            before.push(token);
+            continue;
         }
         before.clear();
         is_first = false;
@@ -101,6 +102,20 @@ fn is_date(token: &[u8]) -> bool {
         && date
             .iter()
             .all(|b| b.is_ascii_digit() || b"-./".contains(b))
+}
+
+/// `31`, `31.`, `31st`
+fn is_day_of_month(token: &[u8]) -> bool {
+    let digits = token.iter().take_while(|b| b.is_ascii_digit()).count();
+    let after = token.get(digits..).unwrap_or_default();
+    let is_ordinal = [&b"st"[..], b"nd", b"rd", b"th", b"."].contains(&after);
+    matches!(digits, 1 | 2) && (after.is_empty() || is_ordinal)
+}
+
+/// What stands between the parts of a date.
+fn is_between(word: &[u8]) -> bool {
+    let is_word = |known: &&str| known.as_bytes().eq_ignore_ascii_case(word);
+    ["of", "the", "de", "den", "le"].iter().any(is_word)
 }
 
 /// The name of a month, or its beginning, in English and what is spelled alike.

@@ -48,7 +48,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     let mut heads_others = false;
     let mut in_object = false;
     let mut all_indented = true;
-    let (mut has_plus, mut has_minus) = (false, false);
+    let mut has_plus = false;
     let mut rows = Rows::default();
     for line in lines(head) {
         let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
@@ -59,8 +59,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             || line_of_record(text).is_some()
             || is_underline(text)
             || in_object && starts_with_space && key_and_value(text).is_some();
-        has_plus |= line.starts_with(b"+ ");
-        has_minus |= line.starts_with(b"- ");
+        has_plus |= text.starts_with(b"+ ") || text.starts_with(b"+\t");
         in_object = is_object(text);
         // `allowed = [`: the lines after it are those of an array.
         if heading.is_some() && text.ends_with(b"[") {
@@ -116,7 +115,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         .max_by_key(|(format, count)| (*count, *format != Format::Plain))
         .map_or(Format::Plain, |(format, _)| format);
     match format {
-        Format::Plain | Format::Exim if heads_others || has_plus && has_minus => Format::Sections,
+        Format::Plain | Format::Exim if heads_others || has_plus => Format::Sections,
         Format::Plain if rows.is_table() => Format::Csv { column: 0 },
         _ => format.or_named(&name),
     }

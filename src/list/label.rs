@@ -163,7 +163,7 @@ pub(super) fn without_brackets(text: &[u8], has_label: bool) -> &[u8] {
 }
 
 /// Comments of SQL, C, BASIC and m4. `--a@b` is an address.
-fn is_comment(text: &[u8]) -> bool {
+pub(super) fn is_comment(text: &[u8]) -> bool {
     let word = Words(text).next().unwrap_or_default();
     (word.starts_with(b"--") && word.iter().all(|&b| b == b'-'))
         || text.starts_with(b"//")

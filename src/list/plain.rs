@@ -132,6 +132,8 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
             };
         }
         [] => return out.skip(Skip::Blank),
+        // Where lists begin so, both signs are read (`sections`).
+        [b'+', b' ' | b'\t', ..] => return out.reject(RejectReason::TwoSigns, line),
         // `! comment` (adblock), `!friend@good.example` (exim, rbldnsd).
         [b'!'] | [b'!', b' ' | b'\t', ..] => return out.skip(Skip::Comment),
         [b'!', ..] => return out.skip(Skip::Allow),

@@ -3,7 +3,7 @@
 use super::action::Action;
 use super::entry::looks_like_entry;
 use super::headings::Heading as Column;
-use super::label::{Meaning, name_is_of_senders, words_of};
+use super::label::{Meaning, is_comment as is_other_comment, name_is_of_senders, words_of};
 use super::phrase::Phrase;
 use super::row::Skip;
 
@@ -33,7 +33,12 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     }
     let is_decoration =
         |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'.' | b'"' | b'\'') || *b >= 0x80);
-    if is_plea(inner, is_comment) {
+    // Comments of other languages; `--- never block ---` is a heading.
+    let is_open = inner
+        .last()
+        .is_some_and(|b| !is_decoration(b) || b".!:".contains(b));
+    let is_remark = is_comment || is_open && (is_other_comment(text) || text.starts_with(b"%"));
+    if is_plea(inner, is_remark) {
         return Some(Heading {
             meaning: Meaning::Skipped(Skip::Allow),
             is_nested: false,

@@ -75,12 +75,16 @@ impl Sections {
         if pair.is_none() {
             self.record.end(out);
         }
-        if let [sign @ (b'+' | b'-'), b' ', ..] = line
+        if let [sign @ (b'+' | b'-'), b' ' | b'\t', ..] = line
             && holds_entry(text)
             && *self.sign.get_or_insert(*sign) != *sign
         {
             return out.reject(RejectReason::TwoSigns, text);
         }
+        let text = match text {
+            [b'+', b' ' | b'\t', rest @ ..] => rest.trim_ascii(),
+            _ => text,
+        };
         self.is_begun |= holds_entry(&before);
         let indent = line.len() - line.trim_ascii_start().len();
         if let Some(end) = self.comment.or_else(|| open_comment(text)) {

@@ -7,7 +7,8 @@
 //!
 //! - A copy is that of the filter which was in effect last under the path of the configuration, or there is none:
 //!   when a newer one cannot be copied, the older copy is removed. So no entry comes back that a running daemon had
-//!   dropped. The path is part of its name: no other list takes its place, and a list that the configuration no
+//!   dropped, unless it ends in the seconds before the copy of the newer filter is complete, and that file is
+//!   damaged, too. The path is part of its name: no other list takes its place, and a list that the configuration no
 //!   longer names loses its copy.
 //! - It is copied from the file that was read, whatever is under the name now; it is read as a whole, too, before it gets
 //!   its name. A killed process leaves only a hidden file without a lock, which the next one removes.
