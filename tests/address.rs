@@ -626,11 +626,10 @@ proptest! {
     /// A local part with a letter beyond ASCII never equals one without.
     #[test]
     fn letters_beyond_ascii_are_never_folded_into_it(
-        letter in r"\p{L}", plain in "[a-z]{0,3}",
-    ) {
         // The Kelvin sign is K by definition (NFC), and the only such letter.
+        letter in r"[\p{L}&&[^A-Za-z\x{212A}]]", plain in "[a-z]{0,3}",
+    ) {
         let letter = letter.chars().next().unwrap();
-        prop_assume!(!letter.is_ascii() && letter != '\u{212A}');
         let Some(got) = form(format!("{plain}{letter}@x.example").as_bytes(), Rules::default()) else {
             return Ok(());
         };

@@ -5,7 +5,7 @@
 //! reaches this system. It takes root and the package systemd-container.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use super::{Scratch, end_processes_in, find_program, is_root, until, usable};
@@ -17,15 +17,17 @@ pub(crate) struct Booted {
     init: u32,
 }
 
-/// Started in the new mount namespace, with the folder as its argument.
+/// Started in the new mount namespace, with the folder, the name of the machine, and the folders of the project and of
+/// what Cargo makes. These may lie on another file system than `/`, or below `/tmp`, of which the machine has its own.
 const BOOT: &str = r#"
 cd "$1"
 mount -t tmpfs -o mode=0755 tmpfs layer
-mkdir layer/upper layer/work
+mkdir layer/upper layer/work layer/project
 mount -t overlay overlay -o lowerdir=/,upperdir=layer/upper,workdir=layer/work root
 rm -rf root/etc/systemd/system/*.wants
 : >root/etc/machine-id
 exec systemd-nspawn --quiet --directory=root --machine="$2" --private-network --boot \
+    --overlay="$3:$1/layer/project:$3" --bind-ro="$4" \
     --register=no --keep-unit --console=pipe systemd.unit=basic.target
 "#;
 
@@ -53,6 +55,8 @@ impl Booted {
         }
         let log = fs::File::create(scratch.join("log")).expect("our own folder");
         let name = format!("guide{}", std::process::id());
+        let program = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+        let target = program.ancestors().nth(2).expect("target/debug/...");
         let mut nspawn = Command::new("unshare")
             .args([
                 "--mount",
@@ -65,6 +69,8 @@ impl Booted {
             ])
             .arg(scratch.path())
             .arg(name)
+            .arg(env!("CARGO_MANIFEST_DIR"))
+            .arg(target)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a file"))
             .stderr(log)
