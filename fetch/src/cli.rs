@@ -9,7 +9,7 @@ use clap::Parser;
 
 use crate::keys::{self, Signer};
 use crate::store::{Access, Login};
-use crate::{Error, Fetch, Outcome, Publish};
+use crate::{Error, Fetch, Outcome, Promote, Publish};
 
 /// The variable with user and password for a web server.
 const LOGIN: &str = "STORE_LOGIN";
@@ -22,7 +22,8 @@ Example:
 const PUBLISH_EXAMPLES: &str = "\
 Examples:
   blocklist-publish --to /srv/lists --list spammers --key publisher.key spammers.blf
-  blocklist-publish --to s3://your-bucket/mail --list spammers --key publisher.key --ring first=mx1,mx2 --only first spammers.blf";
+  blocklist-publish --to s3://your-bucket/mail --list spammers --key publisher.key --ring first=mx1,mx2 --only first spammers.blf
+  blocklist-publish --to s3://your-bucket/mail --list spammers --key publisher.key --promote first";
 
 /// Brings a filter of blocklist-milter up to date from a signed store.
 ///
@@ -79,9 +80,14 @@ pub struct PublishCli {
     /// A ring and its hosts, such as first=mx1,test-*; may be repeated.
     #[arg(long, value_name = "NAME=HOST,...", value_parser = ring)]
     ring: Vec<(String, Vec<String>)>,
-    /// Give the filter to this ring alone. Publish it again without this when it has proved good.
+    /// Give the filter to this ring alone, until --promote gives it to the others.
     #[arg(long, value_name = "RING")]
     only: Option<String>,
+    /// Publish no file: give what this ring has to all hosts, or to those of --only. The rings and their hosts stay as they are.
+    ///
+    /// With --only and the same ring nothing changes but the time for which the manifest is believed.
+    #[arg(long, value_name = "RING", conflicts_with_all = ["filter", "ring", "keep"])]
+    promote: Option<String>,
     /// For how many hours hosts believe what is published now.
     #[arg(long, value_name = "HOURS", default_value_t = 48, value_parser = clap::value_parser!(u64).range(1..=8760))]
     valid: u64,
@@ -95,7 +101,8 @@ pub struct PublishCli {
     #[arg(long, value_name = "KEY")]
     previous_key: Option<String>,
     /// The filter.
-    filter: PathBuf,
+    #[arg(required_unless_present = "promote")]
+    filter: Option<PathBuf>,
     /// Print errors only.
     #[arg(short, long)]
     quiet: bool,
@@ -169,13 +176,28 @@ impl PublishCli {
     fn publish(self) -> Result<crate::Published, Error> {
         let password = self.password_file.as_deref().map(first_line).transpose()?;
         let signer = Signer::open(&self.key, password)?;
+        let valid_s = self.valid * 3600;
+        if let Some(ring) = self.promote {
+            let wanted = Promote {
+                to: self.to,
+                list: self.list,
+                ring,
+                only: self.only,
+                valid_s,
+                next_key: self.next_key,
+                previous_key: self.previous_key,
+                now: now_s(),
+                access: access()?,
+            };
+            return crate::promote(&wanted, &signer);
+        }
         let wanted = Publish {
             to: self.to,
             list: self.list,
-            filter: self.filter,
+            filter: self.filter.expect("required without --promote"),
             rings: self.ring,
             only: self.only,
-            valid_s: self.valid * 3600,
+            valid_s,
             keep: self.keep.into(),
             next_key: self.next_key,
             previous_key: self.previous_key,

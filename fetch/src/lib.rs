@@ -20,6 +20,7 @@
 //! | [`store`] | files by name, with limits |
 //! | [`state`] | what a host remembers |
 //! | [`publish`](mod@publish) | a filter to the store |
+//! | [`promote`](mod@promote) | what one ring has to other hosts |
 //! | [`fetch`](mod@fetch) | from the store to a host |
 //! | [`cli`] | both command lines |
 #![forbid(unsafe_code)]
@@ -29,10 +30,12 @@ pub mod error;
 pub mod fetch;
 pub mod keys;
 pub mod manifest;
+pub mod promote;
 pub mod publish;
 pub mod state;
 pub mod store;
 
 pub use error::Error;
 pub use fetch::{Fetch, Outcome, fetch};
+pub use promote::{Promote, promote};
 pub use publish::{Publish, Published, publish};

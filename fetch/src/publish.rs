@@ -15,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::Error;
 use crate::keys::{self, Signer, has_signed};
 use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
-use crate::state::{self, beside};
+use crate::state::{self, Lock, beside};
 use crate::store::{self, Access, Got, Small, Store, replaced};
 
 /// What to publish.
@@ -88,20 +88,14 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     manifest::check_list_name(&wanted.list)?;
     let store = Store::open(&wanted.to, &wanted.access)?;
     let _lock = state::lock(&wanted.filter, ".publish-lock", "blocklist-publish")?;
-    let in_store = store.folder().map(|folder| folder.join(&wanted.list));
-    let _lock_of_store = in_store
-        .map(|list| state::lock(&list, ".publish-lock", "blocklist-publish"))
-        .transpose()?;
+    let _lock_of_store = lock_store(&store, &wanted.list)?;
     let new = described(wanted)?;
-    let (before, file_before) = before(&store, wanted, signer)?.unzip();
-    let number = before.as_ref().map(|before| before.number);
+    let previous_key = wanted.previous_key.as_deref();
+    let (before, file_before) = before(&store, &wanted.list, signer, previous_key)?.unzip();
     let mut manifest = Manifest {
         format: FORMAT,
         list: wanted.list.clone(),
-        // The time, so that hosts believe a store that was lost and begun again.
-        number: number.map_or(wanted.now, |number| {
-            number.saturating_add(1).max(wanted.now)
-        }),
+        number: next_number(before.as_ref(), wanted.now),
         made: wanted.now,
         expires: wanted.now.saturating_add(wanted.valid_s),
         next_key: wanted
@@ -138,46 +132,59 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     let too_many = manifest.deltas.len().saturating_sub(wanted.keep);
     manifest.deltas.drain(..too_many);
 
+    put(
+        &store,
+        signer,
+        &manifest,
+        before.as_ref().zip(file_before.as_ref()),
+    )?;
+    Ok(Published {
+        manifest,
+        without_delta,
+    })
+}
+
+/// Signs a manifest and puts it into the store in place of the one before; removes what neither of them names.
+pub(crate) fn put(
+    store: &Store,
+    signer: &Signer,
+    manifest: &Manifest,
+    before: Option<(&Manifest, &Small)>,
+) -> Result<(), Error> {
+    let list = &manifest.list;
     let bytes =
-        serde_json::to_vec_pretty(&manifest).map_err(|error| Error::Settings(error.to_string()))?;
+        serde_json::to_vec_pretty(manifest).map_err(|error| Error::Settings(error.to_string()))?;
     if bytes.len() as u64 > manifest::MAX_BYTES {
         return Err(Error::Settings(
             "the manifest would be larger than 1 MiB; keep fewer deltas, or name fewer hosts"
                 .to_owned(),
         ));
     }
-    let comment = format!("list:{}\tnumber:{}", wanted.list, manifest.number);
+    let comment = format!("list:{list}\tnumber:{}", manifest.number);
     let signature = signer.sign(&bytes, &comment)?;
-    let name = manifest::name(&wanted.list);
-    let signature_name = manifest::signature_name(&wanted.list, &bytes);
+    let name = manifest::name(list);
+    let signature_name = manifest::signature_name(list, &bytes);
     store.put(&signature_name, signature.as_bytes())?;
-    store.replace(&name, file_before.as_ref(), &bytes)?;
+    store.replace(&name, before.map(|before| before.1), &bytes)?;
     // For minisign -V; no host reads it.
     store.put(&format!("{name}.minisig"), signature.as_bytes())?;
-    let Some(file_before) = file_before else {
-        return Ok(Published {
-            manifest,
-            without_delta,
-        });
+    let Some((before, file_before)) = before else {
+        return Ok(());
     };
     // Hosts may still read what the manifest before names.
-    let used: Vec<String> = [Some(&manifest), before.as_ref()]
+    let used: Vec<String> = [manifest, before]
         .into_iter()
-        .flatten()
         .flat_map(Manifest::files)
-        .map(|(sha256, ending)| file_name(&wanted.list, sha256, ending))
+        .map(|(sha256, ending)| file_name(list, sha256, ending))
         .chain([
             signature_name,
-            manifest::signature_name(&wanted.list, &file_before.bytes),
+            manifest::signature_name(list, &file_before.bytes),
         ])
         .collect();
-    store.prune(&wanted.list, file_before.modified, |file| {
+    store.prune(list, file_before.modified, |file| {
         used.iter().any(|used| used == file)
     });
-    Ok(Published {
-        manifest,
-        without_delta,
-    })
+    Ok(())
 }
 
 /// The filter to publish, all of its checksums checked.
@@ -198,28 +205,42 @@ fn described(wanted: &Publish) -> Result<Full, Error> {
     Ok(Full::new(header, digest))
 }
 
+/// Keeps other publishers away from a store, if it is a folder.
+pub(crate) fn lock_store(store: &Store, list: &str) -> Result<Option<Lock>, Error> {
+    let in_store = store.folder().map(|folder| folder.join(list));
+    in_store
+        .map(|list| state::lock(&list, ".publish-lock", "blocklist-publish"))
+        .transpose()
+}
+
+/// Of the manifest after `before`. No less than the time, so that hosts believe a store that was lost and begun again.
+pub(crate) fn next_number(before: Option<&Manifest>, now: u64) -> u64 {
+    before.map_or(now, |before| before.number.saturating_add(1).max(now))
+}
+
 /// What was published last, and its file.
-fn before(
+pub(crate) fn before(
     store: &Store,
-    wanted: &Publish,
+    list: &str,
     signer: &Signer,
+    previous_key: Option<&str>,
 ) -> Result<Option<(Manifest, Small)>, Error> {
-    let name = manifest::name(&wanted.list);
+    let name = manifest::name(list);
     let Got::File(file) = store.read(&name, manifest::MAX_BYTES, None)? else {
         return Ok(None);
     };
-    let signature_name = manifest::signature_name(&wanted.list, &file.bytes);
+    let signature_name = manifest::signature_name(list, &file.bytes);
     let signature = match store.read(&signature_name, keys::MAX_BYTES, None)? {
         Got::File(signature) => signature.bytes,
         Got::Same | Got::Missing => Vec::new(),
     };
-    let previous = wanted.previous_key.as_deref().map(keys::public_key);
+    let previous = previous_key.map(keys::public_key);
     for key in [Some(signer.public.clone()), previous.transpose()?]
         .into_iter()
         .flatten()
     {
         if has_signed(&key, &file.bytes, &signature)? {
-            return Ok(Some((Manifest::read(&file.bytes, &wanted.list)?, file)));
+            return Ok(Some((Manifest::read(&file.bytes, list)?, file)));
         }
     }
     Err(Error::Refused(format!(
@@ -266,13 +287,20 @@ fn assign(
         None => before.into_iter().flat_map(Manifest::filters).collect(),
     };
     match replaced.iter().map(|full| full.generation).max() {
-        Some(last) if last > new.generation => settings(format!(
-            "generation {} was published, and hosts take no older one than they have: build generation {} or later",
-            last,
-            last + 1
-        )),
-        Some(_) | None => Ok(()),
+        Some(last) => check_order(last, new.generation),
+        None => Ok(()),
     }
+}
+
+/// Refuses a generation that is older than the last one of the hosts that are to have it.
+pub(crate) fn check_order(last: u64, new: u64) -> Result<(), Error> {
+    if last <= new {
+        return Ok(());
+    }
+    Err(Error::Settings(format!(
+        "generation {last} was published, and hosts take no older one than they have: build generation {} or later",
+        last.saturating_add(1)
+    )))
 }
 
 /// Makes and stores what leads from a published filter to the new one.

@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use blocklist_fetch::{Fetch, Outcome, fetch, publish};
+use blocklist_fetch::manifest::Manifest;
+use blocklist_fetch::{Fetch, Outcome, Promote, fetch, promote, publish};
 
-use crate::support::{Site, updated};
+use crate::support::{NOW, Site, new_key, updated};
 
 const HOSTS: usize = 1_000;
 
@@ -92,4 +93,145 @@ fn a_bad_list_stops_in_the_first_ring() {
     assert!(took.map(updated).all(|by| by.0 == 3));
     assert_eq!(have("spammers.blf").len(), HOSTS);
     drop(server);
+}
+
+fn to_promote(site: &Site, ring: &str, only: Option<&str>) -> Promote {
+    let publish = site.to_publish();
+    Promote {
+        to: publish.to,
+        list: publish.list,
+        ring: ring.to_owned(),
+        only: only.map(str::to_owned),
+        valid_s: publish.valid_s,
+        next_key: None,
+        previous_key: None,
+        now: NOW,
+        access: publish.access,
+    }
+}
+
+/// The generations of three hosts: of the first ring, of the second, of none.
+fn generations(site: &Site) -> [u64; 3] {
+    ["test-1", "a.eu.example", "mx1"].map(|host| {
+        let wanted = Fetch {
+            host: host.to_owned(),
+            output: site.path(&format!("{host}.blf")),
+            ..site.to_fetch()
+        };
+        fetch(&wanted).unwrap();
+        let filter = blocklist_milter::filter::Filter::verify(&wanted.output).unwrap();
+        filter.spec.generation
+    })
+}
+
+/// A site whose first ring has the second generation, and all others the first.
+fn two_rings() -> (Site, blocklist_fetch::Publish) {
+    let site = Site::new();
+    let mut wanted = site.to_publish();
+    wanted.rings = vec![
+        ("first".to_owned(), vec!["test-*".to_owned()]),
+        ("second".to_owned(), vec!["*.eu.example".to_owned()]),
+    ];
+    site.build(0..1_000);
+    publish(&wanted, &site.signer).unwrap();
+    site.build(0..1_001);
+    wanted.only = Some("first".to_owned());
+    publish(&wanted, &site.signer).unwrap();
+    (site, wanted)
+}
+
+/// Ring by ring goes what the first ring has, and not what was built since.
+#[test]
+fn what_has_proved_good_in_a_ring_goes_to_the_next() {
+    let (site, _) = two_rings();
+    assert_eq!(generations(&site), [2, 1, 1]);
+    let proved = fs::read(site.path("test-1.blf")).unwrap();
+    site.build(0..1_002);
+
+    promote(&to_promote(&site, "first", Some("second")), &site.signer).unwrap();
+    assert_eq!(generations(&site), [2, 2, 1]);
+    let all = promote(&to_promote(&site, "second", None), &site.signer).unwrap();
+    assert_eq!(generations(&site), [2, 2, 2]);
+    assert!(fs::read(site.path("mx1.blf")).unwrap() == proved);
+    assert_eq!(
+        all.to_string(),
+        format!(
+            "spammers: manifest {}, generation 2, ring first 2, ring second 2; 1 deltas",
+            NOW + 3
+        )
+    );
+    // Again and again: what stays is renewed, and no file is lost.
+    for later in 1..4 {
+        let mut again = to_promote(&site, "first", Some("first"));
+        again.now = NOW + later * 1_000;
+        let renewed = promote(&again, &site.signer).unwrap().manifest;
+        assert_eq!(renewed.expires, again.now + again.valid_s);
+        assert_eq!(renewed.filters().map(|full| full.generation).max(), Some(2));
+    }
+    let new_host = Fetch {
+        output: site.path("new.blf"),
+        ..site.to_fetch()
+    };
+    assert_eq!(updated(&fetch(&new_host).unwrap()), (2, 0));
+}
+
+#[test]
+fn what_cannot_be_promoted_changes_nothing() {
+    let empty = Site::new();
+    let said = |site: &Site, ring, only| {
+        let error = promote(&to_promote(site, ring, only), &site.signer).unwrap_err();
+        error.to_string()
+    };
+    assert_eq!(
+        said(&empty, "first", None),
+        "--promote first: nothing was published yet"
+    );
+    let (site, mut wanted) = two_rings();
+    let before = fs::read(site.path("store/spammers.json")).unwrap();
+    assert_eq!(
+        said(&site, "frist", None),
+        "--promote frist: no such ring; there are first, second"
+    );
+    assert!(said(&site, "first", Some("secnod")).starts_with("--only secnod: no such ring"));
+    // The second ring has an older one than the first.
+    assert!(said(&site, "second", None).contains("hosts take no older one"));
+    let stranger = new_key(site.folder.path(), "stranger.key");
+    let error = promote(&to_promote(&site, "first", None), &stranger).unwrap_err();
+    assert!(
+        error.to_string().contains("not signed with this key"),
+        "{error}"
+    );
+    assert!(fs::read(site.path("store/spammers.json")).unwrap() == before);
+
+    wanted.rings.clear();
+    wanted.only = None;
+    site.build(0..1_003);
+    publish(&wanted, &site.signer).unwrap();
+    assert_eq!(
+        said(&site, "first", None),
+        "--promote first: there is no ring: publish with --ring"
+    );
+}
+
+/// Hosts that were told of a key still know it, until it signs.
+#[test]
+fn promoting_keeps_the_key_that_was_announced() {
+    let (site, mut wanted) = two_rings();
+    let next = new_key(site.folder.path(), "next.key");
+    wanted.next_key = Some(next.public.clone());
+    publish(&wanted, &site.signer).unwrap();
+    let promoted = promote(&to_promote(&site, "first", None), &site.signer).unwrap();
+    assert_eq!(promoted.manifest.next_key, Some(next.public.clone()));
+    assert_eq!(generations(&site), [2, 2, 2]);
+
+    let mut by_next = to_promote(&site, "first", None);
+    by_next.previous_key = Some(site.signer.public.clone());
+    let promoted = promote(&by_next, &next).unwrap();
+    assert_eq!(promoted.manifest.next_key, None);
+    assert_eq!(generations(&site), [2, 2, 2]);
+    let bytes = fs::read(site.path("store/spammers.json")).unwrap();
+    assert_eq!(
+        Manifest::read(&bytes, "spammers").unwrap(),
+        promoted.manifest
+    );
 }

@@ -1,0 +1,109 @@
+//! What one ring has to other hosts, too. The store has its files already: only the manifest changes.
+
+use crate::Error;
+use crate::keys::{self, Signer};
+use crate::manifest::{self, Full, Manifest};
+use crate::publish::{self, Published};
+use crate::store::{Access, Store};
+
+/// What to give to more hosts.
+#[derive(Clone, Debug)]
+pub struct Promote {
+    /// The store.
+    pub to: String,
+    /// The list.
+    pub list: String,
+    /// The ring whose filter it is.
+    pub ring: String,
+    /// The ring that is to have it; all hosts otherwise.
+    pub only: Option<String>,
+    /// For how many seconds the manifest is to be believed.
+    pub valid_s: u64,
+    /// The key that will sign later manifests; otherwise the one that was announced last.
+    pub next_key: Option<String>,
+    /// The key that signed the last manifest, if it is another.
+    pub previous_key: Option<String>,
+    /// The time, in seconds since 1970.
+    pub now: u64,
+    /// How the store is asked.
+    pub access: Access,
+}
+
+/// Gives the filter of a ring to other hosts.
+///
+/// # Errors
+/// When nothing was published or there is no such ring, when hosts that are to have it have a newer one, when what was
+/// published is not signed by a known key, and when the store fails. Hosts see what was published before then.
+pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
+    manifest::check_list_name(&wanted.list)?;
+    let store = Store::open(&wanted.to, &wanted.access)?;
+    let _lock = publish::lock_store(&store, &wanted.list)?;
+    let previous_key = wanted.previous_key.as_deref();
+    let Some((before, file)) = publish::before(&store, &wanted.list, signer, previous_key)? else {
+        return Err(Error::Settings(format!(
+            "--promote {}: nothing was published yet",
+            wanted.ring
+        )));
+    };
+    let proved = filter_of(&before, "--promote", &wanted.ring)?.clone();
+    let mut next = before.clone();
+    match &wanted.only {
+        Some(only) => {
+            filter_of(&before, "--only", only)?;
+            for ring in &mut next.rings {
+                if ring.name == *only {
+                    give(&mut ring.filter, &proved)?;
+                }
+            }
+        }
+        None => {
+            give(&mut next.filter, &proved)?;
+            for ring in &mut next.rings {
+                give(&mut ring.filter, &proved)?;
+            }
+        }
+    }
+    next.number = publish::next_number(Some(&before), wanted.now);
+    next.made = wanted.now;
+    next.expires = wanted.now.saturating_add(wanted.valid_s);
+    // A host that is shown none forgets the one that it knew.
+    let announced = before.next_key.clone();
+    next.next_key = match wanted
+        .next_key
+        .as_deref()
+        .map(keys::public_key)
+        .transpose()?
+    {
+        Some(key) => Some(key),
+        None => announced.filter(|key| *key != signer.public),
+    };
+    publish::put(&store, signer, &next, Some((&before, &file)))?;
+    Ok(Published {
+        manifest: next,
+        without_delta: Vec::new(),
+    })
+}
+
+fn filter_of<'a>(manifest: &'a Manifest, option: &str, name: &str) -> Result<&'a Full, Error> {
+    let ring = manifest.rings.iter().find(|ring| ring.name == name);
+    ring.map(|ring| &ring.filter).ok_or_else(|| {
+        let known: Vec<&str> = manifest
+            .rings
+            .iter()
+            .map(|ring| ring.name.as_str())
+            .collect();
+        Error::Settings(match known.as_slice() {
+            [] => format!("{option} {name}: there is no ring: publish with --ring"),
+            known => format!(
+                "{option} {name}: no such ring; there are {}",
+                known.join(", ")
+            ),
+        })
+    })
+}
+
+fn give(place: &mut Full, proved: &Full) -> Result<(), Error> {
+    publish::check_order(place.generation, proved.generation)?;
+    place.clone_from(proved);
+    Ok(())
+}
