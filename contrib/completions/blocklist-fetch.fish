@@ -1,4 +1,4 @@
-complete -c blocklist-fetch -l from -d 'The store: a folder, https://HOST/PATH or s3://BUCKET/PATH. A login for a web server, USER:PASSWORD, is taken from the environment variable STORE_LOGIN' -r
+complete -c blocklist-fetch -l from -d 'The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. A login for a web server, USER:PASSWORD, is taken from the environment variable STORE_LOGIN' -r
 complete -c blocklist-fetch -l list -d 'The list' -r
 complete -c blocklist-fetch -l key -d 'The public key that signs it: a file of minisign, or its line RW...' -r
 complete -c blocklist-fetch -s o -l output -d 'The filter file to keep up to date' -r -F

@@ -1,4 +1,4 @@
-complete -c blocklist-publish -l to -d 'The store: a folder, https://HOST/PATH or s3://BUCKET/PATH. Only the hosts may be able to read it' -r
+complete -c blocklist-publish -l to -d 'The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. Only the hosts may be able to read it' -r
 complete -c blocklist-publish -l list -d 'The list; the filter must have been built with this name' -r
 complete -c blocklist-publish -l key -d 'The secret key, as minisign -G -W makes it' -r -F
 complete -c blocklist-publish -l password-file -d 'The first line of this file is the password of the key' -r -F

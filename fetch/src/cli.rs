@@ -32,7 +32,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "blocklist-fetch", version, max_term_width = 100, after_long_help = FETCH_EXAMPLES)]
 pub struct FetchCli {
-    /// The store: a folder, https://HOST/PATH or s3://BUCKET/PATH. A login for a web server, USER:PASSWORD, is taken from the
+    /// The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. A login for a web server, USER:PASSWORD, is taken from the
     /// environment variable STORE_LOGIN.
     #[arg(long, value_name = "STORE")]
     from: String,
@@ -65,7 +65,7 @@ pub struct FetchCli {
 #[derive(Debug, Parser)]
 #[command(name = "blocklist-publish", version, max_term_width = 100, after_long_help = PUBLISH_EXAMPLES)]
 pub struct PublishCli {
-    /// The store: a folder, https://HOST/PATH or s3://BUCKET/PATH. Only the hosts may be able to read it.
+    /// The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. Only the hosts may be able to read it.
     #[arg(long, value_name = "STORE")]
     to: String,
     /// The list; the filter must have been built with this name.

@@ -15,6 +15,8 @@ use object_store::client::{
 };
 use reqwest::header::{AUTHORIZATION, CONTENT_ENCODING, HeaderMap, HeaderValue};
 
+use url::{Host, Url};
+
 use crate::Error;
 
 /// Most bytes that are read of an answer which is an error.
@@ -136,6 +138,25 @@ impl HttpConnector for Connector {
 #[derive(Debug)]
 struct Bounded(reqwest::Client);
 
+/// Whether a request would cross a network in clear text. A key file of Google, for example, may name another
+/// server. Without TLS are the services that give virtual machines their credentials, at link-local addresses.
+fn is_open_to_readers(url: &str) -> bool {
+    let Ok(url) = Url::parse(url) else {
+        return true;
+    };
+    let is_near = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback() || address.is_link_local(),
+        Some(Host::Ipv6(address)) => {
+            address.is_loopback() || address.is_unicast_link_local() || address.is_unique_local()
+        }
+        Some(Host::Domain(name)) => {
+            matches!(name, "localhost" | "metadata" | "metadata.google.internal")
+        }
+        None => false,
+    };
+    url.scheme() != "https" && !is_near
+}
+
 /// Why an answer cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -144,8 +165,11 @@ struct Unusable(String);
 #[async_trait]
 impl HttpService for Bounded {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let response = self.0.call(request).await?;
         let unusable = |why: String| Err(HttpError::new(HttpErrorKind::Decode, Unusable(why)));
+        if is_open_to_readers(&request.uri().to_string()) {
+            return unusable("not over http: use https, as filters are secret".to_owned());
+        }
+        let response = self.0.call(request).await?;
         let header = |name: &str| {
             let value = response.headers().get(name)?;
             Some(String::from_utf8_lossy(value.as_bytes()).into_owned())

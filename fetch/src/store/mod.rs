@@ -1,8 +1,9 @@
-//! Files by name in a folder, on a web server, or in S3; each read with a limit.
+//! Files by name in a folder, on a web server, or in a bucket; each read with a limit.
 //!
 //! A store that gives more than it should is cut off, one that stalls is given up, and one that sends us
 //! elsewhere is not followed.
 
+mod bucket;
 mod http;
 mod place;
 
@@ -54,6 +55,8 @@ pub struct Small {
     pub bytes: Vec<u8>,
     /// What to ask with the next time.
     pub tag: Option<String>,
+    /// What Google Cloud Storage knows it by.
+    pub version: Option<String>,
     /// When it was written, by the clock of the store.
     pub modified: SystemTime,
 }
@@ -118,7 +121,7 @@ impl Store {
                 Err(object_store::Error::NotFound { .. }) => return Ok(Got::Missing),
                 Err(error) => return Err(self.refused(name, &error)),
             };
-            let (tag, modified) = (got.meta.e_tag.clone(), got.meta.last_modified.into());
+            let meta = got.meta.clone();
             let mut bytes = Vec::new();
             let mut stream = got.into_stream();
             while let Some(piece) = stream.next().await {
@@ -130,8 +133,9 @@ impl Store {
             }
             Ok(Got::File(Small {
                 bytes,
-                tag,
-                modified,
+                tag: meta.e_tag,
+                version: meta.version,
+                modified: meta.last_modified.into(),
             }))
         })
     }
@@ -189,8 +193,8 @@ impl Store {
         })
     }
 
-    /// Puts a small file in place of another, or where there was none. S3 and the like see to it that nobody else has
-    /// meanwhile; elsewhere it is only looked at once more.
+    /// Puts a small file in place of another, or where there was none. A bucket makes sure that nobody else has
+    /// replaced it meanwhile; other stores are only read once more.
     ///
     /// # Errors
     /// [`Error::Refused`] when it is not that one any more, and when it cannot be written.
@@ -203,7 +207,7 @@ impl Store {
         let mode = old.map_or(PutMode::Create, |old| {
             PutMode::Update(UpdateVersion {
                 e_tag: old.tag.clone(),
-                version: None,
+                version: old.version.clone(),
             })
         });
         let put = self.wait(name, bytes.len() as u64, async {

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::http::HttpBuilder;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
@@ -14,12 +13,12 @@ use object_store::{ObjectStore, RetryConfig};
 use url::{Host, Url};
 
 use super::Store;
+use super::bucket::Bucket;
 use super::http::{Access, Connector};
 use crate::Error;
 
 impl Store {
-    /// Opens a folder, `http(s)://HOST/PATH` or `s3://BUCKET/PATH`. S3 takes its settings from the
-    /// variables that the AWS command line has (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...).
+    /// Opens a folder, `http(s)://HOST/PATH`, or a bucket: `s3://BUCKET/PATH`, `gs://BUCKET/PATH`, `az://CONTAINER/PATH`.
     ///
     /// # Errors
     /// When it can be none of these. Over `http` only this host itself is asked: filters hold their seed.
@@ -54,18 +53,11 @@ impl Store {
                     .with_http_connector(Connector::new(access, url.scheme() == "http"));
                 Arc::new(http.build().map_err(|error| unusable(&error))?)
             }
-            Some("s3") => {
+            Some(scheme) if let Some(kind) = Bucket::of(scheme) => {
                 let url = url.as_ref().expect("it has a scheme");
-                let bucket = AmazonS3Builder::from_env()
-                    .with_bucket_name(url.host_str().unwrap_or_default())
-                    .with_retry(retries());
-                check_endpoints(&bucket)?;
-                let is_plain = bucket
-                    .get_config_value(&AmazonS3ConfigKey::Endpoint)
-                    .is_some_and(|endpoint| endpoint.starts_with("http:"));
-                let bucket = bucket.with_http_connector(Connector::new(access, is_plain));
-                let bucket = bucket.build().map_err(|error| unusable(&error))?;
                 let prefix = Path::from_url_path(url.path()).map_err(|error| unusable(&error))?;
+                let name = url.host_str().unwrap_or_default();
+                let bucket = kind.open(name, access, retries(), unusable)?;
                 Arc::new(PrefixStore::new(bucket, prefix))
             }
             Some("file") => return Err(unusable(&"name a folder by its path")),
@@ -110,36 +102,11 @@ fn retries() -> RetryConfig {
     }
 }
 
-fn names_a_user(url: &Url) -> bool {
+pub(super) fn names_a_user(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some()
 }
 
-/// Refuses what the environment names instead of Amazon's servers if it is asked in clear text. The connector knows
-/// nothing of this: credentials come from a service that has http only.
-fn check_endpoints(bucket: &AmazonS3Builder) -> Result<(), Error> {
-    for (key, variable) in [
-        (AmazonS3ConfigKey::Endpoint, "AWS_ENDPOINT_URL"),
-        (AmazonS3ConfigKey::S3Endpoint, "AWS_ENDPOINT_URL_S3"),
-        (AmazonS3ConfigKey::StsEndpoint, "AWS_ENDPOINT_URL_STS"),
-    ] {
-        let Some(place) = bucket.get_config_value(&key) else {
-            continue;
-        };
-        let is_safe = |url: &Url| match url.scheme() {
-            "https" => !names_a_user(url),
-            "http" => !names_a_user(url) && is_this_host(url),
-            _ => false,
-        };
-        if !Url::parse(&place).as_ref().is_ok_and(is_safe) {
-            return Err(Error::Settings(format!(
-                "{variable}: must be https, without a user and a password, as filters are secret"
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn is_this_host(url: &Url) -> bool {
+pub(super) fn is_this_host(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost",
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -1,13 +1,14 @@
-//! From a publisher to hosts: by folder, HTTP and S3; all that a store can do to a host; and all that a host can
+//! From a publisher to hosts: by folder, HTTP and bucket; all that a store can do to a host; and all that a host can
 //! suffer meanwhile.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod buckets;
 mod fetching;
 mod keys;
 mod lying;
 mod nginx;
 mod publishing;
 mod rings;
-mod s3;
+
 mod stopped;
 mod support;

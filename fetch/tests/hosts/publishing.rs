@@ -52,14 +52,21 @@ fn stores_that_give_secrets_away_are_refused() {
         let error = site.refused(&wanted, &["without a user and a password"]);
         assert!(!error.to_string().contains("hidden"), "{error}");
     }
-    for (variable, endpoint) in [
-        ("AWS_ENDPOINT_URL", "http://192.0.2.1"),
-        ("AWS_ENDPOINT_URL_S3", "http://192.0.2.1:9000"),
-        ("AWS_ENDPOINT_URL_STS", "http://192.0.2.1"),
-        ("AWS_ENDPOINT_URL", "https://user:hidden@192.0.2.1"),
-        ("AWS_ENDPOINT_URL", "192.0.2.1:9000"),
+    const S3: &str = "s3://bucket/mail";
+    const GOOGLE: &str = "gs://bucket/mail";
+    const AZURE: &str = "az://container/mail";
+    for (place, variable, endpoint) in [
+        (S3, "AWS_ENDPOINT_URL", "http://192.0.2.1"),
+        (S3, "AWS_ENDPOINT_URL_S3", "http://192.0.2.1:9000"),
+        (S3, "AWS_ENDPOINT_URL_STS", "http://192.0.2.1"),
+        (S3, "AWS_ENDPOINT_URL", "https://user:hidden@192.0.2.1"),
+        (S3, "AWS_ENDPOINT_URL", "192.0.2.1:9000"),
+        (GOOGLE, "GOOGLE_BASE_URL", "http://192.0.2.1"),
+        (AZURE, "AZURE_STORAGE_ENDPOINT", "http://192.0.2.1"),
+        (AZURE, "AZURE_STORAGE_AUTHORITY_HOST", "http://192.0.2.1"),
+        (AZURE, "AZURITE_BLOB_STORAGE_URL", "http://192.0.2.1:10000"),
     ] {
-        let words = ["--from", "s3://bucket/mail", "--list", "spammers", "--key"];
+        let words = ["--from", place, "--list", "spammers", "--key"];
         let done = Command::new(env!("CARGO_BIN_EXE_blocklist-fetch"))
             .args(words)
             .args([&site.signer.public, "-o", "host.blf"])
@@ -76,6 +83,18 @@ fn stores_that_give_secrets_away_are_refused() {
         assert!(!said.contains("hidden"), "{said}");
         assert_eq!(done.status.code(), Some(2));
     }
+    // What names a server elsewhere is found when it is asked.
+    let key = r#"{"private_key": "", "private_key_id": "", "client_email": "", "disable_oauth": true,
+        "gcs_base_url": "http://192.0.2.1"}"#;
+    let done = Command::new(env!("CARGO_BIN_EXE_blocklist-fetch"))
+        .args(["--from", GOOGLE, "--list", "spammers", "--key"])
+        .args([&site.signer.public, "-o", "host.blf"])
+        .current_dir(site.folder.path())
+        .env("GOOGLE_SERVICE_ACCOUNT_KEY", key)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(said.contains("not over http: use https"), "{said}");
 }
 
 /// At each point at which a publisher may die, hosts and the next publisher go on.
