@@ -1,7 +1,7 @@
 //! `contrib/spark/blocklist_spark.py` on Spark itself: the bytes of one build.
 //!
 //! pyspark and pyarrow are looked for in the virtual environment `target/pyspark`, where `tests/run`
-//! installs them. The long form has a master with two workers, of which one is killed.
+//! installs them; `moto_server`, which plays S3, in `target/stores`. The long form has a master with two workers, of which one is killed.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 #[path = "support/mod.rs"]
@@ -31,13 +31,14 @@ pyarrow.parquet.write_table(table, folder / 'rows.parquet', row_group_size=500)
 (folder / 'lists/more.txt.gz').write_bytes(gzip.compress((folder / 'more.txt').read_bytes()))
 ";
 
+/// A virtual environment that `tests/run` makes.
+fn environment(name: &str) -> PathBuf {
+    Path::new(COMPILER).ancestors().nth(2).unwrap().join(name)
+}
+
 /// The environment with pyspark, if Spark can run here.
 fn spark() -> Option<PathBuf> {
-    let place = Path::new(COMPILER)
-        .ancestors()
-        .nth(2)
-        .unwrap()
-        .join("pyspark");
+    let place = environment("pyspark");
     let missing = if find_program("java").is_none() {
         Some("Java is not installed".to_owned())
     } else if !place.join("bin/spark-submit").exists() {
@@ -171,6 +172,108 @@ fn spark_gives_the_bytes_of_one_build() {
         "build -q --seed-from seed.blf --date {DATE} --name x -o rows.blf rows.txt"
     ));
     assert!(site.read("table.blf") == site.read("rows.blf"));
+}
+
+const TO_S3: &str = "\
+import pathlib, sys
+from pyarrow import fs
+system, _ = fs.FileSystem.from_uri(sys.argv[1])
+system.create_dir('lists')
+for name in sys.argv[2:]:
+    with system.open_output_stream('lists/in/' + name, compression=None) as file:
+        file.write(pathlib.Path('lists/' + name).read_bytes())
+";
+const LEFT_IN_S3: &str = "\
+import sys
+from pyarrow import fs
+system, _ = fs.FileSystem.from_uri(sys.argv[1])
+files = system.get_file_info(fs.FileSelector('lists', recursive=True))
+print(*sorted(file.path for file in files if file.type == fs.FileType.File), sep=',')
+";
+
+impl Site {
+    /// S3 as moto plays it, with a program that fills a bucket or looks into it.
+    fn in_s3(&self, endpoint: &str, program: &str, names: &[&str]) -> String {
+        let mut python = Command::new(self.spark.join("bin/python"));
+        python.args(["-c", program]);
+        python.arg(format!(
+            "s3://lists?scheme=http&endpoint_override={endpoint}&allow_bucket_creation=true"
+        ));
+        python
+            .args(names)
+            .env("AWS_ACCESS_KEY_ID", "a")
+            .env("AWS_SECRET_ACCESS_KEY", "b")
+            .env("AWS_REGION", "us-east-1");
+        String::from_utf8(self.run(&mut python).stdout).unwrap()
+    }
+}
+
+/// Lists and parts lie in a bucket: the bytes of one build, and nothing is left there but the lists.
+#[test]
+fn lists_and_parts_may_lie_in_s3() {
+    let Some(spark) = spark() else { return };
+    let moto = environment("stores").join("bin/moto_server");
+    let missing = (!moto.exists()).then(|| format!("{} is not there", moto.display()));
+    if !usable("moto_server", missing) {
+        return;
+    }
+    let site = Site::new(spark, 3_000);
+    // Names that a URI must not hold as they are; and what another program is still writing.
+    let odd = "a %20?#b.txt";
+    fs::rename(site.path("lists/big.txt"), site.path("lists").join(odd)).unwrap();
+    fs::create_dir(site.path("lists/_temporary")).unwrap();
+    fs::write(site.path("lists/_temporary/half.txt"), addresses(0..9)).unwrap();
+    let endpoint = format!("127.0.0.1:{}", free_port());
+    let log = File::create(site.path("moto.log")).unwrap();
+    let _moto = Server(
+        Command::new(moto)
+            .args(["-H", "127.0.0.1", "-p", endpoint.split_once(':').unwrap().1])
+            .current_dir(site.dir.path())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap(),
+    );
+    until("moto listens", || TcpStream::connect(&endpoint).ok());
+    let names = [odd, "more.txt.gz", "_temporary/half.txt"];
+    site.in_s3(&endpoint, TO_S3, &names);
+
+    let words = "--input s3://lists/in --format plain --source big.txt --piece 20K --parts s3://lists/parts \
+                 --output all.blf --statistics pieces.json";
+    let mut submit = site.submit("local[2]", words);
+    submit
+        .env("AWS_ACCESS_KEY_ID", "a")
+        .env("AWS_SECRET_ACCESS_KEY", "b")
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ENDPOINT_URL", format!("http://{endpoint}"));
+    site.run(&mut submit);
+    let pieces: serde_json::Value = serde_json::from_slice(&site.read("pieces.json")).unwrap();
+    assert!(pieces["pieces"].as_array().unwrap().len() > 3, "{pieces}");
+    fs::remove_dir_all(site.path("lists/_temporary")).unwrap();
+    site.compile(&format!(
+        "build -q --seed-from seed.blf --date {DATE} --name x --source big.txt --format plain -o one.blf lists"
+    ));
+    assert!(site.read("all.blf") == site.read("one.blf"));
+    let left = site.in_s3(&endpoint, LEFT_IN_S3, &[]);
+    let expected = format!("lists/in/_temporary/half.txt,lists/in/{odd},lists/in/more.txt.gz\n");
+    assert_eq!(left, expected, "parts are removed");
+}
+
+/// Places show on Spark's pages.
+#[test]
+fn a_password_in_a_uri_is_refused() {
+    let Some(spark) = spark() else { return };
+    let site = Site::new(spark, 10);
+    let mut submit = site.submit(
+        "local[1]",
+        "--input s3://key:hidden@lists/in --output all.blf",
+    );
+    let refused = submit.output().unwrap();
+    let said = [refused.stdout, refused.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    assert!(!refused.status.success());
+    assert!(said.contains("no password may stand in a URI"), "{said}");
+    assert!(!said.contains("hidden"), "{said}");
 }
 
 /// What Spark has started works in the folder of the test.

@@ -18,12 +18,14 @@ import argparse
 import datetime
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 import pyarrow.fs
 from pyspark import SparkConf, SparkContext, SparkFiles, TaskContext
@@ -61,6 +63,9 @@ def arguments():
         help="a further option of blocklist-compile build, such as --option=--plus; may be repeated")
     add("--keep-parts", action="store_true", help="leave the parts where they are")
     args = parser.parse_args()
+    # Places show on Spark's pages and in the list of processes.
+    if any(re.search("://[^/@]*:[^/@]*@", place) for place in [*args.input, args.parts]):
+        parser.error("no password may stand in a URI: give it to the machines by their environment or its files")
     args.source = args.source or args.input[0]
     args.format = args.format or ("plain" if args.column else None)
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
@@ -78,26 +83,40 @@ def file_system(path):
     """The file system of a path or URI, and the path there."""
     if "://" not in path:
         path = os.path.abspath(path)
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    # Variables of the AWS command line that pyarrow does not know.
+    if path.startswith("s3://") and endpoint and "endpoint_override=" not in path:
+        scheme, _, host = endpoint.rstrip("/").rpartition("://")
+        mark = "&" if "?" in path else "?"
+        path += f"{mark}scheme={scheme or 'https'}&endpoint_override={urllib.parse.quote(host)}"
     return pyarrow.fs.FileSystem.from_uri(path)
+
+
+def below(folder, name):
+    """The path or URI of a file in a folder. What is before and behind the path of a URI belongs to each file, too."""
+    if "://" not in folder:
+        return f"{folder.rstrip('/')}/{name}"
+    folder, mark, query = folder.partition("?")
+    return f"{folder.rstrip('/')}/{urllib.parse.quote(name)}{mark}{query}"
 
 
 # ---------------------------------------------------------------- the pieces, on the driver
 
 
 def files_of(path):
-    """The files of an input, with their sizes; those of a folder without hidden ones."""
+    """The files of an input, with their sizes; those of a folder without hidden ones, nor those in hidden folders."""
     system, inside = file_system(path)
     info = system.get_file_info(inside)
     if info.type == pyarrow.fs.FileType.NotFound:
         sys.exit(f"{path}: not found")
-    infos = [info]
-    if info.type == pyarrow.fs.FileType.Directory:
-        infos = system.get_file_info(pyarrow.fs.FileSelector(inside, recursive=True))
-    scheme = path.split("://")[0] + "://" if "://" in path else ""
-    for info in infos:
-        if info.type == pyarrow.fs.FileType.File and not info.base_name.startswith((".", "_")):
-            # A local path of a URI keeps its slash.
-            yield scheme + info.path, info.size
+    if info.type == pyarrow.fs.FileType.File:
+        yield path if "://" in path else inside, info.size
+        return
+    for info in system.get_file_info(pyarrow.fs.FileSelector(inside, recursive=True)):
+        name = info.path[len(inside.rstrip("/")) + 1:]
+        is_hidden = any(part.startswith((".", "_")) for part in name.split("/"))
+        if info.type == pyarrow.fs.FileType.File and not is_hidden:
+            yield below(path if "://" in path else inside, name), info.size
 
 
 def pieces_of(args):
@@ -106,7 +125,7 @@ def pieces_of(args):
     for path, length in sorted(set(file for path in args.input for file in files_of(path))):
         if args.column:
             pieces += row_groups(path, args.piece)
-        elif path.lower().endswith(PACKED) or length <= args.piece:
+        elif is_packed(path) or length <= args.piece:
             pieces.append((path, None, None))
         elif not args.format:
             sys.exit(f"{path}: larger than --piece; give --format, which only the first piece would show")
@@ -114,6 +133,10 @@ def pieces_of(args):
             pieces += [(path, start, min(start + args.piece, length))
                        for start in range(0, length, args.piece)]
     return [(number, *piece) for number, piece in enumerate(pieces)]
+
+
+def is_packed(path):
+    return (path.partition("?")[0] if "://" in path else path).lower().endswith(PACKED)
 
 
 def row_groups(path, piece_bytes):
@@ -240,7 +263,7 @@ def text_of(piece, column, folder):
         return inside
     # With its name, which tells an archive and some formats, and which messages show.
     place = "" if start is None else f".{start}-{end}"
-    local = os.path.join(folder, os.path.basename(path) + place)
+    local = os.path.join(folder, os.path.basename(inside) + place)
     if start is None:
         fetch(path, local)
         return local
@@ -269,7 +292,7 @@ def store(local, folder, name):
     """Puts a file where all can reach it, at once and as a whole."""
     system, inside = file_system(folder)
     hidden = f"{inside}/.{name}" if isinstance(system, pyarrow.fs.LocalFileSystem) else f"{inside}/{name}"
-    with open(local, "rb") as source, system.open_output_stream(hidden) as target:
+    with open(local, "rb") as source, system.open_output_stream(hidden, compression=None) as target:
         while block := source.read(BLOCK_BYTES):
             target.write(block)
     if hidden != f"{inside}/{name}":
@@ -316,7 +339,7 @@ def merge(args, folder, done):
         if not isinstance(system, pyarrow.fs.LocalFileSystem):
             here = local
             for part in done:
-                fetch(f"{folder}/{part['file']}", os.path.join(local, part["file"]))
+                fetch(below(folder, part["file"]), os.path.join(local, part["file"]))
         expected = os.path.join(local, "pieces.txt")
         with open(expected, "w", encoding="utf-8") as names:
             names.writelines(f"{part['digest']} {part['piece']}\n" for part in done)
@@ -338,7 +361,7 @@ def main():
     os.umask(UMASK)
     args = arguments()
     context = SparkContext(conf=SparkConf().setAppName(f"blocklist {args.source}"))
-    folder = f"{args.parts.rstrip('/')}/{context.applicationId}"
+    folder = below(args.parts, context.applicationId)
     system, inside = file_system(folder)
     system.create_dir(inside, recursive=True)
     try:
