@@ -27,7 +27,7 @@ use crate::config::{self, Config, Percent};
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};
 use crate::screen::Screen;
-use crate::sender::Strength;
+use crate::sender::{Senders, Strength};
 use crate::snapshot::{self, Live, Snapshot};
 
 /// Why nothing can be explained.
@@ -163,7 +163,7 @@ impl Explainer {
         self.headers(mail);
         let mut explanation = Explanation {
             identities: self.identities(&snapshot),
-            truncated: self.screen.senders().truncated(),
+            truncated: self.screen.senders().is_some_and(Senders::truncated),
             ..Explanation::default()
         };
         // The verdict.
@@ -265,7 +265,8 @@ impl Explainer {
         let senders: Vec<_> = self
             .screen
             .senders()
-            .iter()
+            .into_iter()
+            .flat_map(Senders::iter)
             .map(|s| (s.identity, s.strength, s.address.to_vec()))
             .collect();
         let recorded = std::mem::take(&mut self.screen.observer().named);

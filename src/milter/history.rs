@@ -22,7 +22,7 @@ use super::protocol::Command;
 /// has no history.
 const HISTORY_BYTES_MAX: usize = 256 << 10;
 /// What a message leaves behind is given back when it was more than this.
-const HISTORY_BYTES_KEPT: usize = 4 << 10;
+const HISTORY_BYTES_KEPT: usize = 1 << 10;
 
 /// The packets that still count.
 #[derive(Debug, Default)]

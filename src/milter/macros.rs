@@ -21,7 +21,7 @@ pub(super) const MACRO_BYTES_MAX: usize = 64 << 10;
 /// packet can bring, so that no address is too long to be known as the server has it.
 const VALUE_BYTES_MAX: usize = MACRO_BYTES_MAX;
 /// Memory beyond this many bytes is given back.
-const KEPT_BYTES: usize = 4096;
+const KEPT_BYTES: usize = 1024;
 
 /// The macros that are valid now.
 #[derive(Debug, Default)]

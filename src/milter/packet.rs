@@ -26,7 +26,7 @@ const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 const PREFIX_BYTES: usize = 5;
 
 /// An incomplete packet's memory is given back when it was larger than this.
-const HELD_BYTES_KEPT: usize = 4096;
+const HELD_BYTES_KEPT: usize = 1024;
 
 /// One packet: its command and the part of its payload that is kept.
 #[derive(Debug, PartialEq, Eq)]

@@ -65,7 +65,8 @@ impl<O: Observer> Screen<O> {
             Some(hit) => (Some(hit.identity), text(&hit.address)),
             None => {
                 // Who was let through without being looked up.
-                let sender = message.exemption.and_then(|_| message.senders.get(0));
+                let workspace = message.exemption.and(message.workspace.as_ref());
+                let sender = workspace.and_then(|workspace| workspace.senders.get(0));
                 let address = sender.and_then(|sender| text(sender.address));
                 (sender.map(|sender| sender.identity), address)
             }

@@ -27,6 +27,7 @@ use super::message::Message;
 use super::observer::Observer;
 use super::progress::{Batch, Cursor, Part, Pending, Progress};
 use super::state::Screen;
+use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::daemon::Deadline;
 use crate::lookup::{self, Outcome, Read, Reads};
@@ -181,11 +182,13 @@ impl<O: Observer> Screen<O> {
         let Self {
             live,
             observer,
-            scratch,
             message,
             ..
         } = self;
-        let Some(sender) = cursor.next(&message.senders, last) else {
+        let Some(Workspace { senders, scratch }) = message.workspace.as_deref_mut() else {
+            return false;
+        };
+        let Some(sender) = cursor.next(senders, last) else {
             return false;
         };
         let policy = &snapshot.policy;

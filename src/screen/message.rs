@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::progress::Progress;
+use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros};
 use crate::policy::{Exemption, Hit, Reach};
-use crate::sender::{Identity, Senders};
+use crate::sender::Identity;
 use crate::snapshot::{Lease, Snapshot};
 
 /// The client of a connection.
@@ -63,7 +64,8 @@ pub(super) struct Message {
     pub(super) is_authenticated: bool,
     pub(super) exemption: Option<Exemption>,
     pub(super) circuit_breaker: bool,
-    pub(super) senders: Senders,
+    /// Its senders; none before MAIL and after the verdict.
+    pub(super) workspace: Option<Box<Workspace>>,
     /// Fields that were not read, because no list checks them.
     pub(super) skipped: Vec<Identity>,
     /// A list of another snapshot checks one of these by now.
@@ -112,7 +114,18 @@ const HITS_KEPT: usize = 16;
 impl Message {
     /// Whether there are senders that nobody has looked up.
     pub(super) fn is_truncated(&self) -> bool {
-        self.senders.truncated() || self.progress.unfinished || self.is_incomplete
+        self.has_more_senders() || self.progress.unfinished || self.is_incomplete
+    }
+
+    /// Whether there are senders that were not kept.
+    pub(super) fn has_more_senders(&self) -> bool {
+        let workspace = self.workspace.as_ref();
+        workspace.is_some_and(|workspace| workspace.senders.truncated())
+    }
+
+    /// The memory for its senders.
+    pub(super) fn workspace(&mut self) -> &mut Workspace {
+        self.workspace.get_or_insert_with(Workspace::borrow)
     }
 
     /// Notes a field that is not read.
@@ -125,7 +138,9 @@ impl Message {
     /// Forgets what only the verdict needs, and gives back what a large message took.
     pub(super) fn release(&mut self) {
         self.lease = None;
-        self.senders.clear();
+        if let Some(workspace) = self.workspace.take() {
+            workspace.give_back();
+        }
         self.hits.clear();
         self.hits_counted = 0;
         self.hits.shrink_to(HITS_KEPT);
@@ -141,7 +156,6 @@ impl Message {
         self.message_id.clear();
         self.case.clear();
         *self = Self {
-            senders: std::mem::take(&mut self.senders),
             hits: std::mem::take(&mut self.hits),
             reach: std::mem::take(&mut self.reach),
             skipped: std::mem::take(&mut self.skipped),

@@ -30,6 +30,7 @@ mod observer;
 mod progress;
 mod record;
 mod state;
+mod workspace;
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -210,7 +211,6 @@ impl<O: Observer> Screen<O> {
     fn release(&mut self) {
         if !self.shows_all() {
             self.message.release();
-            self.scratch.give_back();
         }
     }
 
@@ -265,14 +265,15 @@ impl<O: Observer> Handler for Screen<O> {
         message.exemption = exemption;
         // Of an exempt client for the log alone.
         if shows_all || exemption.is_some() || snapshot.policy.checks(Identity::MailFrom) {
-            message.senders.add_mail_from(argument);
+            let senders = &mut message.workspace().senders;
+            senders.add_mail_from(argument);
             if let Some(understood) = macros.get("mail_addr") {
-                message.senders.add_mail_addr(understood);
+                senders.add_mail_addr(understood);
             }
         } else {
             message.skip(Identity::MailFrom);
         }
-        message.is_envelope_truncated = message.senders.truncated();
+        message.is_envelope_truncated = message.has_more_senders();
         message.today = today();
         message.is_authenticated = has_logged_in(macros);
         message.circuit_breaker = self.live.is_circuit_breaker_on(&snapshot.config);
@@ -293,7 +294,8 @@ impl<O: Observer> Handler for Screen<O> {
             written: argument,
             understood: macros.get("rcpt_addr"),
         };
-        let lists = snapshot.policy.reach(recipient, &mut self.scratch);
+        let scratch = &mut self.message.workspace().scratch;
+        let lists = snapshot.policy.reach(recipient, scratch);
         match self.look_up(&snapshot, Part::Envelope) {
             Looked::Up => self.decide_recipient(&snapshot, argument, lists),
             Looked::Later => {
@@ -318,7 +320,7 @@ impl<O: Observer> Handler for Screen<O> {
                 return;
             }
             if shows_all || snapshot.policy.checks(identity) {
-                message.senders.add_header(identity, value);
+                message.workspace().senders.add_header(identity, value);
             } else {
                 message.skip(identity);
             }
@@ -389,6 +391,5 @@ impl<O: Observer> Handler for Screen<O> {
 
     fn abort(&mut self) {
         self.message.clear();
-        self.scratch.give_back();
     }
 }

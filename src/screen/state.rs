@@ -6,7 +6,6 @@ use super::message::{Message, Origin};
 use super::observer::Observer;
 use super::progress::Progress;
 use crate::daemon::Readers;
-use crate::policy::Scratch;
 use crate::sender::{Identity, Senders};
 use crate::snapshot::{Live, Snapshot};
 
@@ -17,7 +16,6 @@ pub struct Screen<O = ()> {
     pub(super) readers: Option<Arc<Readers>>,
     pub(super) observer: O,
     pub(super) origin: Origin,
-    pub(super) scratch: Scratch,
     pub(super) message: Message,
 }
 
@@ -40,7 +38,6 @@ impl<O: Observer> Screen<O> {
             readers: None,
             observer,
             origin: Origin::default(),
-            scratch: Scratch::default(),
             message: Message::default(),
         }
     }
@@ -50,9 +47,11 @@ impl<O: Observer> Screen<O> {
         &mut self.observer
     }
 
-    /// The senders of the message under way, as far as it has come.
-    pub fn senders(&self) -> &Senders {
-        &self.message.senders
+    /// The senders of the message under way, as far as it has come; `None`: none has begun, or it has its verdict
+    /// and is not watched.
+    pub fn senders(&self) -> Option<&Senders> {
+        let workspace = self.message.workspace.as_ref();
+        workspace.map(|workspace| &workspace.senders)
     }
 
     /// Whether all look-ups are wanted, also those that change nothing any more: then they are

@@ -1,0 +1,133 @@
+//! What a connection costs between two messages: mail servers keep thousands of connections open, most of which wait
+//! for their client.
+//!
+//! Counted by the allocator itself, in all threads, so that nothing is missed which the daemon holds for a
+//! connection: its session, its task, its place in the tables. (The kernel's memory for a socket is not.) One test
+//! alone in its program, as it counts all threads.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use peak_alloc::PeakAlloc;
+use support::rig::Rig;
+use support::until;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// What a connection may hold, before its first message and after it.
+const MOST_BYTES: usize = 3 << 10;
+/// Connections, each with two descriptors of this process.
+const CONNECTIONS: usize = 400;
+
+const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
+
+fn packet(code: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len() + 1).unwrap();
+    let mut packet = length.to_be_bytes().to_vec();
+    packet.push(code);
+    packet.extend_from_slice(payload);
+    packet
+}
+
+/// A connection of Postfix, whose packets are sent as it sends them.
+struct Session(UnixStream);
+
+impl Session {
+    fn connect(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).unwrap();
+        let patience = Some(Duration::from_secs(60));
+        stream.set_read_timeout(patience).unwrap();
+        let mut session = Self(stream);
+        let offer = b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
+        assert_eq!(session.ask(&[(b'O', offer)]), b'O');
+        // Not answered.
+        session.send(&[
+            (b'D', b"Cv\0Postfix 3.7.11\0"),
+            (b'C', b"mail-ed1-f42.shop.example\x004\x1a\x8e192.0.2.142\0"),
+        ]);
+        session
+    }
+
+    fn send(&mut self, packets: &[(u8, &[u8])]) {
+        let packets: Vec<_> = packets.iter().map(|(code, of)| packet(*code, of)).collect();
+        self.0.write_all(&packets.concat()).unwrap();
+    }
+
+    /// The code of the answer to the last packet.
+    fn ask(&mut self, packets: &[(u8, &[u8])]) -> u8 {
+        self.send(packets);
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length).unwrap();
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        self.0.read_exact(&mut answer).unwrap();
+        answer[0]
+    }
+
+    /// An ordinary message, of which every sender has to be read and looked up.
+    fn message(&mut self) {
+        let answer = self.ask(&[
+            (b'D', b"M{mail_addr}\0bounce-1234@shop.example\0"),
+            (b'M', b"<bounce-1234@shop.example>\0SIZE=23456\0"),
+            (
+                b'D',
+                b"Ri\x004XyZ1k2lQzz9v8\0{rcpt_addr}\0bob@our.example\0",
+            ),
+            (b'R', b"<bob@our.example>\0"),
+        ]);
+        assert_eq!(answer, b'c');
+        let answer = self.ask(&[
+            (b'D', b"Li\x004XyZ1k2lQzz9v8\0"),
+            (b'L', b"Message-ID\0<20261121050000.1234@shop.example>\0"),
+            (b'L', b"From\0Jane Roe <jane.roe@shop.example>\0"),
+            (b'L', b"Sender\0newsletter@shop.example\0"),
+            (
+                b'L',
+                b"Reply-To\0\"Customer service\" <service@shop.example>\0",
+            ),
+            (b'L', b"Subject\0Your order\0"),
+            (b'D', b"Ni\x004XyZ1k2lQzz9v8\0"),
+            (b'N', b""),
+        ]);
+        assert_eq!(answer, b'a');
+        self.send(&[(b'A', b"")]);
+    }
+}
+
+/// What the allocator has given, once it stays the same: the daemon has no more to do then.
+fn settled() -> usize {
+    let mut last = usize::MAX;
+    until("the daemon rests", || {
+        let now = MEMORY.current_usage();
+        let rests = now == last;
+        last = now;
+        std::thread::sleep(Duration::from_millis(100));
+        rests.then_some(now)
+    })
+}
+
+/// Without `release` in `src/screen/message.rs` it is 5 KiB.
+#[test]
+fn an_idle_connection_holds_three_kibibytes_at_most() {
+    let rig = Rig::new(&[("spam.list", "first@bad.example\n")], CONFIG);
+    let path = rig.path("m.sock");
+    // What threads and tables keep for all connections.
+    for _ in 0..20 {
+        Session::connect(&path).message();
+    }
+    let before = settled();
+    let mut sessions = Vec::with_capacity(CONNECTIONS);
+    let of_each = |now: usize| (now - before).div_ceil(CONNECTIONS);
+    sessions.extend((0..CONNECTIONS).map(|_| Session::connect(&path)));
+    let connected = of_each(settled());
+    sessions.iter_mut().for_each(Session::message);
+    let after = of_each(settled());
+    println!("{connected} bytes before the first message, {after} after it");
+    assert!(connected <= MOST_BYTES, "{connected}");
+    assert!(after <= MOST_BYTES, "{after}");
+}
