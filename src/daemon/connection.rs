@@ -351,56 +351,11 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::rig::{BUSY, Busy};
+    use crate::daemon::rig::{BUSY, Busy, Wild, lane, received};
     use crate::daemon::slow_lane::SLOW_SECONDS;
-    use std::os::fd::OwnedFd;
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
     use std::task::Waker;
-    use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-    use tokio::runtime::{Builder, Runtime};
-
-    /// A mail server that negotiates and then sends ABORT without end.
-    struct Wild {
-        reads: Arc<AtomicU32>,
-    }
-
-    impl Transport for Wild {
-        fn into_socket(self) -> io::Result<OwnedFd> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-    }
-
-    impl AsyncRead for Wild {
-        fn poll_read(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            into: &mut ReadBuf<'_>,
-        ) -> Poll<io::Result<()>> {
-            let reads = self.reads.fetch_add(1, Relaxed);
-            if reads == 0 {
-                into.put_slice(b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff");
-            } else if reads < 1000 {
-                into.put_slice(&b"\0\0\0\x01A".repeat(1000));
-            }
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    impl AsyncWrite for Wild {
-        fn poll_write(
-            self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-            bytes: &[u8],
-        ) -> Poll<io::Result<usize>> {
-            Poll::Ready(Ok(bytes.len()))
-        }
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
+    use tokio::io::AsyncWrite;
 
     #[test]
     fn one_that_never_stops_does_not_keep_the_others_waiting() {
@@ -420,28 +375,6 @@ mod tests {
             lane.block_on(yield_now());
         }
         assert_eq!(reads.load(Relaxed), 1001);
-    }
-
-    /// A slow lane that goes on only when a test has it do so.
-    fn lane() -> Runtime {
-        Builder::new_current_thread()
-            .build()
-            .expect("a runtime without anything")
-    }
-
-    impl Transport for DuplexStream {
-        fn into_socket(self) -> io::Result<OwnedFd> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-    }
-
-    /// What there is to read.
-    fn received(stream: &mut DuplexStream) -> usize {
-        let mut answers = [0; 100];
-        let mut answers = ReadBuf::new(&mut answers);
-        let cx = &mut Context::from_waker(Waker::noop());
-        let _ = Pin::new(stream).poll_read(cx, &mut answers);
-        answers.filled().len()
     }
 
     #[test]

@@ -1,17 +1,20 @@
-//! A worker under test, with a service that answers at length; a handler with much work.
+//! A worker under test, with a service that answers at length; a handler with much work; mail servers and a slow lane
+//! for a connection without a worker.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::runtime::Handle;
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
@@ -21,6 +24,7 @@ use super::handover::Detached;
 use super::listen::Listener;
 use super::shutdown::Stop;
 use super::slow_lane::{LONG_STEP, processor_time};
+use super::socket::Transport;
 use super::watchdog::Heartbeat;
 use super::worker::{Shared, run};
 use super::{Cause, Service};
@@ -98,6 +102,71 @@ impl Handler for Busy {
     fn end_of_message(&mut self, _: &Macros, _: &mut Vec<Edit>) -> Reply {
         Reply::Accept
     }
+}
+
+/// A mail server that negotiates and then sends ABORT without end.
+pub(super) struct Wild {
+    pub(super) reads: Arc<AtomicU32>,
+}
+
+impl Transport for Wild {
+    fn into_socket(self) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+impl AsyncRead for Wild {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let reads = self.reads.fetch_add(1, Relaxed);
+        if reads == 0 {
+            into.put_slice(b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff");
+        } else if reads < 1000 {
+            into.put_slice(&b"\0\0\0\x01A".repeat(1000));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Wild {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Poll::Ready(Ok(bytes.len()))
+    }
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// A slow lane that goes on only when a test has it do so.
+pub(super) fn lane() -> Runtime {
+    Builder::new_current_thread()
+        .build()
+        .expect("a runtime without anything")
+}
+
+impl Transport for DuplexStream {
+    fn into_socket(self) -> io::Result<OwnedFd> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// What there is to read.
+pub(super) fn received(stream: &mut DuplexStream) -> usize {
+    let mut answers = [0; 100];
+    let mut answers = ReadBuf::new(&mut answers);
+    let cx = &mut Context::from_waker(Waker::noop());
+    let _ = Pin::new(stream).poll_read(cx, &mut answers);
+    answers.filled().len()
 }
 
 pub(super) const OFFER: &[u8] = b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
