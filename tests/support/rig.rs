@@ -100,27 +100,23 @@ pub(crate) fn unix(rig: &Rig) -> Peer {
     Peer::unix(&rig.path("m.sock")).expect("the daemon listens")
 }
 
+/// The configuration with sockets in this folder, and with copies of filters there, too: not in the folder of a daemon
+/// that is installed here.
 fn with_socket(folder: &Path, config: &str) -> String {
-    let status = match config.contains("[status]") {
-        true => "",
-        false => "\n[status]",
+    let in_folder = |name: &str| folder.join(name).display().to_string();
+    let state = match config.contains("state = ") {
+        true => String::new(),
+        false => format!("state = \"{}\"\n", in_folder("state")),
     };
-    if config.contains("[status]\nlisten") {
-        return format!(
-            "listen = [\"unix:{}\"]\nworkers = 2\n{config}",
-            folder.join("m.sock").display()
-        );
-    }
-    let config = format!("{config}{status}").replace(
-        "[status]",
-        &format!(
-            "[status]\nlisten = \"unix:{}\"",
-            folder.join("s.sock").display()
-        ),
-    );
+    let pages = format!("[status]\nlisten = \"unix:{}\"", in_folder("s.sock"));
+    let config = match config.contains("[status]") {
+        _ if config.contains("[status]\nlisten") => config.to_owned(),
+        true => config.replace("[status]", &pages),
+        false => format!("{config}\n{pages}"),
+    };
     format!(
-        "listen = [\"unix:{}\"]\nworkers = 2\n{config}",
-        folder.join("m.sock").display()
+        "listen = [\"unix:{}\"]\nworkers = 2\n{state}{config}",
+        in_folder("m.sock")
     )
 }
 
