@@ -3,216 +3,18 @@
 
 mod support;
 
-use std::cell::Cell;
-use std::fs::{self, File, Permissions};
-use std::io::{IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::Signal;
-use support::site::{Daemon, Site, Socket, Transport};
+use support::manager::Manager;
+use support::site::Socket;
 use support::until;
-
-const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
-
-/// One test at a time: the descriptors of the program have fixed numbers.
-static NUMBERS: Mutex<()> = Mutex::new(());
-const FIRST_NUMBER: i32 = 700;
-
-/// A service manager with a unit of type notify, its socket and its descriptor store.
-struct Manager {
-    site: Site,
-    /// `None`: the daemon opens its own.
-    listener: Option<UnixListener>,
-    told: Arc<Told>,
-    keeps: bool,
-    daemon: Option<Daemon>,
-    /// How often it was started; each time from another file.
-    starts: Cell<usize>,
-}
-
-/// What the daemon has told its manager.
-#[derive(Default)]
-struct Told {
-    ready: AtomicUsize,
-    alive: AtomicUsize,
-    /// With their names.
-    store: Mutex<Vec<(String, OwnedFd)>>,
-    over: AtomicBool,
-}
-
-impl Manager {
-    /// Starts the daemon. `keeps`: what it gives to the store is there for the next.
-    fn new(keeps: bool) -> Self {
-        Self::with(keeps, true)
-    }
-
-    /// `has_socket`: there is a socket unit.
-    fn with(keeps: bool, has_socket: bool) -> Self {
-        let mut site = Site::new(Transport::Unix);
-        site.list("spam", &["spammer@listed.test"]);
-        site.configure(LIST);
-        let Socket::Unix(path) = &site.socket else {
-            unreachable!("asked for a unix socket")
-        };
-        let listener = has_socket.then(|| UnixListener::bind(path).expect("our own folder"));
-        let told = Arc::new(Told::default());
-        let notify = site.path().join("notify");
-        let socket = UnixDatagram::bind(&notify).expect("our own folder");
-        fs::set_permissions(&notify, Permissions::from_mode(0o777)).expect("our own socket");
-        let short = Some(Duration::from_millis(20));
-        socket.set_read_timeout(short).expect("a socket");
-        let hears = Arc::clone(&told);
-        thread::spawn(move || {
-            while !hears.over.load(SeqCst) {
-                hears.hear(&socket);
-            }
-        });
-        let mut manager = Self {
-            site,
-            listener,
-            told,
-            keeps,
-            daemon: None,
-            starts: Cell::new(0),
-        };
-        manager.daemon = Some(manager.start());
-        manager
-    }
-
-    fn start(&self) -> Daemon {
-        let unit = self.listener.as_ref().map(|listener| {
-            let socket = listener.as_fd().try_clone_to_owned();
-            ("milter.socket".to_owned(), socket.expect("a socket"))
-        });
-        let store = self.told.store.lock().expect("not poisoned");
-        let kept = store
-            .iter()
-            .map(|(name, kept)| (name.clone(), kept.try_clone().expect("a socket")));
-        let (names, handed_over): (Vec<_>, Vec<_>) = unit.into_iter().chain(kept).unzip();
-        drop(store);
-        // Where a program expects them, one behind the other.
-        let numbered: Vec<_> = (FIRST_NUMBER..)
-            .zip(&handed_over)
-            .map(|(number, handed_over)| {
-                let copy = fcntl_dupfd_cloexec(handed_over, number).expect("a number is free");
-                assert_eq!(copy.as_raw_fd(), number);
-                fcntl_setfd(&copy, FdFlags::empty()).expect("a descriptor");
-                copy
-            })
-            .collect();
-        let mut command = self.site.program_from(&self.program());
-        command
-            .arg("--config")
-            .arg(self.site.path().join("milter.toml"))
-            .env("LISTEN_FDS", numbered.len().to_string())
-            .env("LISTEN_FDNAMES", names.join(":"))
-            .env("LISTEN_FDS_FIRST_FD", FIRST_NUMBER.to_string())
-            .env("NOTIFY_SOCKET", self.site.path().join("notify"))
-            .env("WATCHDOG_USEC", "3000000");
-        if self.keeps {
-            command.env("FDSTORE", "1");
-        }
-        let ready = self.told.ready.load(SeqCst);
-        let log = self.site.path().join("daemon.log");
-        let daemon = Daemon::spawn(command, &self.site.socket, log);
-        until("the daemon is ready", || {
-            (self.told.ready.load(SeqCst) > ready).then_some(())
-        });
-        daemon
-    }
-
-    /// The program, as an upgrade leaves it: a new file in the place of the one that runs.
-    fn program(&self) -> PathBuf {
-        let starts = self.starts.get();
-        self.starts.set(starts + 1);
-        let program = self.site.path().join("installed");
-        let aside = self.site.path().join("installed.new");
-        // That one may be built anew meanwhile.
-        let built = match starts {
-            0 => Path::new(env!("CARGO_BIN_EXE_blocklist-milter")),
-            _ => &program,
-        };
-        fs::copy(built, &aside).expect("our own folder");
-        // Not the same bytes, so that nothing is taken for the old file.
-        let file = File::options().append(true).open(&aside);
-        let added = file.and_then(|mut file| write!(file, "upgrade {starts}"));
-        added.expect("our own file");
-        fs::rename(&aside, &program).expect("our own folder");
-        program
-    }
-
-    /// `systemctl restart`
-    fn restart(&mut self) {
-        self.stop();
-        self.daemon = Some(self.start());
-    }
-
-    fn stop(&mut self) {
-        let daemon = self.daemon.take().expect("it runs");
-        assert!(daemon.terminate().success());
-    }
-
-    fn connect(&self) -> Session {
-        Session::connect(&self.path())
-    }
-
-    fn path(&self) -> PathBuf {
-        let Socket::Unix(path) = &self.site.socket else {
-            unreachable!("asked for a unix socket")
-        };
-        path.clone()
-    }
-}
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        self.told.over.store(true, SeqCst);
-    }
-}
-
-impl Told {
-    /// Hears one message, if there is one.
-    fn hear(&self, socket: &UnixDatagram) {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let mut bytes = [0; 4096];
-        let mut buffers = [IoSliceMut::new(&mut bytes)];
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        let Ok(received) = recvmsg(socket, &mut buffers, &mut ancillary, flags) else {
-            return;
-        };
-        let descriptors = ancillary.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
-            _ => None,
-        });
-        let text = String::from_utf8_lossy(&bytes[..received.bytes]).into_owned();
-        let says = |state: &str| text.lines().any(|line| line == state);
-        let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
-        let name = name.unwrap_or_default().to_owned();
-        let mut store = self.store.lock().expect("not poisoned");
-        if says("FDSTORE=1") {
-            assert!(says("FDPOLL=0"));
-            store.extend(descriptors.map(|kept| (name, kept)));
-        } else if says("FDSTOREREMOVE=1") {
-            store.retain(|(kept, _)| *kept != name);
-        } else if says("READY=1") {
-            self.ready.fetch_add(1, SeqCst);
-        } else if says("WATCHDOG=1") {
-            self.alive.fetch_add(1, SeqCst);
-        }
-        // The descriptor of BARRIER=1 is closed here.
-    }
-}
 
 /// The commands of an SMTP session with two listed messages and one that is not, each with what
 /// is answered to it.
@@ -283,7 +85,6 @@ impl Session {
 
 /// Restarts under load: sessions that pause at every command, and others that never do.
 fn restarts(count: usize) {
-    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut manager = Manager::new(true);
     let over = Arc::new(AtomicBool::new(false));
     let quick: Vec<_> = (0..2)
@@ -302,7 +103,7 @@ fn restarts(count: usize) {
     // One at each command, so that each restart finds all of them.
     let mut slow: Vec<Session> = (0..COMMANDS.len())
         .map(|commands| {
-            let mut session = manager.connect();
+            let mut session = Session::connect(&manager.path());
             while session.next < commands && session.step() {}
             session
         })
@@ -310,7 +111,7 @@ fn restarts(count: usize) {
     for _ in 0..count {
         manager.restart();
         slow.retain_mut(Session::step);
-        slow.push(manager.connect());
+        slow.push(Session::connect(&manager.path()));
     }
     slow.into_iter().for_each(Session::finish);
     over.store(true, SeqCst);
@@ -351,7 +152,6 @@ fn a_hundred_thousand_messages_are_filtered_through_fifty_restarts() {
     const SLOW: u64 = 100;
     /// Between two restarts: a slow session pauses for as long on average.
     const PACE: Duration = Duration::from_secs(10);
-    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut manager = Manager::new(true);
     let over = Arc::new(AtomicBool::new(false));
     let messages = Arc::new(AtomicUsize::new(0));
@@ -425,15 +225,14 @@ fn a_hundred_thousand_messages_are_filtered_through_fifty_restarts() {
 /// serves its sessions to their end and takes no others.
 #[test]
 fn without_a_store_sessions_end_in_their_own_time() {
-    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut manager = Manager::new(false);
-    let mut slow = manager.connect();
+    let mut slow = Session::connect(&manager.path());
     while slow.next < 5 && slow.step() {}
     let mut old = manager.daemon.take().expect("it runs");
     old.signal(Signal::TERM);
     old.logged(&["waiting for connections to close"]);
     manager.daemon = Some(manager.start());
-    manager.connect().finish();
+    Session::connect(&manager.path()).finish();
     slow.finish();
     // With the last of its sessions the old one has ended.
     assert!(old.ended().success());
@@ -442,12 +241,11 @@ fn without_a_store_sessions_end_in_their_own_time() {
 /// The sockets of `listen` stay open, too, and new sessions wait in them.
 #[test]
 fn own_sockets_are_kept_for_the_next_process() {
-    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut manager = Manager::with(true, false);
-    let mut slow = manager.connect();
+    let mut slow = Session::connect(&manager.path());
     while slow.next < 5 && slow.step() {}
     manager.stop();
-    let between = manager.connect();
+    let between = Session::connect(&manager.path());
     manager.daemon = Some(manager.start());
     slow.finish();
     between.finish();
@@ -465,15 +263,14 @@ fn own_sockets_are_kept_for_the_next_process() {
 /// A process that ended before it took the connections over, for one.
 #[test]
 fn connections_of_two_processes_are_taken_over() {
-    let _numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     let mut manager = Manager::new(true);
-    let mut first = manager.connect();
+    let mut first = Session::connect(&manager.path());
     while first.next < 5 && first.step() {}
     manager.stop();
     let kept = std::mem::take(&mut *manager.told.store.lock().expect("not poisoned"));
     assert_eq!(kept.len(), 1);
     manager.daemon = Some(manager.start());
-    let mut second = manager.connect();
+    let mut second = Session::connect(&manager.path());
     while second.next < 5 && second.step() {}
     manager.stop();
     let mut store = manager.told.store.lock().expect("not poisoned");

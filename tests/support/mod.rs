@@ -1,6 +1,6 @@
 //! What the tests with real programs share: a folder, a daemon under test, mail servers, an SMTP client.
 //!
-//! * [`site`]: a folder with blocklists, a configuration and the daemon that runs with them
+//! * [`site`]: a folder with blocklists, a configuration and the daemon that runs with them; [`manager`] restarts it
 //! * [`mta`]: what a mail server under test can do, whichever it is; [`postfix`] and [`sendmail`] do it
 //! * [`smtp`]: the client that delivers mail to them
 //! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/postfix.rs`
@@ -14,6 +14,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod booted;
+pub(crate) mod manager;
 pub(crate) mod markdown;
 pub(crate) mod mta;
 pub(crate) mod postfix;
