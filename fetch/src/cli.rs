@@ -166,10 +166,15 @@ impl PublishCli {
         // Filters hold the seed; a folder of them is not for everybody.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
         let quiet = self.quiet;
+        let published = self.publish();
+        // Hosts will read whole files instead. A timer runs this quietly, and somebody must hear of it.
+        for why in published.iter().flat_map(|done| &done.without_delta) {
+            eprintln!("blocklist-publish: no delta {why}");
+        }
         ended(
             "blocklist-publish",
             quiet,
-            self.publish().map(|published| published.to_string()),
+            published.map(|published| published.to_string()),
         )
     }
 

@@ -150,7 +150,8 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
 
     let (full, ring) = manifest.of_host(&wanted.host);
     let done = State {
-        tag: signed.tag,
+        // A longer one would make the state too long to be read again.
+        tag: signed.tag.filter(|tag| tag.len() <= MAX_TAG_BYTES),
         identity: full.identity.clone(),
         ..seen
     };
@@ -178,6 +179,9 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
         note,
     })
 }
+
+/// Longest tag of a manifest that is remembered; those of web servers and buckets have some forty bytes.
+const MAX_TAG_BYTES: usize = 1024;
 
 /// By how many seconds the clocks of host and publisher may differ.
 const CLOCKS_APART_S: u64 = 86_400;
@@ -230,7 +234,13 @@ fn signed(
     let name = &manifest::name(list);
     let (bytes, tag) = match store.read(name, manifest::MAX_BYTES, known)? {
         Got::File(file) => (file.bytes, file.tag),
-        Got::Same => return Ok(None),
+        Got::Same if known.is_some() => return Ok(None),
+        // Believed, a host without the filter would report success.
+        Got::Same => {
+            return Err(Error::Refused(format!(
+                "{name}: the store says that it has not changed, and was not asked that"
+            )));
+        }
         Got::Missing => {
             return Err(Error::Refused(format!(
                 "{name}: the store does not have it"

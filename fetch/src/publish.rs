@@ -45,7 +45,7 @@ pub struct Publish {
     pub access: Access,
 }
 
-/// What was published. Its text is what `blocklist-publish` prints.
+/// What was published. Its text is what `blocklist-publish` prints; why there is no delta, it prints as an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The manifest.
@@ -72,10 +72,7 @@ impl fmt::Display for Published {
         for ring in rings {
             write!(f, ", ring {} {}", ring.name, ring.filter.generation)?;
         }
-        write!(f, "; {} deltas", deltas.len())?;
-        self.without_delta
-            .iter()
-            .try_for_each(|why| write!(f, "\n  no delta: {why}"))
+        write!(f, "; {} deltas", deltas.len())
     }
 }
 

@@ -237,6 +237,24 @@ fn the_programs_and_minisign_agree() {
     assert!(site.is_up_to_date());
     let (code, said) = run(fetch, &words);
     assert_eq!((code, said.as_str()), (Some(0), "host.blf: unchanged\n"));
+    // Quietly, but with the reason why all hosts will read the whole file.
+    site.build(5_000..6_000);
+    let words = [
+        "-q",
+        "--to",
+        "store",
+        "--list",
+        "spammers",
+        "--key",
+        "publisher.key",
+        "spammers.blf",
+    ];
+    let (code, said) = run(publish, &words);
+    assert!(
+        code == Some(0) && said.starts_with("blocklist-publish: no delta from generation 1: "),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
     // Filters hold their seed.
     for file in fs::read_dir(site.path("store/spammers")).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();

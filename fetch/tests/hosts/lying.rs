@@ -153,6 +153,36 @@ fn a_store_that_answers_with_errors() {
     );
 }
 
+/// A host whose filter is gone, or that has got another name, does not ask whether the manifest has changed.
+#[test]
+fn a_store_that_says_unasked_that_nothing_has_changed() {
+    let (site, server, mut wanted) = begun(false);
+    fetch(&wanted).unwrap();
+    server.lie_about(".json", Answer::Broken("304 Same", 0));
+    assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
+    wanted.host = "another".to_owned();
+    let said = "spammers.json: the store says that it has not changed, and was not asked";
+    site.refused(&wanted, &[said]);
+    wanted.host = site.to_fetch().host;
+    fs::remove_file(&wanted.output).unwrap();
+    site.refused(&wanted, &[said]);
+    server.be_honest();
+    fetch(&wanted).unwrap();
+    assert!(site.is_up_to_date());
+}
+
+/// What a host remembers has a limit, and a tag is chosen by the store.
+#[test]
+fn a_store_with_a_tag_that_is_too_long_to_remember() {
+    let (site, server, wanted) = begun(false);
+    server.lie_about(".json", Answer::Tagged(100_000));
+    fetch(&wanted).unwrap();
+    assert!(site.is_up_to_date());
+    assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
+    server.be_honest();
+    assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
+}
+
 /// Damaged, with the signature of another one, or with none; swapped with other files.
 #[test]
 fn files_that_are_mixed() {

@@ -212,6 +212,8 @@ pub(crate) enum Answer {
     Redirect(String),
     /// An error of the server, with so many bytes of text.
     Broken(&'static str, usize),
+    /// As it should be, with a tag of so many bytes.
+    Tagged(usize),
     /// Nothing at all.
     Silence,
     /// So many bytes, and then nothing.
@@ -311,7 +313,10 @@ fn serve(
             .write_all(b"HTTP/1.1 404 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
             .ok();
     };
-    let tag = format!("\"{}\"", blocklist_milter::filter::Digest::of(&file));
+    let tag = match answer {
+        Answer::Tagged(count) => format!("\"{}\"", "t".repeat(count)),
+        _ => format!("\"{}\"", blocklist_milter::filter::Digest::of(&file)),
+    };
     let text = |status: &str, length: &str, more: &str| {
         log.lock().unwrap().push(format!("{path} {}", &status[..3]));
         format!(
@@ -335,7 +340,7 @@ fn serve(
             write(text("206 Rest", &rest.len().to_string(), &more).as_bytes())?;
             write(rest)
         }
-        Answer::Honest | Answer::Other(_) => {
+        Answer::Honest | Answer::Other(_) | Answer::Tagged(_) => {
             write(fine().as_bytes())?;
             write(&file)
         }
