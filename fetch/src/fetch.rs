@@ -336,7 +336,10 @@ fn bring(
 /// Whether the disk has room for a filter beside the one in place. Without this, a host whose disk is nearly full would read
 /// gigabytes every hour in vain, and leave no room for mail meanwhile.
 fn check_room(wanted: &Fetch, full: &Full) -> Result<(), Error> {
-    let folder = match wanted.output.parent() {
+    // The file that a link leads to may be on another disk.
+    let output = fs::canonicalize(&wanted.output);
+    let output = output.as_deref().unwrap_or(&wanted.output);
+    let folder = match output.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };

@@ -228,6 +228,15 @@ pub fn file_name(list: &str, sha256: &str, ending: &str) -> String {
     format!("{list}/{sha256}.{ending}")
 }
 
+/// Whether a file in the folder of a list may have been named by [`file_name`].
+#[must_use]
+pub fn is_file_name(name: &str) -> bool {
+    let parts = name.split_once('.');
+    parts.is_some_and(|(digest, ending)| {
+        is_digest(digest) && matches!(ending, "blf" | "delta" | "minisig")
+    })
+}
+
 /// Name of the signature of these bytes of a manifest. It follows from them, so that a signature and a manifest that are not
 /// written at once still belong to each other.
 #[must_use]

@@ -29,7 +29,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Runtime;
 
-use crate::Error;
+use crate::{Error, manifest};
 
 /// A store, and where in it the files are.
 pub struct Store {
@@ -283,7 +283,7 @@ impl Store {
     }
 
     /// Removes the files of a list that were written before `before` and are not to be kept, and what a publisher to this
-    /// folder left that was killed. What cannot be removed stays for the next time.
+    /// folder left that was killed. Files with other names than ours are somebody else's: the folder of a list may hold its text. What cannot be removed stays for the next time.
     pub fn prune(&self, list: &str, before: SystemTime, keep: impl Fn(&str) -> bool) {
         let _ = self.wait(list, 0, async {
             let prefix = Path::from(list);
@@ -291,23 +291,30 @@ impl Store {
             while let Some(Ok(file)) = files.next().await {
                 // A later one may be of a publisher who is at work.
                 let is_old = SystemTime::from(file.last_modified) < before;
-                if is_old && !keep(file.location.as_ref()) {
+                let is_ours = file.location.filename().is_some_and(manifest::is_file_name);
+                if is_old && is_ours && !keep(file.location.as_ref()) {
                     let _ = self.store.delete(&file.location).await;
                 }
             }
             Ok(())
         });
-        // Files that are being written have a # in their names, and are not listed.
-        let manifest = crate::manifest::name(list);
-        for (folder, start) in self
+        // Files that are being written have a # and a number behind their names, and are not listed.
+        let manifest = manifest::name(list);
+        let of_manifest = [manifest.clone(), format!("{manifest}.minisig")];
+        for folder in self
             .folder
             .iter()
-            .flat_map(|folder| [(folder.join(list), ""), (folder.clone(), manifest.as_str())])
+            .flat_map(|folder| [folder.join(list), folder.clone()])
         {
             for file in fs::read_dir(folder).into_iter().flatten().flatten() {
                 let name = file.file_name();
                 let name = name.to_string_lossy();
-                if name.contains('#') && name.starts_with(start) {
+                let is_half = name.rsplit_once('#').is_some_and(|(name, number)| {
+                    let is_ours =
+                        manifest::is_file_name(name) || of_manifest.iter().any(|of| of == name);
+                    is_ours && number.bytes().all(|byte| byte.is_ascii_digit())
+                });
+                if is_half {
                     let _ = fs::remove_file(file.path());
                 }
             }

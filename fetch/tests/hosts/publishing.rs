@@ -184,12 +184,31 @@ fn of_two_publishers_one_is_told_to_do_it_again() {
 fn only_old_files_are_removed_from_a_store() {
     let site = Site::new();
     let store = site.path("store");
-    let old = store.join("spammers/old.blf");
+    let named = |of: &str, ending: &str| {
+        let digest = blocklist_milter::filter::Digest::of(of.as_bytes());
+        store.join(format!("spammers/{digest}.{ending}"))
+    };
+    let old = named("old", "blf");
     fs::create_dir_all(old.parent().unwrap()).unwrap();
     fs::write(&old, "old").unwrap();
+    // The folder of the list may hold what it is built from.
+    let of_a_person = [
+        "spammers/own.txt",
+        "spammers/own.blf",
+        "spammers/#own.txt#",
+        "own#2",
+    ];
+    for name in of_a_person {
+        fs::write(store.join(name), "by hand").unwrap();
+    }
     site.release(0..1_000);
-    let halves = ["spammers/x.blf#1", "spammers.json#2"].map(|name| store.join(name));
-    let new = store.join("spammers/new.blf");
+    let halves = [
+        named("half", "blf#1"),
+        named("half", "delta#12"),
+        store.join("spammers.json#2"),
+        store.join("spammers.json.minisig#3"),
+    ];
+    let new = named("new", "blf");
     for file in halves.iter().chain([&new]) {
         fs::write(file, "x").unwrap();
     }
@@ -201,4 +220,5 @@ fn only_old_files_are_removed_from_a_store() {
     assert!(!halves.iter().any(|file| file.exists()));
     site.release(0..1_002);
     assert!(!new.exists());
+    assert!(of_a_person.iter().all(|name| store.join(name).exists()));
 }

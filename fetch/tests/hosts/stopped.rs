@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
-use blocklist_fetch::{fetch, publish};
+use blocklist_fetch::{Fetch, fetch, publish};
 
 use crate::support::{Server, Site};
 
@@ -312,6 +312,15 @@ fn a_full_disk_is_said_before_anything_is_read() {
         &wanted,
         &["host.blf: needs ", " bytes, and its disk has ", " free"],
     );
+    assert!(!server.log.lock().unwrap().join(" ").contains(".blf"));
+    // By a link from a disk that has room.
+    let link = site.path("link.blf");
+    std::os::unix::fs::symlink(&wanted.output, &link).unwrap();
+    let linked = Fetch {
+        output: link,
+        ..wanted.clone()
+    };
+    site.refused(&linked, &["link.blf: needs ", " bytes, and its disk has "]);
     assert!(!server.log.lock().unwrap().join(" ").contains(".blf"));
     // A publisher that says too little, so that the disk is full in the midst of a write.
     let bytes = fs::read(site.path("store/spammers.json")).unwrap();
