@@ -62,6 +62,47 @@ fn same(folder: &Folder, a: &str, b: &str) -> bool {
     fs::read(folder.path(a)).unwrap() == fs::read(folder.path(b)).unwrap()
 }
 
+/// Compared are OLD and the end of the chain; what is refused is not written.
+#[test]
+fn a_result_of_too_few_or_too_many_entries_is_not_written() {
+    let folder = Folder::new();
+    let lists: [&[u64]; 3] = [&[0, 200], &[0, 150], &[0, 300]];
+    for (number, of) in lists.iter().enumerate() {
+        let mut spec = spec(1e-6, true);
+        spec.generation = number as u64 + 1;
+        let list = (of[0]..of[1]).map(|i| record(key(i))).collect();
+        write(&folder.path(&format!("{number}.blf")), spec, &sorted(list)).unwrap();
+    }
+    made(&folder, "0-1", "0.blf", "1.blf").unwrap();
+    made(&folder, "1-2", "1.blf", "2.blf").unwrap();
+    let run = |names: &[&str], words: &str| {
+        let done = command(&["apply", "-q", "-o", "host.blf", "host.blf"])
+            .args(names)
+            .args(words.split_whitespace())
+            .current_dir(folder.path("."))
+            .output()
+            .unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        (done.status.code(), said)
+    };
+    fs::copy(folder.path("0.blf"), folder.path("host.blf")).unwrap();
+    let (code, said) = run(&["0-1"], "--max-shrink 24%");
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        said,
+        "host.blf: not written: host.blf: 150 entries, 200 before; this is more than --max-shrink 24% allows; \
+         if it is intended, allow it once with --max-shrink 100%\n"
+    );
+    let (code, said) = run(&["0-1", "1-2"], "--max-shrink 0% --max-growth 49%");
+    assert_eq!(code, Some(1));
+    assert!(said.contains("more than --max-growth 49% allows"), "{said}");
+    assert!(same(&folder, "host.blf", "0.blf"));
+    // On its way a chain may go below.
+    let allowed = run(&["0-1", "1-2"], "--max-shrink 0% --max-growth 50%");
+    assert_eq!(allowed, (Some(0), String::new()));
+    assert!(same(&folder, "host.blf", "2.blf"));
+}
+
 /// The day on which filters of [`spec`] are built.
 const BUILT: u16 = 20_717;
 

@@ -143,7 +143,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__apply)
-            opts="-o -q -h --output --overwrite --threads --json --quiet --help"
+            opts="-o -q -h --output --overwrite --max-shrink --max-growth --threads --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -154,6 +154,14 @@ _blocklist__compile() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-shrink)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-growth)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

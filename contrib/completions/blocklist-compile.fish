@@ -120,6 +120,8 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand delt
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand delta" -s q -l quiet -d 'Print errors only'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand delta" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand apply" -s o -l output -d 'The filter file to write; may be OLD' -r -F
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand apply" -l max-shrink -d 'Write nothing if the result has lost more than this share of the entries of OLD, such as 20%' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand apply" -l max-growth -d 'Write nothing if it has gained more than this share, such as 100%' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand apply" -l threads -d 'Number of worker threads [default: one per processor]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand apply" -l overwrite -d 'Replace an output that is not a filter file, or is damaged'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand apply" -l json -d 'Print JSON'

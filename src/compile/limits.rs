@@ -108,17 +108,34 @@ impl Report {
     }
 }
 
-/// The option that forbids to go from `had` entries to `now`.
+/// Why a filter of `had` entries may not become one of `now`, given the most percent that it may shrink and grow.
+pub(crate) fn refused_change(
+    what: &str,
+    (had, now): (u64, u64),
+    most: (Option<u32>, Option<u32>),
+) -> Option<String> {
+    over(most, had, now).map(|limit| refusal(what, now, had, limit))
+}
+
 fn over_limit(plan: &Plan, had: u64, now: u64) -> Option<(&'static str, u32)> {
+    over((plan.max_shrink, plan.max_growth), had, now)
+}
+
+/// The option that forbids to go from `had` entries to `now`.
+fn over(
+    (max_shrink, max_growth): (Option<u32>, Option<u32>),
+    had: u64,
+    now: u64,
+) -> Option<(&'static str, u32)> {
     if had < SMALL {
         return None;
     }
     let changed = u128::from(had.abs_diff(now)) * 100;
     let over = |most: &u32| changed > u128::from(had) * u128::from(*most);
     let (option, most) = if now < had {
-        ("--max-shrink", plan.max_shrink)
+        ("--max-shrink", max_shrink)
     } else {
-        ("--max-growth", plan.max_growth)
+        ("--max-growth", max_growth)
     };
     most.filter(over).map(|most| (option, most))
 }

@@ -425,6 +425,14 @@ pub struct Apply {
     /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,
+    /// Write nothing if the result has lost more than this share of the entries of OLD, such as 20%.
+    ///
+    /// Exit code 1. Entries that have expired count as lost. Filters of fewer than 100 entries have no limit.
+    #[arg(long, value_name = "PERCENT", value_parser = shrink)]
+    pub max_shrink: Option<Percent>,
+    /// Write nothing if it has gained more than this share, such as 100%.
+    #[arg(long, value_name = "PERCENT")]
+    pub max_growth: Option<Percent>,
     /// The filter that the first delta is for.
     pub old: PathBuf,
     /// The deltas, each for what the one before it makes.

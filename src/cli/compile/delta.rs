@@ -30,12 +30,23 @@ pub(super) fn make(args: &Delta, out: &mut Output) -> Done {
 pub(super) fn apply(args: &Apply, out: &mut Output) -> Done {
     let mut deltas = Deltas::new(&args.old, &args.deltas);
     deltas.overwrite = args.overwrite;
+    deltas.max_shrink = args.max_shrink.map(|most| most.0);
+    deltas.max_growth = args.max_growth.map(|most| most.0);
     deltas.threads = args.threads.unwrap_or(deltas.threads);
     let applied = watched(args.quiet, |progress| {
         compile::apply(&args.output, &deltas, progress)
     })?;
-    tell(&applied, args.json, args.quiet, out)?;
-    Ok(ExitCode::SUCCESS)
+    tell(
+        &applied,
+        args.json,
+        args.quiet && applied.refused.is_none(),
+        out,
+    )?;
+    Ok(if applied.refused.is_some() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn watched<T>(quiet: bool, job: impl FnOnce(&Progress) -> Result<T, Error>) -> Result<T, Error> {

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::patched::Patched;
 use super::{named, open, records};
+use crate::compile::limits::refused_change;
 use crate::compile::lineage::Lineage;
 use crate::compile::write::{Sorted, fill};
 use crate::compile::{Error, Phase, Progress, Seed};
@@ -29,6 +30,10 @@ pub struct Deltas {
     pub deltas: Vec<PathBuf>,
     /// Replace an output that is no filter, or a damaged one.
     pub overwrite: bool,
+    /// By how many percent the result may have fewer entries than `old`; those that expire count.
+    pub max_shrink: Option<u32>,
+    /// By how many percent it may have more.
+    pub max_growth: Option<u32>,
     /// Workers; at least one.
     pub threads: usize,
     /// SHA-256 of the filter that must come out, in hexadecimal; deltas that make another are refused.
@@ -43,6 +48,8 @@ impl Deltas {
             old: old.to_owned(),
             deltas: deltas.to_vec(),
             overwrite: false,
+            max_shrink: None,
+            max_growth: None,
             threads: processors(),
             sha256: None,
         }
@@ -54,6 +61,8 @@ impl Deltas {
 pub struct Applied {
     /// The filter.
     pub output: PathBuf,
+    /// Why it was not written: it has too few or too many entries.
+    pub refused: Option<String>,
     /// How many deltas were applied.
     pub deltas: usize,
     /// Size of the filter.
@@ -72,10 +81,13 @@ pub struct Applied {
 
 impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let output = self.output.display();
+        if let Some(why) = &self.refused {
+            return write!(f, "{output}: not written: {why}");
+        }
         write!(
             f,
-            "{}: generation {}, {}, {}; {} applied",
-            self.output.display(),
+            "{output}: generation {}, {}, {}; {} applied",
             self.generation,
             counted(self.entries, "entry", "entries"),
             size(self.bytes),
@@ -85,6 +97,8 @@ impl fmt::Display for Applied {
 }
 
 /// Writes to `output`, which may be the old filter, what the deltas make of that.
+///
+/// A result that would have too few or too many entries is not written: [`Applied::refused`] says so.
 ///
 /// # Errors
 /// When a delta is not for what was before it, or is damaged; when the result is not to the last byte the filter
@@ -107,6 +121,25 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
             "{path}: makes another filter than is wanted"
         )));
     }
+    let outcome = |refused| Applied {
+        output: output.to_owned(),
+        refused,
+        deltas: deltas.deltas.len(),
+        bytes: last.new.file_bytes(),
+        entries: last.new.entries,
+        generation: last.new.spec.generation,
+        identity: last.new.identity().to_string(),
+        sha256: last.digest.to_string(),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    let refused = refused_change(
+        &deltas.old.display().to_string(),
+        (old.entries(), last.new.entries),
+        (deltas.max_shrink, deltas.max_growth),
+    );
+    if refused.is_some() {
+        return Ok(outcome(refused));
+    }
     let mut stream: Box<dyn Sorted + '_> = Box::new(records(&old)?);
     for delta in chain {
         stream = Box::new(Patched::new(stream, delta));
@@ -124,17 +157,8 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
         let fault = Fault::Delta { what };
         return Err(filter::Error::Invalid { path, fault }.into());
     }
-    let header = complete.commit()?;
-    Ok(Applied {
-        output: output.to_owned(),
-        deltas: deltas.deltas.len(),
-        bytes: header.file_bytes(),
-        entries: header.entries,
-        generation: header.spec.generation,
-        identity: header.identity().to_string(),
-        sha256: digest.to_string(),
-        seconds: started.elapsed().as_secs_f64(),
-    })
+    complete.commit()?;
+    Ok(outcome(None))
 }
 
 /// Opens deltas, each of which must be for what those before it make.
