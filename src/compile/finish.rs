@@ -76,7 +76,7 @@ impl Finish<'_> {
 
 impl Report {
     /// Takes what is left of the entries that were read.
-    fn count(&mut self, counts: &EntryCounts) {
+    pub(crate) fn count(&mut self, counts: &EntryCounts) {
         self.doubles = self.rows.saturating_sub(counts.entries());
         self.kinds = kind_counts(counts);
         for (number, input) in (0..).zip(&mut self.inputs) {

@@ -11,6 +11,23 @@ use super::record::Record;
 /// Bytes of a class in a block.
 pub(super) const CLASS_BYTES: usize = 10;
 
+/// Whether a record is of a declared kind, one bit each, and of a source below `sources`.
+pub(super) fn check_class(
+    kind: u8,
+    source: u32,
+    kinds: u8,
+    sources: usize,
+) -> Result<(), &'static str> {
+    let declared = u32::from(kinds).checked_shr(kind.into()).unwrap_or(0);
+    if declared & 1 == 0 {
+        return Err("a kind of entry that the header does not declare");
+    }
+    match (source as usize) < sources {
+        true => Ok(()),
+        false => Err("a source that is not there"),
+    }
+}
+
 /// What records share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Class {

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
 
+use super::class::check_class;
 use super::digest::Digest;
 use super::error::{Error, Fault};
 use super::format::{self, HEADER_BYTES, Header, Section};
@@ -37,9 +38,9 @@ pub const RECORDS_IN_MEMORY_BYTES: u64 = 1 << 20;
 
 /// A page's row in the directory.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
-    end: u64,
-    sum: u64,
+pub(super) struct Slot {
+    pub(super) end: u64,
+    pub(super) sum: u64,
 }
 
 /// An open filter file whose small parts are read and checked.
@@ -398,21 +399,11 @@ impl Reader {
     }
 
     /// Is each record of a declared kind, and of a source that is there?
-    pub(super) fn check_classes(&self, number: u64, records: &[Record]) -> Result<(), Error> {
+    fn check_classes(&self, number: u64, records: &[Record]) -> Result<(), Error> {
         let spec = &self.header.spec;
-        let fault = |what| Err(self.invalid(Fault::Records { page: number, what }));
         for record in records {
-            if u32::from(spec.kinds)
-                .checked_shr(record.kind.into())
-                .unwrap_or(0)
-                & 1
-                == 0
-            {
-                return fault("a kind of entry that the header does not declare");
-            }
-            if record.source as usize >= spec.sources.len() {
-                return fault("a source that is not there");
-            }
+            check_class(record.kind, record.source, spec.kinds, spec.sources.len())
+                .map_err(|what| self.invalid(Fault::Records { page: number, what }))?;
         }
         Ok(())
     }
@@ -421,20 +412,34 @@ impl Reader {
 /// The ends must rise and the last be the end of the records, so that no row
 /// reaches out of the section.
 fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault> {
-    let mut before = 0;
+    let slots = decode_slots(bytes, Some(0), records_bytes)?;
+    match slots.last().map_or(0, |slot| slot.end) {
+        end if end == records_bytes => Ok(slots),
+        _ => Err(Fault::Malformed { part: "directory" }),
+    }
+}
+
+/// Rows of the directory that follow each other, the first after a row that ends at `before`, if that
+/// is known: their ends must rise, and not beyond the records.
+pub(super) fn decode_slots(
+    bytes: &[u8],
+    mut before: Option<u64>,
+    records_bytes: u64,
+) -> Result<Vec<Slot>, Fault> {
     let mut slots = Vec::with_capacity(bytes.len() / 16);
     for row in bytes.as_chunks::<16>().0 {
         let [end, sum] = [0, 8]
             .map(|at| u64::from_le_bytes(*row[at..].first_chunk().expect("a row has 16 bytes")));
         // A block grows with its page's records: 4 GiB would be a page of 200 million.
-        if end < before || end - before > u64::from(u32::MAX) {
+        let rises = match before {
+            Some(before) => end >= before && end - before <= u64::from(u32::MAX),
+            None => true,
+        };
+        if !rises || end > records_bytes {
             return Err(Fault::Malformed { part: "directory" });
         }
-        before = end;
+        before = Some(end);
         slots.push(Slot { end, sum });
-    }
-    if before != records_bytes {
-        return Err(Fault::Malformed { part: "directory" });
     }
     Ok(slots)
 }

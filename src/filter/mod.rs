@@ -23,6 +23,7 @@
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`       | reading, and checking what was read |
 //! | `part`       | a part of a list: records without pages, on their way to a filter |
+//! | `part_excerpt` | some blocks of a part, without its whole directory |
 //! | `writer`     | encoding pages on any thread, writing them in order |
 //! | `delta`      | what makes one filter of another |
 //! | `digest`     | SHA-256 of files |
@@ -41,6 +42,7 @@ mod key;
 mod packed;
 pub mod page;
 mod part;
+mod part_excerpt;
 mod record;
 mod records;
 pub mod sizing;
@@ -65,6 +67,8 @@ pub use file::RECORDS_IN_MEMORY_BYTES;
 pub use format::{Header, Spec};
 pub use key::Key;
 pub use part::Part;
+pub(crate) use part::Run;
+pub(crate) use part_excerpt::{Excerpt, ExcerptMemory};
 pub use record::Record;
 pub use sizing::Shape;
 pub use sources::Source;

@@ -21,7 +21,7 @@
 
 use std::path::Path;
 
-use super::class::{CLASS_BYTES, Class};
+use super::class::{CLASS_BYTES, Class, check_class};
 use super::error::{Error, Fault};
 use super::file::Reader;
 use super::format::Header;
@@ -116,7 +116,7 @@ fn encode_keys(
 }
 
 /// A block, its parts told apart.
-struct Block<'a> {
+pub(super) struct Block<'a> {
     base: u64,
     distances: &'a [[u8; 8]],
     classes: Vec<Class>,
@@ -126,7 +126,7 @@ struct Block<'a> {
 
 impl<'a> Block<'a> {
     /// Checks all but the numbers of the classes.
-    fn parse(shape: Shape, number: u64, block: &'a [u8]) -> Result<Self, Fault> {
+    pub(super) fn parse(shape: Shape, number: u64, block: &'a [u8]) -> Result<Self, Fault> {
         let fault = |what| Fault::Records { page: number, what };
         let short = || fault("the block is cut off");
         let Key(base) = page::first_key(number, shape.pages);
@@ -184,6 +184,24 @@ impl<'a> Block<'a> {
         })
     }
 
+    /// Visits the records in the order of their keys, as many at once as differ in their keys only;
+    /// `no_class` is the error when one names a class that is not there.
+    pub(super) fn each_run<E>(
+        &self,
+        mut visit: impl FnMut(Run<'a>) -> Result<(), E>,
+        no_class: impl FnOnce() -> E,
+    ) -> Result<(), E> {
+        let mut start = 0;
+        while start < self.distances.len() {
+            let Some(run) = self.run(start) else {
+                return Err(no_class());
+            };
+            start += run.distances.len();
+            visit(run)?;
+        }
+        Ok(())
+    }
+
     /// The run that starts with this record.
     fn run(&self, start: usize) -> Option<Run<'a>> {
         let number = |i| unpack(self.numbers, self.class_bits, i);
@@ -202,7 +220,10 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Records that follow each other and differ in their keys only. There is one or more.
+/// What is said of a block whose records name more classes than it has.
+pub(super) const NO_CLASS: &str = "a record names a class that is not there";
+
+/// Records that follow each other and differ in their keys only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
     /// What they share.
@@ -217,6 +238,46 @@ impl<'a> Run<'a> {
         let base = self.base;
         let key = move |distance: &[u8; 8]| Key(base + u64::from_le_bytes(*distance));
         self.distances.iter().map(key)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.distances.len()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.distances.is_empty()
+    }
+
+    /// Those before a key, and the others.
+    pub(crate) fn split_before(self, end: Key) -> (Self, Self) {
+        let Some(end) = end.0.checked_sub(self.base) else {
+            return (self.of(&[]), self);
+        };
+        let before = |distance: &[u8; 8]| u64::from_le_bytes(*distance) < end;
+        let count = match self.distances.last() {
+            Some(last) if !before(last) => self.distances.partition_point(before),
+            _ => self.distances.len(),
+        };
+        let (here, others) = self.distances.split_at(count);
+        (self.of(here), self.of(others))
+    }
+
+    /// Those from a key to before another.
+    pub(super) fn between(self, from: Key, end: Option<Key>) -> Self {
+        let (_, run) = self.split_before(from);
+        end.map_or(run, |end| run.split_before(end).0)
+    }
+
+    fn of(self, distances: &'a [[u8; 8]]) -> Self {
+        Self { distances, ..self }
+    }
+
+    /// Whether they are of one of these kinds, and of a source below `sources`.
+    pub(super) fn check_class(&self, kinds: u8, sources: usize) -> Result<(), &'static str> {
+        let Class { kind, source, .. } = self.class;
+        check_class(kind, source, kinds, sources)
     }
 }
 
@@ -305,17 +366,16 @@ impl Part {
         reader.block(number, block)?;
         let block = Block::parse(reader.header.shape, number, block)
             .map_err(|fault| reader.invalid(fault))?;
-        let mut start = 0;
-        while start < block.distances.len() {
-            let run = block.run(start).ok_or_else(|| {
-                let what = "a record names a class that is not there";
-                reader.invalid(Fault::Records { page: number, what })
-            })?;
-            reader.check_classes(number, &[run.class.record(Key::default())])?;
-            start += run.distances.len();
-            visit(run)?;
-        }
-        Ok(())
+        let fault = |what| reader.invalid(Fault::Records { page: number, what });
+        let spec = &reader.header.spec;
+        block.each_run(
+            |run| {
+                run.check_class(spec.kinds, spec.sources.len())
+                    .map_err(fault)?;
+                visit(run)
+            },
+            || fault(NO_CLASS).into(),
+        )
     }
 
     /// Whether so many records are all that there are.

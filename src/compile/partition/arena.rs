@@ -40,21 +40,30 @@ impl Arena {
         let held = (memory_bytes / chunk_bytes).saturating_sub(filling);
         let held = held.max(STAGES / 4);
         let length = (filling + held) * chunk_bytes;
-        let mut options = MmapOptions::new();
-        let memory = options.len(length).no_reserve_swap().map_anon();
-        let memory = memory.map_err(|error| {
-            let mebibytes = length >> 20;
-            Error::Plan(format!(
-                "cannot allocate {mebibytes} MiB of memory ({error}); lower --memory"
-            ))
-        })?;
-        // Without such pages it is slower, and nothing else.
-        let _ = memory.advise(Advice::HugePage);
+        let memory = map(length)?;
         Ok(Self {
             memory,
             chunk_bytes,
             held,
         })
+    }
+
+    /// About `memory_bytes` in one piece, none of them touched yet.
+    ///
+    /// # Errors
+    /// When the system has not that much to give.
+    pub(crate) fn in_one_piece(memory_bytes: usize) -> Result<Self, Error> {
+        let length = memory_bytes.max(MIN_CHUNK_BYTES);
+        Ok(Self {
+            memory: map(length)?,
+            chunk_bytes: length,
+            held: 1,
+        })
+    }
+
+    /// All of its memory.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.memory
     }
 
     /// Bytes of a chunk.
@@ -74,6 +83,21 @@ impl Arena {
             chunk_bytes: self.chunk_bytes,
         }
     }
+}
+
+/// Memory without a file behind it, in pages of 2 MiB where the system has them.
+fn map(length: usize) -> Result<MmapMut, Error> {
+    let mut options = MmapOptions::new();
+    let memory = options.len(length).no_reserve_swap().map_anon();
+    let memory = memory.map_err(|error| {
+        let mebibytes = length >> 20;
+        Error::Plan(format!(
+            "cannot allocate {mebibytes} MiB of memory ({error}); lower --memory"
+        ))
+    })?;
+    // Without such pages it is slower, and nothing else.
+    let _ = memory.advise(Advice::HugePage);
+    Ok(memory)
 }
 
 /// Chunks never used.
@@ -129,11 +153,6 @@ impl Chunk<'_> {
             }
             None => false,
         }
-    }
-
-    /// How many bytes there is room for.
-    pub(crate) fn free(&self) -> usize {
-        self.memory.len() - self.length
     }
 
     /// Makes it hold `length` bytes, no more than it has room for; the new ones are yet to be written.

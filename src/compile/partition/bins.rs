@@ -101,36 +101,6 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         }
     }
 
-    /// Adds keys that come in order, of one tag: those of a stage at once, so that no bins are
-    /// needed.
-    ///
-    /// # Errors
-    /// When memory is full and the spill file cannot be written.
-    pub(crate) fn add_in_order(
-        &mut self,
-        mut keys: impl ExactSizeIterator<Item = Key> + Clone,
-        tag: Tag,
-    ) -> Result<(), Error> {
-        while let Some(first) = keys.clone().next() {
-            let stage = stage_of(first);
-            let others = |key: Key| stage_of(key) != stage;
-            let left = keys.clone().position(others);
-            let mut left = left.unwrap_or_else(|| keys.len());
-            let chunk = &mut self.chunks[stage];
-            while left > 0 {
-                let count = left.min(chunk.free() / I::BYTES);
-                let start = chunk.len();
-                let bytes = &mut chunk.resize(start + count * I::BYTES)[start..];
-                I::store(keys.by_ref().take(count).map(|key| I::new(key, tag)), bytes);
-                left -= count;
-                if left > 0 {
-                    self.store.exchange(stage, chunk)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Whether all is well so far.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ pub(crate) fn sort_all<I: StagedKey>(
 
 impl EntryCounts {
     /// Counts staged keys, runs of one source and kind at once.
-    pub(super) fn count_staged<I: StagedKey>(&mut self, staged: &[I]) {
+    pub(crate) fn count_staged<I: StagedKey>(&mut self, staged: &[I]) {
         for run in staged.chunk_by(|a, b| a.origin() == b.origin()) {
             let (kind, source) = run[0].origin();
             self.count_run(kind, source, run.len());

@@ -23,5 +23,8 @@ pub(super) use arena::Arena;
 pub(super) use bins::Stager;
 pub(super) use blocks::write_blocks;
 pub(super) use keys::{InOrder, sort_all};
+pub(super) use sort::{join_doubles, sort_runs};
 pub(super) use stage::{Sealed, Store};
-pub(super) use staged_key::{Dates, NARROW_SOURCES, Narrow, STAGES, StagedKey, Tag, Wide};
+pub(super) use staged_key::{
+    Dates, NARROW_SOURCES, Narrow, STAGE_BITS, STAGES, StagedKey, Tag, Wide,
+};

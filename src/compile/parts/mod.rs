@@ -2,32 +2,42 @@
 //!
 //! ```text
 //!   headers of all parts --> one seed, one set of rules, every piece there, and once
-//!   records of the parts --> staged keys --as in a build--> the filter
+//!   parts --batch of keys by batch--> sorted, joined, counted --> the size of the filter
+//!         (kept in memory, or read again) --pages by pages--> the filter
 //! ```
 //!
-//! Each worker has one part open at a time, so that there may be any number of parts. Their
-//! records go where a build puts the keys that it reads, and the rest is the same code: with the
-//! same seed, date and sources the bytes are the same too.
+//! A part is sorted, so that the records of some keys lie side by side in each of them. A worker
+//! reads those of a batch of keys from all parts, one part open at a time, so that there may be any
+//! number of parts; sorts them; and joins duplicates, by the rules of a build. With the same
+//! seed, date and sources the bytes are the same too.
 //!
 //! | file | about |
 //! |---|---|
 //! | `pieces` | which parts there are, and whether they are those that must be there |
-//! | `read` | their records to staged keys |
+//! | `ranges` | how the keys are divided, and how much memory that takes |
+//! | `read` | the records of all parts in a range of keys, sorted |
+//! | `count` | how many entries there are; what is kept of them in memory |
+//! | `pages` | pages in file order |
 
+mod count;
+mod pages;
 mod pieces;
+mod ranges;
 mod read;
 
 use std::path::Path;
 use std::time::Instant;
 
+use self::count::{Counted, count};
+use self::pages::Paging;
 use self::pieces::Pieces;
-use self::read::{Reading, StagedRecords};
-use super::finish::Finish;
+use self::ranges::Ranges;
+use self::read::Reading;
 use super::lineage::Lineage;
-use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
-use super::report::{InputReport, ReadReport, Report};
+use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Wide};
+use super::report::{FilterReport, InputReport, ReadReport, Report};
 use super::{Error, Phase, Plan, Progress, Seed};
-use crate::filter::{Part, Spec};
+use crate::filter::{Part, Spec, Writer, sizing};
 use crate::replacement::Replacement;
 
 pub use self::pieces::Expected;
@@ -73,21 +83,11 @@ pub fn join(
         progress,
         started,
         lineage,
-        reading: Reading::of(&pieces, plan, progress)?,
+        reading: Reading::of(&pieces, plan.today().0, progress)?,
+        entries: pieces.entries(),
         spec,
     };
-    let mut arena = Arena::new(
-        plan.stage_bytes(pieces.entries().saturating_mul(LINE_BYTES)),
-        plan.workers(),
-    )?;
-    let narrow = join.spec.sources.len() <= NARROW_SOURCES as usize;
-    if narrow && let Some(read) = join.read::<Narrow>(&replacement, &mut arena)? {
-        return join.write(replacement, &read);
-    }
-    let read = join
-        .read::<Wide>(&replacement, &mut arena)?
-        .expect("wide keys keep dates");
-    join.write(replacement, &read)
+    join.run(replacement, join.ranges::<Narrow>(), join.ranges::<Wide>())
 }
 
 /// Parts being joined.
@@ -97,65 +97,223 @@ struct Join<'a> {
     started: Instant,
     lineage: Lineage,
     reading: Reading<'a>,
+    /// Of all parts, duplicates included.
+    entries: u64,
     spec: Spec,
 }
 
+/// What came of it.
+enum Done {
+    Joined(Box<Report>),
+    /// A record has dates that the staged keys cannot keep.
+    Dated(Replacement),
+}
+
 impl Join<'_> {
-    /// Records to staged keys; none when the staged keys cannot keep their dates.
-    fn read<'m, I: StagedKey>(
-        &self,
-        replacement: &Replacement,
-        arena: &'m mut Arena,
-    ) -> Result<Option<StagedRecords<'m, I>>, Error> {
-        self.progress.begin(Phase::Reading, self.reading.bytes());
-        let store = Store::new(replacement.target(), arena);
-        self.reading.read(store)
+    /// How the keys are divided when they are staged as `I`.
+    fn ranges<I: StagedKey>(&self) -> Ranges {
+        let text_bytes = self.entries.saturating_mul(LINE_BYTES);
+        let room = self.plan.stage_bytes(text_bytes) as u64;
+        Ranges::of::<I>(self.plan, self.entries, self.reading.parts() as u64, room)
     }
 
-    /// Staged keys to the finished file.
+    /// Parts to the finished file, with narrow keys unless they cannot keep all.
+    fn run(
+        &self,
+        mut replacement: Replacement,
+        narrow: Ranges,
+        wide: Ranges,
+    ) -> Result<Report, Error> {
+        if self.spec.sources.len() <= NARROW_SOURCES as usize {
+            replacement = match self.run_as::<Narrow>(replacement, narrow)? {
+                Done::Joined(report) => return Ok(*report),
+                Done::Dated(replacement) => replacement,
+            };
+        }
+        match self.run_as::<Wide>(replacement, wide)? {
+            Done::Joined(report) => Ok(*report),
+            Done::Dated(_) => unreachable!("wide keys keep dates"),
+        }
+    }
+
+    /// Parts to the finished file.
+    fn run_as<I: StagedKey>(
+        &self,
+        replacement: Replacement,
+        ranges: Ranges,
+    ) -> Result<Done, Error> {
+        let all = self.entries.saturating_mul(I::BYTES as u64);
+        let kept = usize::try_from(all).map_or(ranges.kept_bytes, |all| all.min(ranges.kept_bytes));
+        let mut arena = Arena::in_one_piece(kept)?;
+        self.progress.begin(Phase::Counting, self.entries);
+        match count::<I>(&self.reading, ranges, arena.bytes())? {
+            None => Ok(Done::Dated(replacement)),
+            Some(counted) => {
+                let report = self.write::<I>(replacement, ranges, &counted)?;
+                Ok(Done::Joined(Box::new(report)))
+            }
+        }
+    }
+
+    /// Counted entries to the finished file.
     fn write<I: StagedKey>(
         &self,
         replacement: Replacement,
-        read: &StagedRecords<'_, I>,
+        ranges: Ranges,
+        counted: &Counted<'_>,
     ) -> Result<Report, Error> {
+        let Counted {
+            counts,
+            expired,
+            kept,
+        } = counted;
         let mut spec = self.spec.clone();
-        for (source, expired) in spec.sources.iter_mut().zip(&read.expired) {
+        for (source, expired) in spec.sources.iter_mut().zip(expired) {
             source.entries = source.entries.saturating_sub(*expired);
         }
-        let inputs = spec.sources.iter().zip(&read.expired);
-        let lists = ReadReport {
-            inputs: inputs
-                .map(|(source, expired)| InputReport::of_source(source, *expired))
-                .collect(),
-            files: spec
-                .sources
-                .iter()
-                .map(|source| source.file.clone())
-                .collect(),
-            rows: total(spec.sources.iter().map(|source| source.entries)),
-            rejected: total(spec.sources.iter().map(|source| source.rejected)),
-            expired: total(read.expired.iter().copied()),
-            ..ReadReport::default()
-        };
-        let mut report = Report::begun(self.plan, lists, read.keys.spilled_bytes());
+        let mut report = self.report(&spec, expired);
         report.compare_with(&self.lineage.before);
         report.refuse_changed_lists(self.plan);
         if report.refused.is_some() {
             return Ok(report);
         }
-        let finish = Finish {
-            plan: self.plan,
-            progress: self.progress,
-            started: self.started,
-            dates: self.reading.dates(),
-            before: &self.lineage.before,
-            digest: None,
+        let entries = counts.entries();
+        report.refuse_shrunk_filter(self.plan, &self.lineage.before, entries);
+        if report.refused.is_some() {
+            return Ok(report);
+        }
+        report.count(counts);
+        spec.kinds = counts.kind_bits();
+        self.progress.begin(Phase::Writing, entries);
+        let shape = sizing::shape(entries, spec.fpr);
+        let writer = Writer::begin(replacement, spec, entries, shape)?;
+        let paging = Paging {
+            reading: &self.reading,
+            ranges,
+            kept,
         };
-        finish.run(replacement, &read.keys, spec, report)
+        let writer = paging.fill::<I>(writer, entries)?;
+        self.progress.begin(Phase::Checking, 0);
+        let header = writer.finish()?;
+        report.filter = Some(FilterReport::new(&header, &self.plan.output));
+        report.seconds = self.started.elapsed().as_secs_f64();
+        Ok(report)
+    }
+
+    /// What the parts say of their lists.
+    fn report(&self, spec: &Spec, expired: &[u64]) -> Report {
+        let inputs = spec.sources.iter().zip(expired);
+        let files = spec.sources.iter().map(|source| source.file.clone());
+        let lists = ReadReport {
+            inputs: inputs
+                .map(|(source, expired)| InputReport::of_source(source, *expired))
+                .collect(),
+            files: files.collect(),
+            rows: total(spec.sources.iter().map(|source| source.entries)),
+            rejected: total(spec.sources.iter().map(|source| source.rejected)),
+            expired: total(expired.iter().copied()),
+            ..ReadReport::default()
+        };
+        Report::begun(self.plan, lists, 0)
     }
 }
 
 /// What the headers of parts say, each of which may say anything.
 fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::build;
+    use std::fs;
+    use std::path::PathBuf;
+
+    /// Parts of a list, some of whose rows are in several of them, with dates where `dated`.
+    fn parts(folder: &Path, dated: bool) -> Vec<PathBuf> {
+        let part = |piece: usize| {
+            let rows = (0..2500).filter(|n| n % 7 == piece || n % 100 < piece);
+            let row = |n: usize| match dated {
+                true => format!("user{n}@x.example,20{}-03-01,\n", 10 + (n * piece) % 9),
+                false => format!("user{n}@x.example\n"),
+            };
+            let head = if dated { "email,added,expires\n" } else { "" };
+            let list = folder.join(format!("{piece}.{}", if dated { "csv" } else { "txt" }));
+            fs::write(&list, head.to_owned() + &rows.map(row).collect::<String>()).unwrap();
+            let mut plan = Plan::new(list.with_extension("part"), vec![list.clone()]);
+            plan.part = Some(String::new());
+            plan.source = Some("list".to_owned());
+            plan.seed = Seed::Fixed(5);
+            plan.built = 1_790_000_000;
+            build(&plan, &Progress::new()).unwrap();
+            plan.output
+        };
+        (0..7).map(part).collect()
+    }
+
+    /// However the keys are divided, and whether all are kept in memory, some or none.
+    #[test]
+    fn any_division_gives_the_same_bytes() {
+        for dated in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut plan = Plan::new(folder.path().join("list.blf"), parts(folder.path(), dated));
+            (plan.built, plan.fpr) = (1_790_000_000, 1e-12);
+            join(&plan, None, &Expected::default(), &Progress::new()).unwrap();
+            let expected = fs::read(&plan.output).unwrap();
+            fs::remove_file(&plan.output).unwrap();
+            let progress = Progress::new();
+            let pieces = Pieces::of(&plan.inputs, &Expected::default(), &progress).unwrap();
+            let divisions = [(12, 0, 1), (12, 5, 3), (13, 2, 2)];
+            for ((range_bits, batch_bits, workers), kept_bytes) in divisions
+                .into_iter()
+                .flat_map(|division| [0, 20_000, 1 << 20].map(|kept| (division, kept)))
+            {
+                let ranges = Ranges::exactly(range_bits, batch_bits, workers, kept_bytes);
+                let replacement = Replacement::claim(&plan.output).unwrap();
+                let join = under_way(&plan, &pieces, &progress);
+                join.run(replacement, ranges, ranges).unwrap();
+                assert!(fs::read(&plan.output).unwrap() == expected, "{ranges:?}");
+                fs::remove_file(&plan.output).unwrap();
+            }
+        }
+    }
+
+    fn under_way<'a>(plan: &'a Plan, pieces: &'a Pieces, progress: &'a Progress) -> Join<'a> {
+        Join {
+            plan,
+            progress,
+            started: Instant::now(),
+            lineage: Lineage::of(&plan.output, &Seed::Fixed(5), false).unwrap(),
+            reading: Reading::of(pieces, plan.today().0, progress).unwrap(),
+            entries: pieces.entries(),
+            spec: Spec {
+                name: plan.name.clone(),
+                generation: 1,
+                built: plan.built,
+                ..pieces.spec()
+            },
+        }
+    }
+
+    /// Another attempt at a piece may take the place of the first at any time.
+    #[test]
+    fn a_part_that_is_replaced_meanwhile_is_refused_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let parts = parts(folder.path(), false);
+        let plan = Plan::new(folder.path().join("list.blf"), parts);
+        let progress = Progress::new();
+        let pieces = Pieces::of(&plan.inputs, &Expected::default(), &progress).unwrap();
+        let join = under_way(&plan, &pieces, &progress);
+        fs::rename(&plan.inputs[4], &plan.inputs[3]).unwrap();
+        let replacement = Replacement::claim(&plan.output).unwrap();
+        let ranges = Ranges::exactly(12, 5, 2, 1 << 20);
+        let error = join.run(replacement, ranges, ranges).unwrap_err();
+        let message = error.to_string();
+        assert!(
+            message.ends_with("3.part: changed while the parts were read"),
+            "{message}"
+        );
+        assert!(!plan.output.exists());
+    }
 }

@@ -1,33 +1,34 @@
-//! The records of parts to staged keys, on all threads.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! The records of all parts in a range of keys, as staged keys: sorted, each key once.
+//!
+//! ```text
+//!   part 0   ...| blocks |...  --+
+//!   part 1   ...| blocks |...  --+--> keys, part after part --range by range--> sorted, joined
+//!   part 2   ...| blocks |...  --+
+//! ```
+//!
+//! The records of a part are sorted, so that those of a range of keys follow each other, and the
+//! directory says in which blocks they are. What is read at once from all parts is a batch of
+//! `ranges`, a part is opened for it and closed again: there may be any number of parts, and
+//! memory holds no more than a batch.
 
 use super::pieces::{Piece, Pieces};
-use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
-use crate::compile::{Error, Plan, Progress};
-use crate::filter::{Class, Part};
-use crate::parallel::on_threads;
-
-/// What staged keys hold of a record, as the bar counts it.
-const RECORD_BYTES: u64 = 8;
+use super::ranges::Ranges;
+use crate::compile::partition::{Dates, StagedKey, Tag, join_doubles, sort_runs};
+use crate::compile::{Error, Progress};
+use crate::filter::{Class, Excerpt, ExcerptMemory, Key, Part, Run};
 
 /// All that the workers share.
+#[derive(Debug)]
 pub(super) struct Reading<'a> {
-    plan: &'a Plan,
-    progress: &'a Progress,
+    pub(super) progress: &'a Progress,
     pieces: &'a Pieces,
     /// For each part, the numbers of its sources.
     numbers: Vec<Vec<u32>>,
-    sources: usize,
+    pub(super) sources: usize,
     /// Of the first record: of all, where staged keys keep no dates.
-    dates: Dates,
-}
-
-/// What all parts hold.
-pub(super) struct StagedRecords<'m, I> {
-    pub(super) keys: Sealed<'m, I>,
-    /// Entries left out because they have expired since, by source.
-    pub(super) expired: Vec<u64>,
+    pub(super) dates: Dates,
+    /// Entries that end on this day (since 1970) or before are left out.
+    today: u16,
 }
 
 impl<'a> Reading<'a> {
@@ -35,120 +36,180 @@ impl<'a> Reading<'a> {
     /// When the first record cannot be read.
     pub(super) fn of(
         pieces: &'a Pieces,
-        plan: &'a Plan,
+        today: u16,
         progress: &'a Progress,
     ) -> Result<Self, Error> {
         Ok(Self {
-            plan,
             progress,
             pieces,
             numbers: pieces.numbers(),
             sources: pieces.spec().sources.len(),
             dates: first_dates(&pieces.pieces)?,
+            today,
         })
     }
 
-    /// Those of all records, where staged keys keep none.
-    pub(super) fn dates(&self) -> Dates {
-        self.dates
-    }
-
-    /// What there is to read.
-    pub(super) fn bytes(&self) -> u64 {
-        self.pieces.entries().saturating_mul(RECORD_BYTES)
-    }
-
-    /// Reads all parts. None when a record has dates that `I` cannot keep.
-    ///
-    /// # Errors
-    /// When a part is damaged or cannot be read, the spill file cannot be written, and on an
-    /// interrupt.
-    pub(super) fn read<'m, I: StagedKey>(
-        &self,
-        store: Store<'m, I>,
-    ) -> Result<Option<StagedRecords<'m, I>>, Error> {
-        let next = AtomicUsize::new(0);
-        let worker = || {
-            let done = self.work(&store, &next);
-            if !matches!(done, Ok(Some(_))) {
-                // Nobody takes another part.
-                next.store(usize::MAX / 2, Ordering::Relaxed);
-            }
-            done
-        };
-        let mut expired = vec![0; self.sources];
-        let mut dated = false;
-        for done in on_threads(0..self.plan.workers(), |_| worker()) {
-            match done? {
-                Some(others) => {
-                    for (sum, count) in expired.iter_mut().zip(others) {
-                        *sum += count;
-                    }
-                }
-                None => dated = true,
+    /// Whether each part has as many records as it says: so many were read.
+    pub(super) fn check_counts(&self, counted: &[u64]) -> Result<(), Error> {
+        for (piece, counted) in self.pieces.pieces.iter().zip(counted) {
+            if piece.header.entries != *counted {
+                Part::open(&piece.path)?.check_count(*counted)?;
             }
         }
-        Ok((!dated).then(|| StagedRecords {
-            keys: store.seal(),
-            expired,
-        }))
+        Ok(())
     }
 
-    /// One worker; says how many entries have expired, by source.
-    fn work<I: StagedKey>(
-        &self,
-        store: &Store<'_, I>,
-        next: &AtomicUsize,
-    ) -> Result<Option<Vec<u64>>, Error> {
-        let mut stager = Stager::new(store);
-        let mut expired = vec![0; self.sources];
-        let today = self.plan.today().0;
-        loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let piece = self.pieces.pieces.get(place);
-            let Some((piece, numbers)) = piece.zip(self.numbers.get(place)) else {
-                stager.finish()?;
-                return Ok(Some(expired));
-            };
-            let mut part = Part::open(&piece.path)?;
+    /// How many parts there are.
+    pub(super) fn parts(&self) -> usize {
+        self.pieces.pieces.len()
+    }
+}
+
+/// What a worker needs to read ranges of keys.
+#[derive(Debug)]
+pub(super) struct Reader<'a, I> {
+    reading: &'a Reading<'a>,
+    ranges: Ranges,
+    /// Entries left out because they have expired since, by source.
+    pub(super) expired: Vec<u64>,
+    /// Records read of each part.
+    pub(super) counted: Vec<u64>,
+    /// Of all parts, part after part.
+    keys: Vec<I>,
+    /// For each part, and each range of the batch, where it ends in `keys`.
+    ends: Vec<usize>,
+    sorted: Vec<I>,
+    scratch: Vec<I>,
+    memory: ExcerptMemory,
+}
+
+impl<'a, I: StagedKey> Reader<'a, I> {
+    pub(super) fn new(reading: &'a Reading<'a>, ranges: Ranges) -> Self {
+        Self {
+            reading,
+            ranges,
+            expired: vec![0; reading.sources],
+            counted: vec![0; reading.parts()],
+            keys: Vec::new(),
+            ends: Vec::new(),
+            sorted: Vec::new(),
+            scratch: Vec::new(),
+            memory: ExcerptMemory::default(),
+        }
+    }
+
+    /// Visits the keys from `from` to before `end` (without: to the last), a range at a time, which may
+    /// be empty. Says how many records there were, duplicates and expired ones included; none when one has dates
+    /// that `I` cannot keep.
+    ///
+    /// # Errors
+    /// When a part is damaged, has changed, or cannot be read, on an interrupt, and what
+    /// `visit` says.
+    pub(super) fn read(
+        &mut self,
+        from: Key,
+        end: Option<Key>,
+        mut visit: impl FnMut(u64, &[I]) -> Result<(), Error>,
+    ) -> Result<Option<u64>, Error> {
+        let ranges = self.ranges;
+        let last = end.map_or(u64::MAX, |Key(end)| end.saturating_sub(1));
+        let (first, last) = (ranges.range_of(from), ranges.range_of(Key(last)));
+        let Some(records) = self.gather(from, end, first, last)? else {
+            return Ok(None);
+        };
+        let count = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
+        for (place, range) in (first..=last).enumerate() {
+            // Part after part, and range after range: each begins where the one before ends.
+            let runs = (place..self.ends.len()).step_by(count).map(|at| {
+                let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
+                &self.keys[start..self.ends[at]]
+            });
+            self.sorted.clear();
+            sort_runs(
+                runs,
+                ranges.alike_bits(),
+                &mut self.sorted,
+                &mut self.scratch,
+            );
+            join_doubles(&mut self.sorted);
+            visit(range, &self.sorted)?;
+        }
+        Ok(Some(records))
+    }
+
+    /// Fills `keys` and `ends`.
+    fn gather(
+        &mut self,
+        from: Key,
+        end: Option<Key>,
+        first: u64,
+        last: u64,
+    ) -> Result<Option<u64>, Error> {
+        let Self {
+            reading,
+            ranges,
+            expired,
+            counted,
+            keys,
+            ends,
+            memory,
+            ..
+        } = self;
+        keys.clear();
+        ends.clear();
+        let mut records = 0;
+        let pieces = reading.pieces.pieces.iter();
+        for ((piece, numbers), counted) in pieces.zip(&reading.numbers).zip(counted) {
+            reading.progress.go_on()?;
+            let part = Excerpt::open(&piece.path)?;
             if !part.header().has_records_of(&piece.header) {
                 return Err(Error::Unlike(format!(
                     "{}: changed while the parts were read",
                     piece.path.display()
                 )));
             }
-            let (mut dated, mut counted) = (false, 0);
-            for block in 0..part.blocks() {
-                self.progress.go_on()?;
-                let mut count = 0;
-                part.each_run(block, |run| {
-                    let keys = run.keys();
-                    count += keys.len() as u64;
-                    let (kind, source, dates) = about(run.class);
-                    let source = numbers.get(source as usize).copied().unwrap_or(0);
-                    if dates.expires.is_some_and(|day| day <= today) {
-                        if let Some(expired) = expired.get_mut(source as usize) {
-                            *expired += keys.len() as u64;
-                        }
+            let mut dated = false;
+            let mut range = first;
+            let sources = piece.header.spec.sources.len();
+            part.each_run((from, end), sources, memory, |run| {
+                records += run.len() as u64;
+                *counted += run.len() as u64;
+                let (kind, source, dates) = about(run.class);
+                let source = numbers.get(source as usize).copied().unwrap_or(0);
+                if dates.expires.is_some_and(|day| day <= reading.today) {
+                    if let Some(expired) = expired.get_mut(source as usize) {
+                        *expired += run.len() as u64;
+                    }
+                    return Ok(());
+                }
+                dated |= dates != reading.dates;
+                let tag = Tag {
+                    kind,
+                    source,
+                    dates,
+                };
+                let mut left: Run<'_> = run;
+                while range < last
+                    && let Some(next) = ranges.first_key(range + 1)
+                {
+                    let (here, others) = left.split_before(next);
+                    keys.extend(here.keys().map(|key| I::new(key, tag)));
+                    left = others;
+                    if left.is_empty() {
                         return Ok(());
                     }
-                    dated |= dates != self.dates;
-                    let tag = Tag {
-                        kind,
-                        source,
-                        dates,
-                    };
-                    stager.add_in_order(keys, tag)
-                })?;
-                if dated && !I::KEEPS_DATES {
-                    return Ok(None);
+                    ends.push(keys.len());
+                    range += 1;
                 }
-                counted += count;
-                self.progress.add(count * RECORD_BYTES);
-                self.progress.add_entries(count);
+                keys.extend(left.keys().map(|key| I::new(key, tag)));
+                Ok::<_, Error>(())
+            })?;
+            ends.extend((range..=last).map(|_| keys.len()));
+            if dated && !I::KEEPS_DATES {
+                return Ok(None);
             }
-            part.check_count(counted)?;
         }
+        Ok(Some(records))
     }
 }
 

@@ -10,9 +10,10 @@
 //!          --take--> worker: encode --wait for turn--> append
 //! ```
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::records::Sorted;
+use super::turns::Turns;
 use crate::compile::{Error, Phase, Progress};
 use crate::filter::page::first_key;
 use crate::filter::{EncodedPage, Header, Writer, encode_page};
@@ -20,25 +21,17 @@ use crate::parallel::on_threads;
 
 /// Pages a worker takes at once: about 18,000 records of 24 bytes, which stay in the
 /// second cache.
-const PAGES_AT_ONCE: u64 = 16;
+pub(crate) const PAGES_AT_ONCE: u64 = 16;
 
 struct Shared<S> {
     source: Mutex<Taking<S>>,
-    appending: Mutex<Appending>,
-    turn: Condvar,
+    turns: Turns,
 }
 
 struct Taking<S> {
     source: S,
     next_page: u64,
     next_turn: u64,
-}
-
-struct Appending {
-    writer: Writer,
-    turn: u64,
-    /// A worker failed; nobody's turn will come.
-    failed: bool,
 }
 
 /// Writes all records of `source` to `writer`, checks the file and puts it in place.
@@ -72,35 +65,17 @@ pub(crate) fn fill<S: Sorted>(
             next_page: 0,
             next_turn: 0,
         }),
-        appending: Mutex::new(Appending {
-            writer,
-            turn: 0,
-            failed: false,
-        }),
-        turn: Condvar::new(),
+        turns: Turns::new(writer),
     };
-    let done = on_threads(0..threads, |_| work(&shared, progress));
+    let stop = || held(&shared.source).next_page = u64::MAX;
+    let work = || encode_and_append(&shared, progress);
+    let done = on_threads(0..threads, |_| shared.turns.run(stop, work));
     done.into_iter().collect::<Result<(), Error>>()?;
-    let appending = shared.appending.into_inner();
-    Ok(appending.unwrap_or_else(PoisonError::into_inner).writer)
-}
-
-/// One worker. When it ends early, or panics, the others end too.
-fn work<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Result<(), Error> {
-    let mut ended = EndOthers {
-        shared,
-        armed: true,
-    };
-    let done = encode_and_append(shared, progress);
-    ended.armed = done.is_err();
-    done
+    Ok(shared.turns.into_writer())
 }
 
 fn encode_and_append<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Result<(), Error> {
-    let (shape, with_records) = {
-        let writer = &held(&shared.appending).writer;
-        (writer.shape(), writer.spec().records)
-    };
+    let (shape, with_records) = shared.turns.layout();
     let mut records = Vec::new();
     let mut pages: Vec<EncodedPage> = Vec::new();
     loop {
@@ -134,40 +109,8 @@ fn encode_and_append<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Resu
             encode_page(shape, own, with_records, page);
             rest = others;
         }
-        append(shared, turn, &pages)?;
+        shared.turns.append(turn, &pages)?;
         progress.add(records.len() as u64);
-    }
-}
-
-fn append<S>(shared: &Shared<S>, turn: u64, pages: &[EncodedPage]) -> Result<(), Error> {
-    let mut appending = held(&shared.appending);
-    while appending.turn != turn && !appending.failed {
-        appending = shared
-            .turn
-            .wait(appending)
-            .unwrap_or_else(PoisonError::into_inner);
-    }
-    if !appending.failed {
-        appending.writer.append(pages)?;
-        appending.turn += 1;
-        shared.turn.notify_all();
-    }
-    Ok(())
-}
-
-/// Wakes those who wait for a turn that will not come.
-struct EndOthers<'a, S> {
-    shared: &'a Shared<S>,
-    armed: bool,
-}
-
-impl<S> Drop for EndOthers<'_, S> {
-    fn drop(&mut self) {
-        if self.armed {
-            held(&self.shared.appending).failed = true;
-            held(&self.shared.source).next_page = u64::MAX;
-            self.shared.turn.notify_all();
-        }
     }
 }
 

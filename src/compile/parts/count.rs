@@ -1,0 +1,213 @@
+//! How many entries the parts have together: nobody knows the size of a filter before.
+//!
+//! The workers read the parts batch by batch, sort each and join its duplicates. What comes of this is
+//! kept as long as memory lasts, so that the pages are made from it. Where memory was too
+//! small the parts are read again for the pages: to sort a batch again costs less than
+//! to write it to a temporary file and to read it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::ranges::Ranges;
+use super::read::{Reader, Reading};
+use crate::compile::Error;
+use crate::compile::partition::StagedKey;
+use crate::compile::write::EntryCounts;
+use crate::filter::Key;
+use crate::parallel::on_threads;
+
+/// All entries, each counted once.
+#[derive(Debug)]
+pub(super) struct Counted<'m> {
+    pub(super) counts: EntryCounts,
+    /// Entries left out because they have expired since, by source.
+    pub(super) expired: Vec<u64>,
+    pub(super) kept: Kept<'m>,
+}
+
+/// Counts the entries of all parts. None when a record has dates that `I` cannot keep.
+///
+/// # Errors
+/// When a part is damaged or cannot be read, and on an interrupt.
+pub(super) fn count<'m, I: StagedKey>(
+    reading: &Reading<'_>,
+    ranges: Ranges,
+    memory: &'m mut [u8],
+) -> Result<Option<Counted<'m>>, Error> {
+    let next = AtomicU64::new(0);
+    let kept = Kept::new(ranges, memory);
+    let worker = || {
+        let done = work::<I>(reading, ranges, &next, &kept);
+        if !matches!(done, Ok(Some(_))) {
+            // Nobody takes another batch.
+            next.store(u64::MAX / 2, Ordering::Relaxed);
+        }
+        done
+    };
+    let mut all = Work {
+        expired: vec![0; reading.sources],
+        records: vec![0; reading.parts()],
+        ..Work::default()
+    };
+    let mut dated = false;
+    for done in on_threads(0..ranges.workers, |_| worker()) {
+        match done? {
+            Some(work) => all.add(&work),
+            None => dated = true,
+        }
+    }
+    if dated {
+        return Ok(None);
+    }
+    reading.check_counts(&all.records)?;
+    Ok(Some(Counted {
+        counts: all.counts,
+        expired: all.expired,
+        kept,
+    }))
+}
+
+/// What a worker has counted.
+#[derive(Debug, Default)]
+struct Work {
+    counts: EntryCounts,
+    expired: Vec<u64>,
+    /// Of each part, duplicates and expired ones included.
+    records: Vec<u64>,
+}
+
+impl Work {
+    fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        let sums = self.expired.iter_mut().chain(&mut self.records);
+        for (sum, count) in sums.zip(other.expired.iter().chain(&other.records)) {
+            *sum += count;
+        }
+    }
+}
+
+/// One worker.
+fn work<'m, I: StagedKey>(
+    reading: &Reading<'_>,
+    ranges: Ranges,
+    next: &AtomicU64,
+    kept: &Kept<'m>,
+) -> Result<Option<Work>, Error> {
+    let mut reader = Reader::<I>::new(reading, ranges);
+    let mut work = Work::default();
+    loop {
+        let batch = next.fetch_add(1, Ordering::Relaxed);
+        if batch >= ranges.batches() {
+            (work.expired, work.records) = (reader.expired, reader.counted);
+            return Ok(Some(work));
+        }
+        let (first, end) = (ranges.first_range(batch), ranges.first_range(batch + 1));
+        let mut keeping = Some(Vec::new());
+        let records = reader.read(
+            ranges.first_key(first).unwrap_or_default(),
+            ranges.first_key(end),
+            |_, keys| {
+                work.counts.count_staged(keys);
+                keeping = keeping.take().and_then(|mut batch: Vec<&'m [u8]>| {
+                    let bytes = kept.take(keys.len() * I::BYTES)?;
+                    I::store(keys.iter().copied(), bytes);
+                    batch.push(bytes);
+                    Some(batch)
+                });
+                Ok(())
+            },
+        )?;
+        let Some(records) = records else {
+            return Ok(None);
+        };
+        if let Some(keeping) = keeping {
+            kept.put(batch, keeping);
+        }
+        reading.progress.add(records);
+        reading.progress.add_entries(records);
+    }
+}
+
+/// Sorted keys that are in memory, as the bytes of staged keys.
+#[derive(Debug)]
+pub(super) struct Kept<'m> {
+    ranges: Ranges,
+    free: Mutex<&'m mut [u8]>,
+    /// The ranges of each batch that is kept.
+    batches: Vec<OnceLock<Vec<&'m [u8]>>>,
+}
+
+impl<'m> Kept<'m> {
+    fn new(ranges: Ranges, memory: &'m mut [u8]) -> Self {
+        Self {
+            ranges,
+            free: Mutex::new(memory),
+            batches: (0..ranges.batches()).map(|_| OnceLock::new()).collect(),
+        }
+    }
+
+    /// So much memory, unless there is less.
+    fn take(&self, length_bytes: usize) -> Option<&'m mut [u8]> {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let (taken, rest) = std::mem::take(&mut *free).split_at_mut_checked(length_bytes)?;
+        *free = rest;
+        Some(taken)
+    }
+
+    fn put(&self, batch: u64, ranges: Vec<&'m [u8]>) {
+        if let Some(place) = usize::try_from(batch)
+            .ok()
+            .and_then(|batch| self.batches.get(batch))
+        {
+            // Each batch is put once.
+            let _ = place.set(ranges);
+        }
+    }
+
+    /// The ranges of a batch, if it is kept.
+    pub(super) fn batch(&self, batch: u64) -> Option<&[&'m [u8]]> {
+        let batch = self.batches.get(usize::try_from(batch).ok()?)?;
+        batch.get().map(Vec::as_slice)
+    }
+
+    /// Whether all is kept.
+    pub(super) fn is_all(&self) -> bool {
+        self.batches.iter().all(|batch| batch.get().is_some())
+    }
+
+    /// Appends the keys of a kept range that lie from `from` to before `end`.
+    pub(super) fn load<I: StagedKey>(
+        &self,
+        range: u64,
+        bytes: &[u8],
+        (from, end): (Key, Option<Key>),
+        into: &mut Vec<I>,
+    ) {
+        let stage = self.ranges.stage_of(range);
+        let mut one = Vec::with_capacity(1);
+        let mut before = |key: Key| {
+            let (mut low, mut high) = (0, bytes.len() / I::BYTES);
+            while low < high {
+                let middle = low.midpoint(high);
+                one.clear();
+                I::load(&bytes[middle * I::BYTES..][..I::BYTES], &mut one);
+                match one.first().is_some_and(|found: &I| found.key(stage) < key) {
+                    true => low = middle + 1,
+                    false => high = middle,
+                }
+            }
+            low * I::BYTES
+        };
+        let is_first = self
+            .ranges
+            .first_key(range)
+            .is_none_or(|first| first < from);
+        let start = if is_first { before(from) } else { 0 };
+        let next = self.ranges.first_key(range + 1);
+        let stop = match end {
+            Some(end) if next.is_none_or(|next| end < next) => before(end),
+            _ => bytes.len(),
+        };
+        I::load(&bytes[start..stop.max(start)], into);
+    }
+}

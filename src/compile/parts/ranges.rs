@@ -1,0 +1,167 @@
+//! How the keys are divided among the workers, and how much memory each of them needs.
+//!
+//! ```text
+//!   all keys   | batch 0                       | batch 1                       | ...
+//!              | range 0 | range 1 | ...       | range n | ...
+//! ```
+//!
+//! A **range** holds as many keys as are sorted quickly, of which each part has a few dozen. A **batch** is what a
+//! worker reads from all parts at once: many ranges, so that it opens each part seldom.
+//! Both are powers of two, and a range is a stage or a part of one (see `staged_key`).
+
+use crate::compile::Plan;
+use crate::compile::partition::{STAGE_BITS, StagedKey};
+use crate::filter::Key;
+
+/// Keys of a range, about: twice these are sorted in the second cache.
+const RANGE_KEYS: u64 = 16 << 10;
+/// Keys of a range that come from each part, at least: to look where they are costs about as
+/// much as to sort so many.
+const KEYS_OF_PART: u64 = 64;
+/// Bytes of a batch that come from each part: to open it costs far less than to decode so many.
+const BYTES_OF_PART: u64 = 64 << 10;
+/// Even where memory is scarce; with less one thread works instead of several.
+const MIN_BYTES_OF_PART: u64 = 16 << 10;
+/// Bytes of a batch, whatever the number of parts.
+const BATCH_BYTES: u64 = 1 << 20;
+const MIN_BATCH_BYTES: u64 = 128 << 10;
+/// A worker has its batch four times: as it was read, sorted, as pages, and what is needed beside.
+const BATCHES_OF_WORKER: u64 = 4;
+/// Ranges at most: what is known of each takes 16 bytes.
+const MAX_RANGE_BITS: u32 = 32;
+
+/// The division of the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ranges {
+    range_bits: u32,
+    batch_bits: u32,
+    /// Keys of a batch, about.
+    pub(super) batch_keys: u64,
+    /// How many workers there may be.
+    pub(super) workers: usize,
+    /// Memory for sorted keys, beside that of the workers.
+    pub(super) kept_bytes: usize,
+}
+
+impl Ranges {
+    /// For so many keys in so many parts, `room_bytes` of memory, and staged keys of `I`.
+    pub(super) fn of<I: StagedKey>(plan: &Plan, entries: u64, parts: u64, room_bytes: u64) -> Self {
+        let workers = plan.workers() as u64;
+        let half = room_bytes / 2 / BATCHES_OF_WORKER;
+        let wanted = parts.saturating_mul(BYTES_OF_PART).max(BATCH_BYTES);
+        let least = parts
+            .saturating_mul(MIN_BYTES_OF_PART)
+            .clamp(MIN_BATCH_BYTES, half.max(MIN_BATCH_BYTES));
+        let workers = workers.min(half / least).max(1);
+        let batch_bytes = wanted.min(half / workers).max(MIN_BATCH_BYTES);
+        let batch_keys = batch_bytes / I::BYTES as u64;
+        let range_keys = parts
+            .saturating_mul(KEYS_OF_PART)
+            .clamp(RANGE_KEYS, batch_keys.max(RANGE_KEYS));
+        let bits = |keys: u64| entries.div_ceil(keys).next_power_of_two().ilog2();
+        let range_bits = bits(range_keys).clamp(STAGE_BITS, MAX_RANGE_BITS);
+        let working = workers * BATCHES_OF_WORKER * batch_bytes;
+        Self {
+            range_bits,
+            batch_bits: bits(batch_keys).min(range_bits),
+            batch_keys,
+            workers: usize::try_from(workers).unwrap_or(1),
+            kept_bytes: usize::try_from(room_bytes.saturating_sub(working)).unwrap_or(usize::MAX),
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn exactly(
+        range_bits: u32,
+        batch_bits: u32,
+        workers: usize,
+        kept_bytes: usize,
+    ) -> Self {
+        Self {
+            range_bits,
+            batch_bits,
+            batch_keys: 1000,
+            workers,
+            kept_bytes,
+        }
+    }
+
+    pub(super) fn batches(self) -> u64 {
+        1 << self.batch_bits
+    }
+
+    /// First bits of a range's keys that are those of its stage, or beside them the same for all.
+    pub(super) fn alike_bits(self) -> u32 {
+        self.range_bits - STAGE_BITS
+    }
+
+    pub(super) fn stage_of(self, range: u64) -> usize {
+        usize::try_from(range >> self.alike_bits()).unwrap_or(0)
+    }
+
+    pub(super) fn range_of(self, key: Key) -> u64 {
+        key.0 >> (64 - self.range_bits)
+    }
+
+    pub(super) fn batch_of(self, range: u64) -> u64 {
+        range >> (self.range_bits - self.batch_bits)
+    }
+
+    /// The first range of a batch, or the one behind the last.
+    pub(super) fn first_range(self, batch: u64) -> u64 {
+        batch << (self.range_bits - self.batch_bits)
+    }
+
+    /// The first key of a range; none behind the last range.
+    pub(super) fn first_key(self, range: u64) -> Option<Key> {
+        (range < 1 << self.range_bits).then(|| Key(range << (64 - self.range_bits)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::partition::{Narrow, Wide};
+
+    fn of<I: StagedKey>(threads: usize, entries: u64, parts: u64, room_mib: u64) -> Ranges {
+        let mut plan = Plan::new("x.blf", Vec::new());
+        (plan.threads, plan.memory_bytes) = (threads, 64 << 30);
+        Ranges::of::<I>(&plan, entries, parts, room_mib << 20)
+    }
+
+    #[test]
+    fn memory_suffices_for_all_that_is_held() {
+        for threads in [1, 2, 64] {
+            for entries in [0, 1, 4096, 32_000_000, 100_000_000_000, u64::MAX] {
+                for parts in [1, 8, 1000, 100_000] {
+                    for room_mib in [8, 100, 4096, 1 << 20] {
+                        let ranges = of::<Narrow>(threads, entries, parts, room_mib);
+                        let batch_bytes = ranges.batch_keys * 8;
+                        let working = ranges.workers as u64 * 4 * batch_bytes;
+                        let held = working + ranges.kept_bytes as u64;
+                        assert!(held <= room_mib << 20, "{ranges:?}");
+                        assert!(ranges.workers <= threads && ranges.workers > 0);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_lie_in_one_stage_and_in_one_batch() {
+        for entries in [1, 32_000_000, 100_000_000_000] {
+            let ranges = of::<Wide>(2, entries, 8, 100);
+            assert_eq!(ranges.first_range(ranges.batches()), 1 << ranges.range_bits);
+            assert_eq!(ranges.first_key(1 << ranges.range_bits), None);
+            for key in [0, 1, u64::MAX / 3, u64::MAX].map(Key) {
+                let range = ranges.range_of(key);
+                assert!(ranges.first_key(range).unwrap() <= key);
+                assert!(ranges.first_key(range + 1).is_none_or(|end| key < end));
+                assert_eq!(ranges.stage_of(range) as u64, key.0 >> (64 - STAGE_BITS));
+                let batch = ranges.batch_of(range);
+                assert!(ranges.first_range(batch) <= range);
+                assert!(range < ranges.first_range(batch + 1));
+            }
+        }
+    }
+}
