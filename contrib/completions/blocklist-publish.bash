@@ -23,7 +23,7 @@ _blocklist__publish() {
 
     case "${cmd}" in
         blocklist__publish)
-            opts="-q -h -V --to --list --key --password-file --ring --only --promote --valid --keep --next-key --previous-key --quiet --help --version"
+            opts="-q -h -V --to --list --key --password-file --ring --only --promote --generation --valid --keep --next-key --previous-key --quiet --help --version"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -54,6 +54,10 @@ _blocklist__publish() {
                     return 0
                     ;;
                 --promote)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --generation)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -5,6 +5,7 @@ complete -c blocklist-publish -l password-file -d 'The first line of this file i
 complete -c blocklist-publish -l ring -d 'A ring and its hosts, such as first=mx1,test-*; may be repeated' -r
 complete -c blocklist-publish -l only -d 'Give the filter to this ring alone, until --promote gives it to the others' -r
 complete -c blocklist-publish -l promote -d 'Publish no file: give what this ring has to all hosts, or to those of --only. The rings and their hosts stay as they are' -r
+complete -c blocklist-publish -l generation -d 'With --promote: refuse if the ring has another generation than this, as after a publication that came meanwhile, or in a store where somebody has put an older manifest in place' -r
 complete -c blocklist-publish -l valid -d 'For how many hours hosts believe what is published now' -r
 complete -c blocklist-publish -l keep -d 'How many deltas to keep; a host applies ten at most' -r
 complete -c blocklist-publish -l next-key -d 'Announce the public key that will sign from some day on' -r

@@ -88,6 +88,10 @@ pub struct PublishCli {
     /// With --only and the same ring nothing changes but the time for which the manifest is believed.
     #[arg(long, value_name = "RING", conflicts_with_all = ["filter", "ring", "keep"])]
     promote: Option<String>,
+    /// With --promote: refuse if the ring has another generation than this, as after a publication that came meanwhile, or in a
+    /// store where somebody has put an older manifest in place.
+    #[arg(long, value_name = "N", requires = "promote")]
+    generation: Option<u64>,
     /// For how many hours hosts believe what is published now.
     #[arg(long, value_name = "HOURS", default_value_t = 48, value_parser = clap::value_parser!(u64).range(1..=8760))]
     valid: u64,
@@ -187,6 +191,7 @@ impl PublishCli {
                 to: self.to,
                 list: self.list,
                 ring,
+                generation: self.generation,
                 only: self.only,
                 valid_s,
                 next_key: self.next_key,

@@ -15,6 +15,9 @@ pub struct Promote {
     pub list: String,
     /// The ring whose filter it is.
     pub ring: String,
+    /// The generation that it must be. A store that is not to be trusted may show an older manifest, in which the ring has
+    /// another filter, for as long as that is believed.
+    pub generation: Option<u64>,
     /// The ring that is to have it; all hosts otherwise.
     pub only: Option<String>,
     /// For how many seconds the manifest is to be believed.
@@ -32,7 +35,8 @@ pub struct Promote {
 /// Gives the filter of a ring to other hosts.
 ///
 /// # Errors
-/// When nothing was published or there is no such ring, when hosts that are to have it have a newer one, when what was
+/// When nothing was published or there is no such ring, when the ring has another generation than the one that is named or
+/// none is and the manifest has expired, when hosts that are to have it have a newer one, when what was
 /// published is not signed by a known key, and when the store fails. Hosts see what was published before then.
 pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     manifest::check_list_name(&wanted.list)?;
@@ -46,6 +50,7 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
         )));
     };
     let proved = filter_of(&before, "--promote", &wanted.ring)?.clone();
+    check_generation(wanted, &before, &proved)?;
     let mut next = before.clone();
     match &wanted.only {
         Some(only) => {
@@ -82,6 +87,21 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
         manifest: next,
         without_delta: Vec::new(),
     })
+}
+
+fn check_generation(wanted: &Promote, before: &Manifest, proved: &Full) -> Result<(), Error> {
+    match wanted.generation {
+        Some(generation) if generation != proved.generation => Err(Error::Refused(format!(
+            "--generation {generation}: the ring {} has generation {}",
+            wanted.ring, proved.generation
+        ))),
+        None if before.expires <= wanted.now => Err(Error::Refused(format!(
+            "{}.json: expired {} hours ago: is it the last one? If so, name the generation that has proved good with --generation",
+            wanted.list,
+            (wanted.now - before.expires) / 3600
+        ))),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn filter_of<'a>(manifest: &'a Manifest, option: &str, name: &str) -> Result<&'a Full, Error> {

@@ -101,6 +101,7 @@ fn to_promote(site: &Site, ring: &str, only: Option<&str>) -> Promote {
         to: publish.to,
         list: publish.list,
         ring: ring.to_owned(),
+        generation: None,
         only: only.map(str::to_owned),
         valid_s: publish.valid_s,
         next_key: None,
@@ -211,6 +212,34 @@ fn what_cannot_be_promoted_changes_nothing() {
         said(&site, "first", None),
         "--promote first: there is no ring: publish with --ring"
     );
+}
+
+/// Whoever can write to the store has put the manifest of before in place, in which the ring has another filter.
+#[test]
+fn an_older_manifest_is_not_promoted_unseen() {
+    let (site, wanted) = two_rings();
+    let old = fs::read(site.path("store/spammers.json")).unwrap();
+    site.build(0..1_005);
+    publish(&wanted, &site.signer).unwrap();
+    fs::write(site.path("store/spammers.json"), &old).unwrap();
+    let mut by_generation = to_promote(&site, "first", None);
+    by_generation.generation = Some(3);
+    let error = promote(&by_generation, &site.signer).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "--generation 3: the ring first has generation 2"
+    );
+    // Later it is not believed at all, unless a person says so.
+    let mut later = to_promote(&site, "first", None);
+    later.now = NOW + 49 * 3600;
+    let error = promote(&later, &site.signer).unwrap_err().to_string();
+    assert!(
+        error.contains("spammers.json: expired 1 hours ago"),
+        "{error}"
+    );
+    assert!(fs::read(site.path("store/spammers.json")).unwrap() == old);
+    later.generation = Some(2);
+    promote(&later, &site.signer).unwrap();
 }
 
 /// Hosts that were told of a key still know it, until it signs.
