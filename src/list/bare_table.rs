@@ -6,6 +6,7 @@
 //!   friend@good.example,false               rejected: nothing says what is false
 //!   spam@bad.example,12,me@us.example       rejected: one of them is the sender
 //!   recipient,me@us.example                 taken off
+//!   info,bad.example                        rejected: perhaps the domain of one address
 //! ```
 //!
 //! A word that lets pass counts wherever it stands. What may be a remark, or the sender's own
@@ -16,6 +17,7 @@ use super::answer::number;
 use super::day::Day;
 use super::entry::{Wildcards, is_address, is_part_of, is_same, looks_like_entry};
 use super::fields::Fields;
+use super::headings::Heading;
 use super::out::Out;
 use super::phrase::Phrase;
 use super::reject_reason::RejectReason;
@@ -156,6 +158,10 @@ pub(super) fn row(
     if is_unclear {
         return out.reject(RejectReason::SecondEntry, record);
     }
+    let before = column.checked_sub(1).and_then(|before| fields.get(before));
+    if !columns.is_given && !text.contains(&b'@') && before.is_some_and(may_be_local_part) {
+        return out.reject(RejectReason::SplitAddress, record);
+    }
     out.raw_entry(RawEntry { text, ..item }, Wildcards::Star);
     for (_, other) in others() {
         if is_part_of(other, text) {
@@ -175,6 +181,41 @@ pub(super) fn row(
         }
     }
 }
+
+/// Whether a word before a domain may be a local part: `info,bad.example`. A plain list does not
+/// take a word that it does not know before an entry either.
+fn may_be_local_part(word: &[u8]) -> bool {
+    let is_atom = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+');
+    let names_domain = || {
+        let is_mail = is_one_of(word, &[b"mail", b"email", b"e-mail"]);
+        !is_mail && matches!(Heading::of(word), Some(Heading::Entry(_)))
+    };
+    word.iter().all(is_atom)
+        && word.iter().any(u8::is_ascii_alphabetic)
+        && Day::read(word).is_none()
+        && !Phrase::of(word).blocks()
+        && !is_one_of(word, KINDS)
+        && !names_domain()
+}
+
+/// What feeds call a domain, besides words that block.
+const KINDS: &[&[u8]] = &[
+    b"adult",
+    b"botnet",
+    b"c2",
+    b"casino",
+    b"critical",
+    b"disposable",
+    b"gambling",
+    b"high",
+    b"low",
+    b"medium",
+    b"ransomware",
+    b"suspicious",
+    b"temporary",
+    b"throwaway",
+    b"trojan",
+];
 
 /// Whether a field has several addresses, which may be senders or recipients.
 fn holds_several(field: &[u8]) -> bool {

@@ -13,6 +13,8 @@
 //! semicolon, tab or `|`) and the columns; what the rows then mean is for [`table`](super::table)
 //! to say.
 //!
+//! Headings between rows, as comments or alone on their line, are read as in `sections`.
+//!
 //! A record ends at a newline outside quotes, which open only at the start of a field; one that
 //! has no end within [`MAX_LINE`] bytes has a quote too many, and is rejected alone: reading
 //! goes on with the next line. RFC 4180, and what is sent instead of it.
@@ -20,11 +22,13 @@
 use super::entry::{is_address, looks_like_entry};
 use super::fields::{Fields, MAX_FIELDS};
 use super::headings::Heading;
+use super::label::Meaning;
 use super::lines::{MAX_LINE, lines};
 use super::out::Out;
 use super::plain;
 use super::reject_reason::RejectReason;
 use super::row::{Row, Skip};
+use super::section_heading::heading;
 use super::table::{Columns, row};
 
 /// The state between records.
@@ -35,6 +39,12 @@ pub(super) struct Csv {
     columns: Option<Columns>,
     /// Whether a record before the first row has names of which none is known.
     is_named: bool,
+    /// What the heading above says of the rows: `## Whitelist`.
+    section: Meaning,
+    /// Whether that is a plea in a comment, which ends at a blank line or another comment.
+    is_plea: bool,
+    /// Whether it stands directly above: the names of the columns may follow again.
+    is_after_heading: bool,
     separator: u8,
     reader: csv_core::Reader,
     fields: Vec<u8>,
@@ -48,6 +58,9 @@ impl Csv {
             given: column,
             columns: None,
             is_named: false,
+            section: Meaning::Listed,
+            is_plea: false,
+            is_after_heading: false,
             separator: b',',
             reader: csv_core::Reader::new(),
             fields: Vec::new(),
@@ -101,7 +114,13 @@ impl Csv {
         let record = record.strip_prefix(plain::BOM).unwrap_or(record);
         let text = record.trim_ascii();
         if text.is_empty() {
+            if std::mem::take(&mut self.is_plea) {
+                self.section = Meaning::Unknown;
+            }
             return out.skip(Skip::Blank);
+        }
+        if self.is_heading(text, separator) {
+            return out.skip(Skip::Setting);
         }
         if text.first() == Some(&b'#') {
             return out.skip(Skip::Comment);
@@ -118,8 +137,20 @@ impl Csv {
         let given = usize::from(self.given).checked_sub(1);
         let known = self.columns.take();
         let is_named = self.is_named;
+        let is_first = std::mem::take(&mut self.is_after_heading);
+        let section = self.section;
         let fields = self.split(record);
-        if let Some(mut columns) = known {
+        let again = || Columns::of_heading(fields, given).filter(|_| is_first && known.is_some());
+        if let Some(columns) = again() {
+            out.skip(Skip::Setting);
+            self.columns = Some(columns);
+        } else if let (Some(_), Meaning::Skipped(skip)) = (&known, section) {
+            out.skip(skip);
+            self.columns = known;
+        } else if let (Some(_), Meaning::Unknown) = (&known, section) {
+            out.reject(RejectReason::Section, record);
+            self.columns = known;
+        } else if let Some(mut columns) = known {
             row(record, fields, &mut columns, out);
             self.columns = Some(columns);
         } else if let Some(columns) = Columns::of_heading(fields, given) {
@@ -133,6 +164,25 @@ impl Csv {
             out.reject(RejectReason::NoColumn, record);
             self.is_named |= is_named;
         }
+    }
+
+    /// Whether a record is a heading over rows, which it then is about. The first one may be the name
+    /// of the only column: `Blocked senders`.
+    fn is_heading(&mut self, text: &[u8], separator: u8) -> bool {
+        let is_comment = text.first() == Some(&b'#');
+        let is_row = text.contains(&separator) || looks_like_entry(text) || self.columns.is_none();
+        if is_row && !is_comment {
+            return false;
+        }
+        let found = heading(text).filter(|heading| heading.meaning != Meaning::Unknown);
+        if let Some(heading) = found {
+            self.section = heading.meaning;
+            self.is_plea = heading.is_plea;
+            self.is_after_heading = true;
+        } else if std::mem::take(&mut self.is_plea) {
+            self.section = Meaning::Unknown;
+        }
+        found.is_some()
     }
 
     /// Cuts a record into its fields, unquoted.

@@ -1,4 +1,5 @@
-//! Configuration of dnsmasq: `address=/bad.example/`, `server=/bad.example/`.
+//! Configuration of resolvers. Of dnsmasq: `address=/bad.example/`, `server=/bad.example/`; of unbound:
+//! `local-zone: "bad.example" always_null`, `local-data: "bad.example A 0.0.0.0"`.
 //!
 //! A domain that gets no address, a null one, or no server is blocked, with all below
 //! it. One that gets a real address or a server of its own is a matter of somebody's
@@ -21,6 +22,9 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
     }
     if plain::is_cleared(comment(line, text)) {
         return out.reject(RejectReason::UnclearWord, line);
+    }
+    if let Some((option @ (b"local-zone" | b"local-data"), value)) = split(text, b':') {
+        return unbound(option, value.trim_ascii(), out);
     }
     let Some((option, value)) = split(text, b'=') else {
         // `domain-needed` is an option, `bad.example` a line of a plain list.
@@ -60,6 +64,36 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         // A leading dot or star changes nothing, says the manual.
         let name = name.strip_prefix(b"*").unwrap_or(name);
         out.tree(name.strip_prefix(b".").unwrap_or(name));
+    }
+}
+
+/// Whether `option: value` is one of those of unbound that may block a domain.
+pub(super) fn is_of_unbound(text: &[u8]) -> bool {
+    text.starts_with(b"local-zone:") || text.starts_with(b"local-data:")
+}
+
+/// Reads a line of unbound.
+fn unbound(option: &[u8], value: &[u8], out: &mut Out<'_>) {
+    let mut words = value
+        .split(|&b| b.is_ascii_whitespace() || matches!(b, b'"' | b'\''))
+        .filter(|word| !word.is_empty());
+    let Some(name) = words.next() else {
+        return out.skip(Skip::Directive);
+    };
+    if option == b"local-data" {
+        // `bad.example. 300 IN A 0.0.0.0`
+        return match words.last().and_then(is_nowhere) {
+            Some(true) => out.domain(name),
+            _ => out.skip(Skip::OtherAction),
+        };
+    }
+    match words.next().unwrap_or_default() {
+        b"always_deny" | b"always_null" | b"always_nxdomain" | b"always_nodata"
+        | b"always_refuse" | b"deny" | b"inform_deny" | b"refuse" => out.tree(name),
+        // The domain is refused, or is a network of the administrator.
+        b"static" => out.reject(RejectReason::UnclearData, value),
+        b"always_transparent" | b"transparent" | b"typetransparent" => out.skip(Skip::Allow),
+        _ => out.skip(Skip::OtherAction),
     }
 }
 

@@ -74,8 +74,15 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
     let allows = Words(said).next().and_then(Action::of) == Some(Action::Allow)
         || Action::in_column(said) == Some(Action::Allow)
         || Action::of_score(said) == Some(Action::Allow);
+    let mut words = Words(said);
+    let names_another = words
+        .next()
+        .is_some_and(|word| looks_like_entry(word) && words.next().is_none());
     if allows {
         out.skip(Skip::Allow);
+    } else if names_another {
+        // Perhaps a recipient and whom they do not want: `me@us.example: spam@bad.example`.
+        out.reject(RejectReason::SecondEntry, text);
     } else if is_unclear(said) {
         out.reject(RejectReason::UnclearData, text);
     } else {

@@ -106,6 +106,7 @@ const ALIASES: &[(&str, Format)] = &[
     ("lsearch", Format::Exim),
     ("json-lines", Format::JsonLines),
     ("dnset", Format::Rbldnsd),
+    ("unbound", Format::Dnsmasq),
 ];
 
 impl Format {

@@ -8,6 +8,7 @@
 
 use super::action::Action;
 use super::csv::{is_border, is_parted_by_bars, separator};
+use super::dnsmasq::is_of_unbound;
 use super::entry::{is_ip, is_part_of, looks_like_entry};
 use super::format::Format;
 use super::headings::Heading;
@@ -17,7 +18,7 @@ use super::lines::lines;
 use super::out::before_comment;
 use super::plain;
 use super::section_heading::{heading, is_object, key_and_value, line_of_record, open_comment};
-use super::sections::is_underline;
+use super::sections::{is_signature, is_underline};
 use super::whole_text::of_whole;
 use super::words::Words;
 
@@ -49,6 +50,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     let mut in_object = false;
     let mut all_indented = true;
     let mut has_plus = false;
+    let mut before: &[u8] = b"";
     let mut rows = Rows::default();
     for line in lines(head) {
         let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
@@ -58,11 +60,16 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             || open_comment(text).is_some()
             || line_of_record(text).is_some()
             || is_underline(text)
+            || is_signature(before, text)
             || in_object && starts_with_space && key_and_value(text).is_some();
+        before = text;
         has_plus |= text.starts_with(b"+ ") || text.starts_with(b"+\t");
         in_object = is_object(text);
         // `allowed = [`: the lines after it are those of an array.
-        if heading.is_some() && text.ends_with(b"[") {
+        let is_array = |value: &[u8]| value.starts_with(b"[") && value.ends_with(b"]");
+        if heading.is_some() && text.ends_with(b"[")
+            || said == 0 && key_and_value(text).is_some_and(|(_, value)| is_array(value))
+        {
             return Format::Sections;
         }
         if said >= LINES {
@@ -307,7 +314,8 @@ fn by_start(text: &[u8]) -> Option<Format> {
         {
             Some(Format::Adblock)
         }
-        [b'$', ..] => {
+        // Not `$blacklist = array('spam@bad.example')`.
+        [b'$', rest @ ..] if rest.first().is_some_and(u8::is_ascii_uppercase) => {
             let is_soa = text.starts_with(b"$SOA") || text.starts_with(b"$NS");
             Some(if is_soa { Format::Rbldnsd } else { Format::Rpz })
         }
@@ -328,6 +336,7 @@ fn by_start(text: &[u8]) -> Option<Format> {
                 .then_some(Format::Patterns)
         }
         b"endif" => Some(Format::Patterns),
+        _ if is_of_unbound(text) => Some(Format::Dnsmasq),
         _ if text.starts_with(b"if /") || text.starts_with(b"if !/") => Some(Format::Patterns),
         _ => {
             let (option, value) = text.split_at(memchr::memchr(b'=', text)?);

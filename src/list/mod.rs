@@ -23,7 +23,7 @@
 //! | exim | keys of `lsearch` files | data `accept`, `!` keys |
 //! | json, jsonl | strings in arrays, known keys of objects | `"action": "allow"`, `"allowed": [...]` |
 //! | rpz | `CNAME .`, `*.`, `rpz-drop.` | `rpz-passthru.`, other records |
-//! | rbldnsd, dnsmasq, adblock | domains, with all below them where the format says so | `!`, `@@`, real addresses |
+//! | rbldnsd, dnsmasq (also unbound), adblock | domains, with all below them where the format says so | `!`, `@@`, real addresses |
 //! | patterns | nothing: regular expressions cannot be looked up | OK, DUNNO |
 //! | html, mail | nothing: the page of an error or a mail, in place of a list | |
 //!

@@ -179,6 +179,11 @@ impl Phrase {
         self.is_refuted || allows || self.whole() == Some(Action::Allow)
     }
 
+    /// Whether the first word that decides blocks.
+    pub(super) fn blocks(self) -> bool {
+        self.first == Some(Action::Block)
+    }
+
     /// Whether it says that somebody should not be blocked, and nothing to the contrary.
     pub(super) fn is_plea(self) -> bool {
         self.is_refuted && self.first == Some(Action::Allow) && !self.is_contradicted

@@ -114,7 +114,8 @@ const FILLING: &[&str] = &[
     "senders", "since", "sind", "sont", "start", "status", "t", "temporarily", "that", "the",
     "them", "these", "they", "this", "to", "und", "unless", "unser", "unsere", "us", "user",
     "users", "van", "von", "was", "war", "wurde", "werden", "were", "will", "wird", "with", "y",
-    "you",
+    "you", "목록", "발신자", "λιστα", "λίστα", "адреса", "домены", "домени", "листа", "отправители",
+    "список", "списък", "القائمة", "רשימה",
 ];
 
 /// Lets pass, besides the words for actions.
@@ -143,8 +144,12 @@ const ALLOWS: &[&str] = &[
     "whitelisting", "whitelists", "witte", "wyjatek", "wyjatki", "zaufane", "zaufani", "zaufany",
     "zezwalaj", "zezwol", "zugelassen", "zugelassene", "zulassen", "белый", "белыи", "доверенные",
     "доверенныи", "доверенный", "исключение", "исключения", "принять", "разблокирован",
-    "разблокировать", "разрешен", "разрешено", "разрешенные", "разрешить", "允许", "允許", "白名单",
-    "白名單", "許可", "許可する",
+    "разблокировать", "разрешен", "разрешено", "разрешенные", "разрешённые", "разрешить", "исключений",
+    "белые", "біла", "білий", "бял", "винятки", "довірені", "дозволені", "позволени", "λευκή", "λευκη",
+    "البيضاء", "לבנה", "beyaz", "biała", "bila", "fehérlista", "feherlista", "izinli", "povolene",
+    "sallitut", "例外", "允许", "允許", "允许列表", "允許清單", "例外リスト", "受信許可", "受信許可リスト", "白名单", "白名單",
+    "許可", "許可する", "許可リスト", "除外", "除外リスト", "信任", "信任列表", "ホワイトリスト", "예외", "허용", "허용목록",
+    "화이트리스트",
 ];
 
 /// Lets pass where no other word says anything.
@@ -174,7 +179,11 @@ const BLOCKS: &[&str] = &[
     "sperrliste", "unerwunscht", "unerwunschte", "unwanted", "verboten", "verweigern",
     "verweigert", "vietato", "weigeren", "werbung", "zablokowane", "zablokowany", "zablokuj",
     "zwarte", "блокировать", "заблокирован", "заблокировать", "запретить", "отклонен", "отклонить",
-    "спам", "拒否", "拒绝", "阻止",
+    "спам", "спамеры", "черные", "чёрные", "черный", "чёрный", "чорний", "черен", "заблокированные",
+    "заблоковані", "μαύρη", "μαυρη", "السوداء", "שחורה", "cerna", "černa", "czarna", "engellenen",
+    "estetyt", "feketelista", "kara", "拒否", "拒否リスト", "受信拒否", "受信拒否リスト", "拒绝", "拒絕", "阻止",
+    "阻止列表", "黑名单", "黑名單", "垃圾邮件", "垃圾郵件", "封鎖", "封锁", "迷惑メール", "ブラックリスト", "ブロックリスト",
+    "블랙리스트", "차단", "차단목록", "스팸",
 ];
 
 /// Ends an entry, besides the words for a status.

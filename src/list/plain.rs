@@ -100,7 +100,11 @@ impl Indentation {
 
 /// Reads a text that continues the line before. An entry alone on it may be meant as a line.
 pub(super) fn continuation(text: &[u8], out: &mut Out<'_>) {
-    let mut words = Words(text);
+    // `email: spam@bad.example`
+    let mut words = match before(text) {
+        Before::Entries(rest) => Words(rest),
+        Before::Skip(_) | Before::Unknown => Words(text),
+    };
     if words.next().is_some_and(looks_like_entry) && words.next().is_none() {
         out.reject(RejectReason::Indented, text);
     } else {
@@ -245,6 +249,12 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
         Before::Entries(piece) => piece,
         Before::Skip(skip) => return out.skip(skip),
         Before::Unknown => return out.reject(RejectReason::Words, piece),
+    };
+    let end = bracketed(piece).and_then(end_in);
+    let expires = match end.map(|end| end.day) {
+        Some(Some(day)) => [expires, day].into_iter().flatten().min(),
+        Some(None) => return out.reject(RejectReason::Date, piece),
+        None => expires,
     };
     let item_of = |text| RawEntry {
         expires,

@@ -121,6 +121,11 @@ pub enum RejectReason {
         "a value after the entry that may say that it is not listed; remove the value or the line"
     )]
     UnclearData,
+    /// An entry in what looks like the signature of a mail.
+    #[error(
+        "below what looks like the signature of a mail; if it is listed, put it above the signature"
+    )]
+    Signature,
     /// A statement of SQL.
     #[error("a statement of SQL; export the list as CSV")]
     Statement,
@@ -171,8 +176,10 @@ pub enum RejectReason {
     /// The end of the text inside an array, object or string.
     #[error("the JSON text is truncated")]
     CutOffJson,
-    /// A line of a web page.
-    #[error("a web page, not a list; was the download refused?")]
+    /// A line of a web page, or of XML.
+    #[error(
+        "a web page or XML, not a list; was the download refused? Convert XML to plain text or CSV"
+    )]
     WebPage,
 }
 

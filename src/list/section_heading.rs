@@ -18,6 +18,8 @@ pub(super) struct Heading {
     pub(super) is_nested: bool,
     /// It only says what its entries are: `emails:`.
     pub(super) is_noun: bool,
+    /// A comment that asks not to block what follows it, up to the next blank line or comment.
+    pub(super) is_plea: bool,
 }
 
 /// Whether a trimmed line is a heading, and what it says.
@@ -43,6 +45,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
             meaning: Meaning::Skipped(Skip::Allow),
             is_nested: false,
             is_noun: false,
+            is_plea: is_remark,
         });
     }
     let start = inner.iter().position(|b| !is_decoration(b))?;
@@ -61,8 +64,11 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let is_name = name
         .iter()
         .all(|&b| b.is_ascii_alphanumeric() || b" _-/&()".contains(&b) || b >= 0x80);
-    let words = words_of(name).count();
-    if !is_name || words > MAX_WORDS || !name.iter().any(u8::is_ascii_alphabetic) {
+    let is_letter = |b: &u8| b.is_ascii_alphabetic() || *b >= 0x80;
+    let is_foreign = |word: &&[u8]| word.first().is_some_and(|b| *b >= 0x80);
+    let foreign = name.split(u8::is_ascii_whitespace).filter(is_foreign);
+    let words = words_of(name).count() + foreign.count();
+    if !is_name || words > MAX_WORDS || !name.iter().any(is_letter) {
         return None;
     }
     let (meaning, all_known) = meaning_of(name);
@@ -84,6 +90,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
         },
         is_nested: is_key && !is_comment,
         is_noun: name_is_of_senders(name),
+        is_plea: false,
     })
 }
 
@@ -187,6 +194,11 @@ pub(super) fn line_of_record(text: &[u8]) -> Option<(Column, &[u8])> {
         return None;
     }
     let (key, value) = key_and_value(text)?;
+    // `BlockedSenderDomains : {bad.example}`
+    let mut words = value.split(|b| !(b.is_ascii_alphanumeric() || b".-_*".contains(b)));
+    if words.any(looks_like_entry) {
+        return None;
+    }
     let column = Column::of(key).filter(|column| {
         matches!(
             column,

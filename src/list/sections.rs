@@ -9,8 +9,9 @@
 //!
 //! A heading of its own, under no other, ends the one before; in YAML the indentation tells.
 //! Entries under a heading that says neither are rejected. In a comment only words that are all
-//! known make a heading; anything else is a remark. A title with a line of signs under it is a
-//! heading, too. Lines of a key and a value each make a [record](Record). YAML beyond this (objects
+//! known make a heading; anything else is a remark. A comment that asks not to block what follows
+//! speaks for the entries up to the next blank line or comment; those after are rejected. A title with a line of signs under it is a
+//! heading, too. Entries below the signature of a mail are rejected. Lines of a key and a value each make a [record](Record). YAML beyond this (objects
 //! in lists) is rejected line by line.
 
 use super::action::Action;
@@ -51,6 +52,8 @@ pub(super) struct Sections {
     is_begun: bool,
     /// The sign that entries began with, of `+` and `-`.
     sign: Option<u8>,
+    /// Below the signature of a mail, up to the next heading.
+    is_signed: bool,
 }
 
 /// A heading above.
@@ -60,6 +63,8 @@ struct Open {
     /// What it means with those around it.
     meaning: Meaning,
     is_nested: bool,
+    /// It ends at the next blank line or comment; what follows may be meant either way.
+    is_plea: bool,
 }
 
 impl Sections {
@@ -74,6 +79,10 @@ impl Sections {
         let pair = key_and_value(text);
         if pair.is_none() {
             self.record.end(out);
+        }
+        self.is_signed |= is_signature(&before, text);
+        if self.is_signed && holds_entry(text) {
+            return out.reject(RejectReason::Signature, text);
         }
         if let [sign @ (b'+' | b'-'), b' ' | b'\t', ..] = line
             && holds_entry(text)
@@ -107,6 +116,9 @@ impl Sections {
             return out.skip(Skip::Setting);
         }
         if text.is_empty() || matches!(text, [b'#' | b';', ..]) {
+            if let Some(open) = self.open.last_mut().filter(|open| open.is_plea) {
+                open.meaning = Meaning::Unknown;
+            }
             return out.skip(plain::nothing(text));
         }
         if is_underline(text) {
@@ -190,6 +202,7 @@ impl Sections {
     }
 
     fn begin(&mut self, heading: SectionHeading, indent: usize) {
+        self.is_signed = false;
         if heading.is_nested {
             let kept = self
                 .open
@@ -213,6 +226,7 @@ impl Sections {
             indent,
             meaning,
             is_nested: heading.is_nested,
+            is_plea: heading.is_plea,
         });
     }
 }
@@ -240,6 +254,25 @@ pub(super) fn is_underline(text: &[u8]) -> bool {
             .is_some_and(|sign| b"=-~".contains(sign) && text.iter().all(|b| b == sign))
 }
 
+/// Whether the signature of a mail begins here: two dashes and a name below them, or thanks.
+pub(super) fn is_signature(before: &[u8], text: &[u8]) -> bool {
+    let is_name = || is_title(text) && heading(text).is_none() && !text.contains(&b':');
+    before == b"--" && is_name()
+        || CLOSINGS.iter().any(|closing| {
+            let end = text.trim_ascii_end().strip_suffix(b",").unwrap_or(text);
+            closing.as_bytes().eq_ignore_ascii_case(end)
+        })
+}
+
+/// What mails end with.
+#[rustfmt::skip]
+const CLOSINGS: &[&str] = &[
+    "best regards", "best wishes", "bien cordialement", "cheers", "cordialement", "danke",
+    "freundliche grüße", "gracias", "grazie", "kind regards", "many thanks", "merci",
+    "mit freundlichen grüßen", "regards", "saludos", "sincerely", "thank you", "thanks",
+    "viele grüße", "with kind regards", "yours sincerely",
+];
+
 /// Whether a text is a title rather than an entry.
 fn is_title(text: &[u8]) -> bool {
     !holds_entry(text) && text.iter().any(u8::is_ascii_alphabetic) && text.first() != Some(&b'#')
@@ -251,6 +284,7 @@ fn title(text: &[u8]) -> SectionHeading {
         meaning: meaning_of(text).0,
         is_nested: false,
         is_noun: false,
+        is_plea: false,
     }
 }
 

@@ -39,8 +39,10 @@ fn is_mail(head: &[u8]) -> bool {
         first.iter().filter(|&&b| b == b':').count() >= 2
     };
     let traces = [
-        // An address book.
+        // An address book, a directory.
         "begin:vcard",
+        "dn: ",
+        "dn:: ",
         "received:",
         "message-id:",
         "mime-version:",
