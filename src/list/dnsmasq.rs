@@ -82,7 +82,7 @@ fn unbound(option: &[u8], value: &[u8], out: &mut Out<'_>) {
     };
     if option == b"local-data" {
         // `bad.example. 300 IN A 0.0.0.0`
-        return match words.last().and_then(is_nowhere) {
+        return match words.next_back().and_then(is_nowhere) {
             Some(true) => out.domain(name),
             _ => out.skip(Skip::OtherAction),
         };
