@@ -581,6 +581,27 @@ fn mailbox_list() -> impl Strategy<Value = (String, Vec<String>)> {
     })
 }
 
+/// A form feed or vertical tab is no blank of RFC 5322, so such a value is not one of the ordinary
+/// forms: it is read as it would be beside a second mailbox.
+#[test]
+fn controls_around_an_address_are_read_alike_alone_and_beside_another() {
+    for control in ['\u{b}', '\u{c}', '\u{1}', '\u{7f}'] {
+        for value in [
+            format!("{control}a@b.example"),
+            format!("a@b.example{control}"),
+            format!("{control}<a@b.example>"),
+            format!("{control}\"x\" <a@b.example>"),
+            format!("<a@b.example>{control}"),
+            format!("Name{control}<a@b.example>"),
+        ] {
+            let alone = of_header(value.as_bytes());
+            let mut beside = of_header(format!("{value}, z@z.example").as_bytes());
+            beside.retain(|found| found != "z@z.example");
+            assert_eq!(alone, beside, "{value:?}");
+        }
+    }
+}
+
 proptest! {
     /// What RFC 5322 says is what counts: the mailboxes, and neither names nor comments.
     #[test]

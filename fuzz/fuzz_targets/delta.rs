@@ -15,6 +15,8 @@
 //! `cargo fuzz run --sanitizer none delta`
 #![no_main]
 
+mod made;
+
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -27,38 +29,14 @@ use flate2::write::ZlibEncoder;
 use libfuzzer_sys::fuzz_target;
 use twox_hash::XxHash3_64;
 
-const PAGE: usize = 4096;
-const HEAD: usize = 256;
-
-/// Where the header of a filter has its fields: see `filter::format`.
-const PAGES: usize = 64;
-const SECTIONS: usize = 96;
+use made::{HEAD, PAGE, PAGES, SECTIONS, get, put};
 
 /// The filter that the deltas are for, and one that a delta in the corpus makes of it.
 const OLD: &[u8] = include_bytes!("../old.blf");
 const NEW: &[u8] = include_bytes!("../new.blf");
 
 /// A folder in memory, where there is one.
-static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
-    let memory = PathBuf::from("/dev/shm");
-    let parent = if memory.is_dir() {
-        memory
-    } else {
-        std::env::temp_dir()
-    };
-    let folder = parent.join(format!("blocklist-fuzz-delta-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    fs::write(folder.join("old.blf"), OLD).expect("room");
-    folder
-});
-
-fn get(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"))
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made::folder("delta", "old.blf", OLD));
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
     Digest::of(bytes).0
@@ -95,8 +73,7 @@ fn delta(input: &[u8]) -> Option<Vec<u8>> {
         }
     }
     let end = get(&header, SECTIONS + 4 * 24).wrapping_add(get(&header, SECTIONS + 4 * 24 + 8));
-    let sum = XxHash3_64::oneshot(&header[..PAGE - 8]);
-    put(&mut header, PAGE - 8, sum);
+    made::seal_header(&mut header);
 
     let mut head = ZlibEncoder::new(Vec::new(), Compression::fast());
     let old = if flags & 1 == 0 { &OLD[..PAGE] } else { NEW };

@@ -47,7 +47,7 @@ fn canonical(address: &[u8]) -> Option<Vec<u8>> {
     Some(form.as_bytes().to_vec())
 }
 
-/// The senders of a value in their one form. The slow path may add another reading of blanks around an address.
+/// The senders of a value in their one form.
 fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut senders = Senders::new();
     senders.add_header(Identity::From, value);
@@ -73,14 +73,24 @@ fn is_plain(address: &[u8]) -> bool {
         && domain.iter().all(is_domain)
 }
 
+/// A text without the blanks and folds of RFC 5322 around it: a form feed is none.
+fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\r' | b'\n', rest @ ..]
+    | [rest @ .., b' ' | b'\t' | b'\r' | b'\n'] = text
+    {
+        text = rest;
+    }
+    text
+}
+
 /// The address of `a@b`, `Name <a@b>` or `"Name" <a@b>`.
 fn ordinary(value: &[u8]) -> Option<&[u8]> {
-    let value = value.trim_ascii();
+    let value = trim(value);
     let Some(rest) = value.strip_suffix(b">") else {
         return Some(value).filter(|value| is_plain(value));
     };
     let open = rest.iter().rposition(|&byte| byte == b'<')?;
-    let (name, address) = (rest[..open].trim_ascii(), &rest[open + 1..]);
+    let (name, address) = (trim(&rest[..open]), &rest[open + 1..]);
     let is_name = match name {
         [b'"', inner @ .., b'"'] => !inner.iter().any(|byte| b"\"\\".contains(byte)),
         name => !name.iter().any(|byte| b"\"\\(),:;<>@[]".contains(byte)),

@@ -16,6 +16,8 @@
 //! `cargo fuzz run --sanitizer none filter_file`
 #![no_main]
 
+mod made;
+
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -25,22 +27,11 @@ use blocklist_milter::filter::{Answer, Error, Filter, Key, Load};
 use libfuzzer_sys::fuzz_target;
 use twox_hash::XxHash3_64;
 
-const PAGE: usize = 4096;
-const HEAD: usize = 256;
+use made::{HEAD, PAGE, PAGES, SECTIONS, get, put};
 
 /// Where the header has its fields: see `filter::format`.
 const FLAGS: usize = 20;
-const PAGES: usize = 64;
 const SET_BITS: usize = 80;
-const SECTIONS: usize = 96;
-
-fn get(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"))
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
 
 /// The file that the input stands for, its sums made right.
 fn file(input: &[u8]) -> Option<Vec<u8>> {
@@ -76,35 +67,10 @@ fn file(input: &[u8]) -> Option<Vec<u8>> {
         let set: u32 = file[PAGE..sums].iter().map(|byte| byte.count_ones()).sum();
         put(&mut file, SET_BITS, set.into());
         let end = file.len();
-        let starts = [PAGE, sums, directory, sources, records, end];
-        for (i, pair) in starts.windows(2).enumerate() {
-            put(&mut file, SECTIONS + 24 * i, pair[0] as u64);
-            put(&mut file, SECTIONS + 24 * i + 8, (pair[1] - pair[0]) as u64);
-        }
+        made::lay_out(&mut file, [PAGE, sums, directory, sources, records, end]);
     }
-    let mut start = records;
-    for row in (directory..sources)
-        .step_by(16)
-        .take_while(|row| row + 16 <= sources)
-    {
-        let end = usize::try_from(get(&file, row)).unwrap_or(usize::MAX);
-        let end = records.saturating_add(end);
-        if let Some(block) = file.get(start..end) {
-            let sum = XxHash3_64::oneshot(block);
-            put(&mut file, row + 8, sum);
-            start = end;
-        }
-    }
-    for (i, range) in [
-        (1, sums..directory),
-        (2, directory..sources),
-        (3, sources..records),
-    ] {
-        let sum = XxHash3_64::oneshot(&file[range]);
-        put(&mut file, SECTIONS + 24 * i + 16, sum);
-    }
-    let sum = XxHash3_64::oneshot(&file[..PAGE - 8]);
-    put(&mut file, PAGE - 8, sum);
+    let sections = [sums..directory, directory..sources, sources..records];
+    made::seal(&mut file, directory..sources, records, sections);
     Some(file)
 }
 

@@ -17,6 +17,8 @@
 //! `cargo fuzz run --sanitizer none part`
 #![no_main]
 
+mod made;
+
 use std::fs;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -24,41 +26,18 @@ use std::sync::LazyLock;
 use blocklist_milter::compile::{self, Expected, Plan, Progress};
 use blocklist_milter::filter::Filter;
 use libfuzzer_sys::fuzz_target;
-use twox_hash::XxHash3_64;
 
-const PAGE: usize = 4096;
-const HEAD: usize = 256;
+use made::{HEAD, PAGE, PAGES, SECTIONS, get, put};
 
 /// Where the header has its fields: see `filter::format`.
 const RULES: std::ops::Range<usize> = 16..19;
 const SEED: std::ops::Range<usize> = 40..48;
-const PAGES: usize = 64;
-const SECTIONS: usize = 96;
 
 /// A sound part.
 const OTHER: &[u8] = include_bytes!("../sound.part");
 
 /// A folder in memory, where there is one.
-static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
-    let memory = PathBuf::from("/dev/shm");
-    let parent = if memory.is_dir() {
-        memory
-    } else {
-        std::env::temp_dir()
-    };
-    let folder = parent.join(format!("blocklist-fuzz-part-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    fs::write(folder.join("sound.part"), OTHER).expect("room");
-    folder
-});
-
-fn get(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"))
-}
-
-fn put(bytes: &mut [u8], at: usize, value: u64) {
-    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made::folder("part", "sound.part", OTHER));
 
 /// The file that the input stands for, its sums made right.
 fn part(flags: u8, input: &[u8]) -> Option<Vec<u8>> {
@@ -74,35 +53,15 @@ fn part(flags: u8, input: &[u8]) -> Option<Vec<u8>> {
     if flags & 4 != 0 {
         put(&mut file, PAGES, blocks as u64);
         let starts = [PAGE, PAGE, PAGE, sources, records, file.len()];
-        for (i, pair) in starts.windows(2).enumerate() {
-            put(&mut file, SECTIONS + 24 * i, pair[0] as u64);
-            put(&mut file, SECTIONS + 24 * i + 8, (pair[1] - pair[0]) as u64);
-        }
+        made::lay_out(&mut file, starts);
     }
     if flags & 8 != 0 {
         for range in [RULES, SEED] {
             file[range.clone()].copy_from_slice(&OTHER[range]);
         }
     }
-    let mut start = records;
-    for row in (PAGE..sources)
-        .step_by(16)
-        .take_while(|row| row + 16 <= sources)
-    {
-        let end = usize::try_from(get(&file, row)).unwrap_or(usize::MAX);
-        let end = records.saturating_add(end);
-        if let Some(block) = file.get(start..end) {
-            let sum = XxHash3_64::oneshot(block);
-            put(&mut file, row + 8, sum);
-            start = end;
-        }
-    }
-    for (i, range) in [(1, PAGE..PAGE), (2, PAGE..sources), (3, sources..records)] {
-        let sum = XxHash3_64::oneshot(&file[range]);
-        put(&mut file, SECTIONS + 24 * i + 16, sum);
-    }
-    let sum = XxHash3_64::oneshot(&file[..PAGE - 8]);
-    put(&mut file, PAGE - 8, sum);
+    let sections = [PAGE..PAGE, PAGE..sources, sources..records];
+    made::seal(&mut file, PAGE..sources, records, sections);
     Some(file)
 }
 

@@ -57,14 +57,25 @@ pub(super) fn is_address(bytes: &[u8]) -> bool {
         && all(domain, DOMAIN)
 }
 
+/// A text without the blanks and folds around it. A form feed is none in RFC 5322: the scan keeps it
+/// as a part of the address, and reads the address without it, too.
+fn trim(mut text: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t' | b'\r' | b'\n', rest @ ..]
+    | [rest @ .., b' ' | b'\t' | b'\r' | b'\n'] = text
+    {
+        text = rest;
+    }
+    text
+}
+
 /// The one mailbox of a header value in one of the ordinary forms.
 pub(super) fn mailbox(value: &[u8]) -> Option<&[u8]> {
-    let value = value.trim_ascii();
+    let value = trim(value);
     let Some(rest) = value.strip_suffix(b">") else {
         return is_address(value).then_some(value);
     };
     let open = memchr::memrchr(b'<', rest)?;
-    let (name, address) = (rest[..open].trim_ascii(), &rest[open + 1..]);
+    let (name, address) = (trim(&rest[..open]), &rest[open + 1..]);
     let named = match name {
         [b'"', inner @ .., b'"'] => all(inner, QUOTED),
         name => all(name, NAME),
@@ -78,7 +89,7 @@ mod tests {
 
     #[test]
     fn only_what_cannot_be_misread_is_plain() {
-        let cases: [(&str, Option<&str>); 16] = [
+        let cases: [(&str, Option<&str>); 18] = [
             ("a@b.example", Some("a@b.example")),
             (" <a@b.example>\r\n", Some("a@b.example")),
             ("Name <a@b.example>", Some("a@b.example")),
@@ -95,6 +106,8 @@ mod tests {
             ("<a@b> <c@d>", None),
             ("\"x\" y <a@b>", None),
             ("a@[192.0.2.1]", None),
+            ("\u{c}a@b.example", None),
+            ("a@b.example\u{c}", None),
         ];
         for (value, expected) in cases {
             assert_eq!(
