@@ -150,6 +150,40 @@ fn completions_are_where_the_shells_look() {
     }
 }
 
+/// What is missing is named with the command that builds it, and nothing is installed.
+#[test]
+fn a_missing_program_is_named_with_its_command() {
+    let scratch = Scratch::new();
+    let built = scratch.join("built/release");
+    fs::create_dir_all(&built).expect("our own folder");
+    let some = Path::new(env!("CARGO_BIN_EXE_blocklist-compile"));
+    for (there, missing) in [
+        (
+            "blocklist-compile",
+            "blocklist-milter: run cargo build --release first",
+        ),
+        ("blocklist-milter", ""),
+        (
+            "blocklist-fetch",
+            "blocklist-publish: run cargo build --release -p blocklist-fetch first",
+        ),
+    ] {
+        symlink(some, built.join(there)).expect("our own folder");
+        if missing.is_empty() {
+            continue;
+        }
+        let output = Command::new(root().join("contrib/install"))
+            .arg("--postfix")
+            .env("CARGO_TARGET_DIR", scratch.join("built"))
+            .env("DESTDIR", scratch.join("root"))
+            .output()
+            .expect("a script");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(missing), "{said}");
+        assert!(!scratch.join("root").exists());
+    }
+}
+
 /// The programs that use the network are there with all that belongs to them, or not at all.
 #[test]
 fn what_fetches_is_whole() {

@@ -73,7 +73,8 @@ pub(super) fn is_word(value: &[u8], words: &[&str]) -> bool {
 
 /// Adds a character in lower case and without its accent.
 pub(super) fn fold(char: char, to: &mut String) {
-    for char in char.to_lowercase() {
+    // Of the Turkish capital I with its dot.
+    for char in char.to_lowercase().filter(|char| *char != '\u{307}') {
         to.push(match char {
             '\u{e0}'..='\u{e5}' => 'a',
             '\u{e7}' => 'c',
@@ -82,6 +83,20 @@ pub(super) fn fold(char: char, to: &mut String) {
             '\u{f1}' => 'n',
             '\u{f2}'..='\u{f6}' | '\u{f8}' => 'o',
             '\u{f9}'..='\u{fc}' => 'u',
+            'ą' | 'ă' => 'a',
+            'ć' | 'č' => 'c',
+            'ď' | 'đ' => 'd',
+            'ę' | 'ě' => 'e',
+            'ğ' => 'g',
+            'ı' => 'i',
+            'ł' => 'l',
+            'ń' | 'ň' => 'n',
+            'ő' => 'o',
+            'ř' => 'r',
+            'ś' | 'š' | 'ş' | 'ș' => 's',
+            'ť' | 'ț' => 't',
+            'ů' | 'ű' => 'u',
+            'ź' | 'ż' | 'ž' => 'z',
             char => char,
         });
     }

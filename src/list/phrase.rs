@@ -179,6 +179,11 @@ impl Phrase {
         self.is_refuted || allows || self.whole() == Some(Action::Allow)
     }
 
+    /// Whether it says that somebody should not be blocked, or is so no longer, in known words alone.
+    pub(super) fn is_known_refutal(self) -> bool {
+        self.is_refuted && !self.has_unknown
+    }
+
     /// Whether the first word that decides blocks.
     pub(super) fn blocks(self) -> bool {
         self.first == Some(Action::Block)

@@ -114,7 +114,7 @@ const FILLING: &[&str] = &[
     "senders", "since", "sind", "sont", "start", "status", "t", "temporarily", "that", "the",
     "them", "these", "they", "this", "to", "und", "unless", "unser", "unsere", "us", "user",
     "users", "van", "von", "was", "war", "wurde", "werden", "were", "will", "wird", "with", "y",
-    "you", "목록", "발신자", "λιστα", "λίστα", "адреса", "домены", "домени", "листа", "отправители",
+    "you", "listina", "seznam", "zoznam", "목록", "발신자", "λιστα", "λίστα", "адреса", "домены", "домени", "листа", "отправители",
     "список", "списък", "القائمة", "רשימה",
 ];
 
@@ -146,7 +146,7 @@ const ALLOWS: &[&str] = &[
     "доверенныи", "доверенный", "исключение", "исключения", "принять", "разблокирован",
     "разблокировать", "разрешен", "разрешено", "разрешенные", "разрешённые", "разрешить", "исключений",
     "белые", "біла", "білий", "бял", "винятки", "довірені", "дозволені", "позволени", "λευκή", "λευκη",
-    "البيضاء", "לבנה", "beyaz", "biała", "bila", "fehérlista", "feherlista", "izinli", "povolene",
+    "البيضاء", "לבנה", "beyaz", "bila", "feherlista", "izin", "izinli", "verilen", "verilenler", "izinverilenler", "povolene", "povoleni", "duveryhodne", "engedelyezett", "engedelyezettek", "permise", 
     "sallitut", "例外", "允许", "允許", "允许列表", "允許清單", "例外リスト", "受信許可", "受信許可リスト", "白名单", "白名單",
     "許可", "許可する", "許可リスト", "除外", "除外リスト", "信任", "信任列表", "ホワイトリスト", "예외", "허용", "허용목록",
     "화이트리스트",
@@ -180,7 +180,7 @@ const BLOCKS: &[&str] = &[
     "verweigert", "vietato", "weigeren", "werbung", "zablokowane", "zablokowany", "zablokuj",
     "zwarte", "блокировать", "заблокирован", "заблокировать", "запретить", "отклонен", "отклонить",
     "спам", "спамеры", "черные", "чёрные", "черный", "чёрный", "чорний", "черен", "заблокированные",
-    "заблоковані", "μαύρη", "μαυρη", "السوداء", "שחורה", "cerna", "černa", "czarna", "engellenen",
+    "заблоковані", "μαύρη", "μαυρη", "السوداء", "שחורה", "cerna", "blokovane", "blokovani", "zablokovane", "zablokovani", "tiltott", "tiltottak", "interzise", "blocate","czarna", "engellenen", "engellenenler", "engelli", "yasakli", "yasaklilar",
     "estetyt", "feketelista", "kara", "拒否", "拒否リスト", "受信拒否", "受信拒否リスト", "拒绝", "拒絕", "阻止",
     "阻止列表", "黑名单", "黑名單", "垃圾邮件", "垃圾郵件", "封鎖", "封锁", "迷惑メール", "ブラックリスト", "ブロックリスト",
     "블랙리스트", "차단", "차단목록", "스팸",

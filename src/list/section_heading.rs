@@ -71,7 +71,10 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     if !is_name || words > MAX_WORDS || !name.iter().any(is_letter) {
         return None;
     }
-    let (meaning, all_known) = meaning_of(name);
+    let (meaning, all_known) = match after_end(name) {
+        Some(rest) => end_of(rest),
+        None => meaning_of(name),
+    };
     let is_heading = if is_comment {
         // `# Whitelist`, but not `# no whitelist is kept here`.
         all_known
@@ -83,7 +86,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     };
     is_heading.then_some(Heading {
         // The end of a section.
-        meaning: if is_tag && before == b"</" {
+        meaning: if is_tag && before == b"</" || is_ini && before == b"[/" {
             Meaning::Listed
         } else {
             meaning
@@ -133,6 +136,27 @@ const POINTERS: &[&str] = &[
     "volgende",
 ];
 
+/// What follows the word that ends a section: `# --- end of whitelist ---`.
+fn after_end(name: &[u8]) -> Option<&[u8]> {
+    let end = name.iter().position(|b| !b.is_ascii_alphabetic());
+    let (word, rest) = name.split_at(end.unwrap_or(name.len()));
+    let is_end = [&b"end"[..], b"ende", b"fin", b"fine"];
+    let is_end = is_end.iter().any(|end| end.eq_ignore_ascii_case(word));
+    is_end.then(|| rest.trim_ascii())
+}
+
+/// What is meant by the entries behind the end of a section of this name, and whether its words are
+/// known: they are listed, as without a heading, but not where the listed ones end.
+fn end_of(name: &[u8]) -> (Meaning, bool) {
+    if name.is_empty() {
+        return (Meaning::Listed, true);
+    }
+    match meaning_of(name) {
+        (Meaning::Skipped(_), all_known) => (Meaning::Listed, all_known),
+        (_, all_known) => (Meaning::Unknown, all_known),
+    }
+}
+
 /// What a name says, and whether all of its words are known.
 pub(super) fn meaning_of(name: &[u8]) -> (Meaning, bool) {
     let meaning = Meaning::of(name);
@@ -146,7 +170,16 @@ pub(super) fn meaning_of(name: &[u8]) -> (Meaning, bool) {
             .iter()
             .any(|vague| vague.eq_ignore_ascii_case(word))
     });
-    match Phrase::of(name).heads().filter(|_| !is_vague) {
+    let phrase = Phrase::of(name);
+    // `Current entries`
+    if meaning == Meaning::Unknown && phrase.is_active() {
+        return (Meaning::Listed, true);
+    }
+    // `Old entries (no longer blocked)`
+    if phrase.is_known_refutal() {
+        return (Meaning::Skipped(Skip::Allow), true);
+    }
+    match phrase.heads().filter(|_| !is_vague) {
         Some(Action::Allow) => (Meaning::Skipped(Skip::Allow), true),
         Some(Action::Other) => (Meaning::Skipped(Skip::OtherAction), true),
         Some(Action::Block) => (Meaning::Listed, true),
@@ -232,7 +265,9 @@ pub(super) fn key_and_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
         .all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b' '));
     let is_apart =
         text.get(at) == Some(&b'=') || value.first().is_some_and(u8::is_ascii_whitespace);
-    (is_key && is_apart && key.iter().any(u8::is_ascii_alphabetic))
+    // `1 = spam@bad.example`; `1=spam@bad.example` is an address.
+    let is_number = || text.get(at) == Some(&b'=') && key.len() < at && !key.is_empty();
+    (is_key && is_apart && (key.iter().any(u8::is_ascii_alphabetic) || is_number()))
         .then_some((key, value.trim_ascii()))
 }
 
