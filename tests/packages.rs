@@ -207,6 +207,44 @@ fn what_fetches_is_whole() {
     assert_eq!(without.len() + 12, installed.len());
 }
 
+/// Both packages stop the same units before they go, and restart the same after an upgrade.
+#[test]
+fn both_packages_stop_and_restart_the_same_units() {
+    let manifest: Value = toml::from_str(&read(&root().join("Cargo.toml"))).expect("a manifest");
+    let rpm = &manifest["package"]["metadata"]["generate-rpm"];
+    // The units of the commands `systemctl VERB`, whose lines may go on.
+    let units = |script: &str, verb: &str| -> BTreeSet<String> {
+        let joined = script.replace("\\\n", " ");
+        let commands = joined.lines().filter(|line| {
+            let mut words = line.split_whitespace();
+            words.any(|word| matches!(word, "systemctl" | "deb-systemd-invoke"))
+                && words.any(|word| word == verb)
+        });
+        commands
+            .flat_map(str::split_whitespace)
+            .map(|word| word.trim_matches(|sign| matches!(sign, '\'' | '"')))
+            .filter(|word| word.starts_with("blocklist-"))
+            .map(str::to_owned)
+            .collect()
+    };
+    for (verb, deb, rpm) in [
+        ("stop", "prerm", "pre_uninstall_script"),
+        ("restart", "postinst", "post_install_script"),
+        ("try-restart", "postinst", "post_install_script"),
+    ]
+    .map(|(verb, deb, key)| {
+        (
+            verb,
+            read(&root().join("contrib/debian").join(deb)),
+            &rpm[key],
+        )
+    }) {
+        let expected = units(&deb, verb);
+        assert!(!expected.is_empty(), "{verb}");
+        assert_eq!(units(rpm.as_str().expect("a script"), verb), expected);
+    }
+}
+
 /// No asset is left of a file that is not there any more.
 #[test]
 fn every_asset_exists() {
