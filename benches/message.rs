@@ -76,7 +76,7 @@ fn message(screen: &mut Screen, macros: &Macros) -> Reply {
 fn run(bencher: Bencher<'_, '_>, entries: &str, settings: &str, expected: &Reply) {
     let readers = Arc::new(Readers::start(1).expect("a thread"));
     let mut screen = Screen::new(live(entries, settings), readers);
-    let macros = Macros::default();
+    let macros = Macros::default().with("i", b"4XyZ12");
     screen.connect(
         &Client {
             address: Some([192, 0, 2, 1].into()),

@@ -26,7 +26,7 @@ const ALSO_BYTES: usize = 80;
 
 impl<O: Observer> Screen<O> {
     /// The line of a decision. What cannot contain a blank is written bare, so that it can be searched
-    /// for; addresses are quoted. Without a hit nothing is allocated.
+    /// for; addresses are quoted. Of a message without a hit that has a queue id, nothing is allocated.
     pub(super) fn log(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
         let message = &self.message;
         let hit = verdict.hit.and_then(|index| message.hits.get(index));
@@ -37,8 +37,6 @@ impl<O: Observer> Screen<O> {
             message.queue_id.as_slice()
         };
         let queue_id = display(Word(id));
-        let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
-        let message_id = tells_id.then(|| shortened(&message.message_id, SHOWN_BYTES));
         let truncated = message.is_truncated().then_some(true);
         let client = display(Word(self.origin.text.as_bytes()));
         let action = display(verdict.action.map_or("accept", Action::name));
@@ -61,6 +59,8 @@ impl<O: Observer> Screen<O> {
         if !is_detail && !is_notable {
             return;
         }
+        let tells_id = message.queue_id.is_empty() && !message.message_id.is_empty();
+        let message_id = tells_id.then(|| shortened(&message.message_id, SHOWN_BYTES));
         let (identity, address) = match hit {
             Some(hit) => (Some(hit.identity), text(&hit.address)),
             None => {
