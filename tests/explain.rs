@@ -507,11 +507,11 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
     );
     let faults = told(&["--check"]);
     assert!(
-        faults.contains("c.toml:3:1: unknown setting workrs; did you mean workers?"),
+        faults.contains("c.toml:4:1: unknown setting workrs; did you mean workers?"),
         "{faults}"
     );
     assert!(
-        faults.contains("c.toml:7:1: unknown setting acton in [list]; did you mean action?"),
+        faults.contains("c.toml:8:1: unknown setting acton in [list]; did you mean action?"),
         "{faults}"
     );
     // A wrong setting does not hide a missing filter.
@@ -527,8 +527,8 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
     rig.write("c.toml", "[[list]]\nname = 'a'\nfilter = 'a.blf'\n[[list]]\nname = 'b'\nfilter = 'b.blf'\n[whitelist]\nfiles = ['w.txt', 'v.txt']\n");
     let faults = told(&["--check"]);
     for missing in [
-        "c.toml:5:10: list a: ",
-        "c.toml:8:10: list b: ",
+        "c.toml:6:10: list a: ",
+        "c.toml:9:10: list b: ",
         "w.txt",
         "v.txt",
     ] {
