@@ -26,10 +26,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{AbortHandle, Id, JoinSet};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout, timeout_at};
 
 use super::Service;
 use super::listen::Listener;
@@ -58,8 +61,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a client waits for an answer, and how much it takes of one.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Until a client tries again to connect to a socket whose queue is full.
-const QUEUE_PAUSE: Duration = Duration::from_millis(10);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// A page.
@@ -354,26 +355,33 @@ pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    let began = Instant::now();
     let fetched = async {
         match endpoint {
-            Endpoint::Unix(socket) => get(connect(socket).await?, path).await,
+            Endpoint::Unix(socket) => get(UnixStream::from_std(connect(socket)?)?, path).await,
             Endpoint::Inet { host, port, .. } => {
                 get(TcpStream::connect((host.as_str(), *port)).await?, path).await
             }
         }
     };
-    let fetched = runtime.block_on(async { timeout(PATIENCE, fetched).await });
+    let fetched = runtime.block_on(async { timeout_at(began + PATIENCE, fetched).await });
     fetched.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Waits while the queue of the socket is full: connect(2) would refuse at once.
-async fn connect(socket: &Path) -> io::Result<UnixStream> {
-    loop {
-        match UnixStream::connect(socket).await {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => sleep(QUEUE_PAUSE).await,
-            connected => return connected,
-        }
-    }
+/// Connects, and waits for a place in the queue of the socket where it is full. The kernel gives places in the
+/// order in which clients began to wait; one that asked now and then would come behind all that wait.
+fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    let address = SocketAddrUnix::new(path)?;
+    retry_on_intr(|| rustix::net::connect(&socket, &address)).map_err(|error| match error {
+        Errno::AGAIN => io::ErrorKind::TimedOut.into(),
+        error => io::Error::from(error),
+    })?;
+    let stream = std::os::unix::net::UnixStream::from(socket);
+    stream.set_nonblocking(true)?;
+    Ok(stream)
 }
 
 async fn get(
