@@ -17,6 +17,7 @@ use blocklist_milter::filter::{Filter, Load};
 use kills::{When, at_each_call};
 use machine::{find_program, usable};
 use support::{addresses, build, command, folder, names, plan};
+use twox_hash::XxHash3_64;
 
 /// The pieces of a text, cut between lines.
 fn cut(text: &str, pieces: usize) -> Vec<String> {
@@ -458,6 +459,23 @@ fn a_damaged_part_is_refused_by_name() {
     Filter::verify(&path).unwrap();
     assert!(join(dir.path(), "again.blf", &["a.txt.part".to_owned()]).unwrap() == one);
     assert!(!dir.path().join("bad.blf").exists());
+}
+
+/// Memory is taken for as many records as there may be, never for as many as a header says.
+#[test]
+fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
+    const ENTRIES: usize = 56;
+    const SUM: usize = 4088;
+    let dir = folder(&[("a.txt", &addresses(0..300))]);
+    build(&part_plan(dir.path(), "a.txt", "list.txt"));
+    let path = dir.path().join("a.txt.part");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[ENTRIES..ENTRIES + 8].copy_from_slice(&(1_u64 << 45).to_le_bytes());
+    let sum = XxHash3_64::oneshot(&bytes[..SUM]);
+    bytes[SUM..SUM + 8].copy_from_slice(&sum.to_le_bytes());
+    fs::write(&path, &bytes).unwrap();
+    let error = join(dir.path(), "bad.blf", &["a.txt.part".to_owned()]).unwrap_err();
+    assert!(error.contains("a.txt.part: room for at most"), "{error}");
 }
 
 /// The daemon says what the file is, and what to do.

@@ -180,6 +180,16 @@ pub enum Fault {
         /// Records found.
         counted: u64,
     },
+    /// More entries declared than records have room.
+    #[error(
+        "room for at most {most} records, but the header says {declared} entries: the file is damaged; build it again"
+    )]
+    Room {
+        /// Entries by the header.
+        declared: u64,
+        /// Records that the file has room for.
+        most: u64,
+    },
     /// The pages would answer wrongly far more often than declared.
     #[error(
         "the pages match {rate:.2e} of unlisted senders, but the header declares {fpr:.2e}: build the filter again"

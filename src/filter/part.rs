@@ -312,6 +312,12 @@ impl Part {
         if reader.header.part.is_none() {
             return Err(reader.invalid(Fault::NotAPart));
         }
+        // Who merges divides the keys by their number, before a record is read.
+        let declared = reader.header.entries;
+        let most = reader.header.file_bytes() / size_of::<u64>() as u64;
+        if declared > most {
+            return Err(reader.invalid(Fault::Room { declared, most }));
+        }
         Ok(Self {
             reader,
             block: Vec::new(),
