@@ -2,6 +2,7 @@
 //! taken that is not the file itself.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -139,7 +140,8 @@ impl HttpConnector for Connector {
 struct Bounded(reqwest::Client);
 
 /// Whether a request would cross a network in clear text. A key file of Google, for example, may name another
-/// server. Without TLS are the services that give virtual machines their credentials, at link-local addresses.
+/// server. Without TLS are the services that give virtual machines their credentials: at link-local addresses,
+/// and at two others of Amazon.
 fn is_open_to_readers(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else {
         return true;
@@ -147,10 +149,12 @@ fn is_open_to_readers(url: &str) -> bool {
     let is_near = match url.host() {
         Some(Host::Ipv4(address)) => address.is_loopback() || address.is_link_local(),
         Some(Host::Ipv6(address)) => {
-            address.is_loopback() || address.is_unicast_link_local() || address.is_unique_local()
+            let of_amazon =
+                [0x254, 0x23].map(|host| Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, host));
+            address.is_loopback() || address.is_unicast_link_local() || of_amazon.contains(&address)
         }
         Some(Host::Domain(name)) => {
-            matches!(name, "localhost" | "metadata" | "metadata.google.internal")
+            matches!(name, "localhost" | "metadata.google.internal")
         }
         None => false,
     };
@@ -201,5 +205,38 @@ impl HttpService for Bounded {
         }
         let said = String::from_utf8_lossy(&said).into_owned();
         Ok(HttpResponse::from_parts(parts, said.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clear_text_goes_to_this_host_and_its_own_services_alone() {
+        for near in [
+            "https://lists.your.example/a",
+            "http://localhost:9000/a",
+            "http://127.0.0.1/a",
+            "http://[::1]/a",
+            "http://169.254.169.254/latest/meta-data",
+            "http://[fd00:ec2::254]/latest",
+            "http://metadata.google.internal/a",
+        ] {
+            assert!(!is_open_to_readers(near), "{near}");
+        }
+        for far in [
+            "http://lists.your.example/a",
+            "http://192.0.2.1/a",
+            "http://10.0.0.1/a",
+            "http://[fd00::1]/a",
+            "http://[2001:db8::1]/a",
+            "http://localhost.evil.example/a",
+            "http://metadata/a",
+            "ftp://lists.your.example/a",
+            "no URL",
+        ] {
+            assert!(is_open_to_readers(far), "{far}");
+        }
     }
 }
