@@ -8,8 +8,6 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
@@ -20,6 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::rig::{Rig, verdict};
 use support::site::{Site, Socket, Transport};
 use support::usable;
+use support::wire::{Wire, packet};
 
 const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
 
@@ -27,76 +26,48 @@ fn rig() -> Rig {
     Rig::new(&[("spam.list", "first@bad.example\n")], CONFIG)
 }
 
-fn packet(code: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len() + 1).unwrap();
-    let mut packet = length.to_be_bytes().to_vec();
-    packet.push(code);
-    packet.extend_from_slice(payload);
-    packet
-}
-
-/// A connection that speaks the protocol by hand.
-struct Session(UnixStream);
+struct Session(Wire);
 
 impl Session {
     fn connect(path: &Path) -> Self {
-        let stream = UnixStream::connect(path).unwrap();
-        let patience = Some(Duration::from_secs(120));
-        stream.set_read_timeout(patience).unwrap();
-        let mut session = Self(stream);
-        session.send(b'O', b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff");
-        assert_eq!(session.answer(), b'O');
-        session.send(b'C', b"mx.example\x004\x19\x88192.0.2.1\0");
-        session
+        let mut wire = Wire::negotiated(path);
+        wire.send(&[(b'C', b"mx.example\x004\x19\x88192.0.2.1\0")]);
+        Self(wire)
     }
 
-    fn send(&mut self, code: u8, payload: &[u8]) {
-        self.0.write_all(&packet(code, payload)).unwrap();
-    }
-
-    fn answer(&mut self) -> u8 {
-        let mut length = [0; 4];
-        self.0.read_exact(&mut length).unwrap();
-        let mut packet = vec![0; u32::from_be_bytes(length) as usize];
-        self.0.read_exact(&mut packet).unwrap();
-        packet[0]
+    fn mail(&mut self) {
+        let answer = self
+            .0
+            .ask(&[(b'M', b"<a@ok.example>\0"), (b'R', b"<bob@our.example>\0")]);
+        assert_eq!(answer, b'c');
     }
 
     /// MAIL, RCPT, and the beginning of a field, of which so many bytes are to come.
     fn begin(&mut self, to_come: usize) {
-        self.send(b'M', b"<a@ok.example>\0");
-        self.send(b'R', b"<bob@our.example>\0");
-        assert_eq!(self.answer(), b'c');
+        self.mail();
         let field = packet(b'L', &[b"From\0", &vec![b' '; to_come][..], END].concat());
-        self.0
-            .write_all(&field[..field.len() - to_come - END.len()])
-            .unwrap();
+        self.0.write(&field[..field.len() - to_come - END.len()]);
     }
 
     fn trickle(&mut self) {
-        self.0.write_all(b" ").unwrap();
+        self.0.write(b" ");
     }
 
     /// The end of the field, with a listed sender.
     fn end(mut self) {
-        self.0.write_all(END).unwrap();
-        self.send(b'N', b"");
-        assert_eq!(self.answer(), b'y', "a listed sender passes");
+        self.0.write(END);
+        assert_eq!(self.0.ask(&[(b'N', b"")]), b'y', "a listed sender passes");
     }
 
     /// A message of an innocent sender, with a listed one in every tenth.
     fn message(&mut self, number: usize) {
-        self.send(b'M', b"<a@ok.example>\0");
-        self.send(b'R', b"<bob@our.example>\0");
-        assert_eq!(self.answer(), b'c');
+        self.mail();
         let (from, expected) = match number % 10 {
             0 => (&b"From\0first@bad.example\0"[..], b'y'),
             _ => (&b"From\0b@ok.example\0"[..], b'a'),
         };
-        self.send(b'L', from);
-        self.send(b'N', b"");
-        assert_eq!(self.answer(), expected);
-        self.send(b'A', b"");
+        assert_eq!(self.0.ask(&[(b'L', from), (b'N', b"")]), expected);
+        self.0.send(&[(b'A', b"")]);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The daemon with a service of ten lines: sockets, faults, files that change, the end.
 
+mod support;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::milter::{Edit, Handler, Macros, Reply, Wanted};
+use support::wire::{OFFER, packet};
 
 /// Long enough for anything on a busy machine; nothing waits for it when all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -135,15 +138,9 @@ fn start(site: &Arc<Site>, listen: &[&str]) -> Result<Daemon, Error> {
     )
 }
 
-fn packet(letter: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len() + 1).expect("a short packet");
-    [&length.to_be_bytes()[..], &[letter], payload].concat()
-}
-
 /// Negotiates on a new connection.
 fn greet(stream: &mut (impl Read + Write)) {
-    let offer = b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
-    stream.write_all(&packet(b'O', offer)).expect("written");
+    stream.write_all(&packet(b'O', OFFER)).expect("written");
     stream.read_exact(&mut [0; 17]).expect("an answer");
 }
 

@@ -20,6 +20,26 @@ use markdown::{Part, guides, parts, read, root};
 use support::markdown;
 
 #[test]
+fn blocks_words_and_hidden_commands_are_told_apart() {
+    let text = "a `b c` d\n<!-- run\ntrue\n-->\n```sh\nls\n```\n```text\nx\n```\n";
+    let found: Vec<(usize, Part)> = parts(text)
+        .into_iter()
+        .map(|placed| (placed.line, placed.part))
+        .collect();
+    let block = |language: &str, text: &str| Part::Block {
+        language: language.to_owned(),
+        text: text.to_owned(),
+    };
+    let expected = [
+        (1, Part::Inline("b c".to_owned())),
+        (2, Part::Hidden("true\n".to_owned())),
+        (5, block("sh", "ls\n")),
+        (8, block("text", "x\n")),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn every_command_line_is_understood() {
     let (found, faults) = command_lines::faults(&[Milter::command(), Compile::command()]);
     assert!(found > 40, "only {found} found");

@@ -8,14 +8,13 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
 use support::rig::Rig;
 use support::until;
+use support::wire::Wire;
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -27,51 +26,23 @@ const CONNECTIONS: usize = 400;
 
 const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
 
-fn packet(code: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len() + 1).unwrap();
-    let mut packet = length.to_be_bytes().to_vec();
-    packet.push(code);
-    packet.extend_from_slice(payload);
-    packet
-}
-
 /// A connection of Postfix, whose packets are sent as it sends them.
-struct Session(UnixStream);
+struct Session(Wire);
 
 impl Session {
     fn connect(path: &Path) -> Self {
-        let stream = UnixStream::connect(path).unwrap();
-        let patience = Some(Duration::from_secs(60));
-        stream.set_read_timeout(patience).unwrap();
-        let mut session = Self(stream);
-        let offer = b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
-        assert_eq!(session.ask(&[(b'O', offer)]), b'O');
+        let mut wire = Wire::negotiated(path);
         // Not answered.
-        session.send(&[
+        wire.send(&[
             (b'D', b"Cv\0Postfix 3.7.11\0"),
             (b'C', b"mail-ed1-f42.shop.example\x004\x1a\x8e192.0.2.142\0"),
         ]);
-        session
-    }
-
-    fn send(&mut self, packets: &[(u8, &[u8])]) {
-        let packets: Vec<_> = packets.iter().map(|(code, of)| packet(*code, of)).collect();
-        self.0.write_all(&packets.concat()).unwrap();
-    }
-
-    /// The code of the answer to the last packet.
-    fn ask(&mut self, packets: &[(u8, &[u8])]) -> u8 {
-        self.send(packets);
-        let mut length = [0; 4];
-        self.0.read_exact(&mut length).unwrap();
-        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
-        self.0.read_exact(&mut answer).unwrap();
-        answer[0]
+        Self(wire)
     }
 
     /// An ordinary message, of which every sender has to be read and looked up.
     fn message(&mut self) {
-        let answer = self.ask(&[
+        let answer = self.0.ask(&[
             (b'D', b"M{mail_addr}\0bounce-1234@shop.example\0"),
             (b'M', b"<bounce-1234@shop.example>\0SIZE=23456\0"),
             (
@@ -81,7 +52,7 @@ impl Session {
             (b'R', b"<bob@our.example>\0"),
         ]);
         assert_eq!(answer, b'c');
-        let answer = self.ask(&[
+        let answer = self.0.ask(&[
             (b'D', b"Li\x004XyZ1k2lQzz9v8\0"),
             (b'L', b"Message-ID\0<20261121050000.1234@shop.example>\0"),
             (b'L', b"From\0Jane Roe <jane.roe@shop.example>\0"),
@@ -95,7 +66,7 @@ impl Session {
             (b'N', b""),
         ]);
         assert_eq!(answer, b'a');
-        self.send(&[(b'A', b"")]);
+        self.0.send(&[(b'A', b"")]);
     }
 }
 

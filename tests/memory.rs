@@ -5,6 +5,8 @@
 //! thread nor that which the system has not taken back. One test alone in its program, as it counts all threads.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod support;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -17,6 +19,7 @@ use blocklist_milter::milter::Session;
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Snapshot};
 use peak_alloc::PeakAlloc;
+use support::wire::{OFFER, packet};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
@@ -39,16 +42,8 @@ const FIELDS: [&str; 7] = [
     "Resent-Reply-To",
 ];
 
-fn packet(code: u8, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len() + 1).unwrap();
-    let mut packet = length.to_be_bytes().to_vec();
-    packet.push(code);
-    packet.extend_from_slice(payload);
-    packet
-}
-
 fn negotiation() -> Vec<u8> {
-    packet(b'O', &[0, 0, 0, 6, 0, 0, 1, 0xff, 0, 0x1f, 0xff, 0xff])
+    packet(b'O', OFFER)
 }
 
 fn macros(of: u8, pairs: &[(&str, &str)]) -> Vec<u8> {

@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use rustix::process::Signal;
 use support::manager::Manager;
 use support::site::Socket;
 use support::until;
+use support::wire::Wire;
 
 /// The commands of an SMTP session with two listed messages and one that is not, each with what
 /// is answered to it.
@@ -40,17 +40,16 @@ const COMMANDS: [(u8, &[u8], &[u8]); 17] = [
 
 /// An SMTP session, as the milter sees it.
 struct Session {
-    stream: UnixStream,
+    wire: Wire,
     next: usize,
 }
 
 impl Session {
     fn connect(path: &Path) -> Self {
-        let stream = UnixStream::connect(path).expect("the socket is always there");
-        stream
-            .set_read_timeout(Some(Duration::from_secs(60)))
-            .expect("a socket");
-        Self { stream, next: 0 }
+        Self {
+            wire: Wire::open(path),
+            next: 0,
+        }
     }
 
     /// Goes on to the next command at which a client can pause; `false` at the end.
@@ -59,17 +58,12 @@ impl Session {
             return false;
         };
         self.next += 1;
-        let length = u32::try_from(payload.len() + 1).expect("a short packet");
-        let packet = [&length.to_be_bytes()[..], &[*letter], payload].concat();
-        self.stream.write_all(&packet).expect("the session is open");
+        self.wire.send(&[(*letter, payload)]);
         if !answer.is_empty() {
-            let mut length = [0; 4];
             let place = format!("{:?}, command {}", char::from(*letter), self.next);
-            let read = self.stream.read_exact(&mut length);
-            read.unwrap_or_else(|error| panic!("{place}: {error}"));
-            let mut packet = vec![0; u32::from_be_bytes(length) as usize];
-            self.stream.read_exact(&mut packet).expect("the rest");
-            assert_eq!(packet[..1], **answer, "{place}");
+            let got = self.wire.try_answer();
+            let got = got.unwrap_or_else(|error| panic!("{place}: {error}"));
+            assert_eq!([got], **answer, "{place}");
         }
         // Headers come in one go.
         match letter {

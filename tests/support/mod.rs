@@ -2,7 +2,7 @@
 //!
 //! * [`site`]: a folder with blocklists, a configuration and the daemon that runs with them; [`manager`] restarts it
 //! * [`mta`]: what a mail server under test can do, whichever it is; [`postfix`] and [`sendmail`] do it
-//! * [`smtp`]: the client that delivers mail to them
+//! * [`smtp`]: the client that delivers mail to them; [`wire`] speaks to the daemon in their place
 //! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/postfix.rs`
 //!   and in `tests/sendmail.rs`
 //! * [`booted`]: a machine of its own; [`markdown`]: what a guide shows in code
@@ -23,6 +23,7 @@ pub(crate) mod scenarios;
 pub(crate) mod sendmail;
 pub(crate) mod site;
 pub(crate) mod smtp;
+pub(crate) mod wire;
 
 use std::fs;
 use std::io::Write;

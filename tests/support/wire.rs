@@ -1,0 +1,78 @@
+//! A mail server's connection to the milter, spoken packet by packet.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// What Postfix offers: version 6, all actions, all steps that a milter may leave out.
+pub(crate) const OFFER: &[u8] = b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
+
+/// A packet as it is sent: its length, the letter of its command, and the rest.
+///
+/// # Panics
+/// When it is longer than a length can say.
+pub(crate) fn packet(command: u8, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len() + 1).expect("a short packet");
+    [&length.to_be_bytes()[..], &[command], payload].concat()
+}
+
+/// A connection which may be anywhere in a session. Each answer must come within two minutes.
+///
+/// # Panics
+/// Its functions panic when the daemon ends the connection.
+pub(crate) struct Wire(UnixStream);
+
+impl Wire {
+    /// Connects, and sends nothing.
+    pub(crate) fn open(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("the daemon listens");
+        let patience = Some(Duration::from_secs(120));
+        stream.set_read_timeout(patience).expect("a socket");
+        Self(stream)
+    }
+
+    /// Connects and negotiates.
+    pub(crate) fn negotiated(path: &Path) -> Self {
+        let mut wire = Self::open(path);
+        assert_eq!(wire.ask(&[(b'O', OFFER)]), b'O');
+        wire
+    }
+
+    /// Sends a part of a packet, or several.
+    pub(crate) fn write(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("the session is open");
+    }
+
+    /// Sends packets in one go.
+    pub(crate) fn send(&mut self, packets: &[(u8, &[u8])]) {
+        let packets: Vec<_> = packets
+            .iter()
+            .map(|(command, of)| packet(*command, of))
+            .collect();
+        self.write(&packets.concat());
+    }
+
+    /// The letter of the next answer.
+    ///
+    /// # Errors
+    /// When the connection ends, or two minutes have passed.
+    pub(crate) fn try_answer(&mut self) -> io::Result<u8> {
+        let mut length = [0; 4];
+        self.0.read_exact(&mut length)?;
+        let mut answer = vec![0; u32::from_be_bytes(length) as usize];
+        self.0.read_exact(&mut answer)?;
+        Ok(answer[0])
+    }
+
+    /// The letter of the next answer.
+    pub(crate) fn answer(&mut self) -> u8 {
+        self.try_answer().expect("an answer")
+    }
+
+    /// The letter of the answer to packets of which the last only has one.
+    pub(crate) fn ask(&mut self, packets: &[(u8, &[u8])]) -> u8 {
+        self.send(packets);
+        self.answer()
+    }
+}
