@@ -5,6 +5,8 @@
 mod kills;
 #[path = "support/mod.rs"]
 mod machine;
+#[path = "support/pieces.rs"]
+mod pieces;
 #[path = "support/compile.rs"]
 mod support;
 
@@ -16,47 +18,9 @@ use blocklist_milter::compile::{self, Error, Expected, Plan, Progress, Report};
 use blocklist_milter::filter::{Filter, Load};
 use kills::{When, at_each_call};
 use machine::{find_program, usable};
+use pieces::{cut, part_plan, parts, text, whole, write_pieces};
 use support::{addresses, build, command, folder, names, plan};
 use twox_hash::XxHash3_64;
-
-/// The pieces of a text, cut between lines.
-fn cut(text: &str, pieces: usize) -> Vec<String> {
-    let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let each = lines.len().div_ceil(pieces);
-    (0..pieces)
-        .map(|piece| {
-            let lines = lines.iter().skip(piece * each).take(each);
-            lines.copied().collect()
-        })
-        .collect()
-}
-
-/// A part of `list.txt`, made from what stands in `piece`.
-fn part_plan(dir: &Path, piece: &str, source: &str) -> Plan {
-    let mut plan = plan(dir, &format!("{piece}.part"), &[piece]);
-    plan.part = Some(piece.to_owned());
-    plan.source = Some(source.to_owned());
-    plan
-}
-
-fn write_pieces(dir: &Path, pieces: &[String]) -> Vec<String> {
-    let write = |(number, piece): (usize, &String)| {
-        let name = format!("piece.{number:04}");
-        fs::write(dir.join(&name), piece).unwrap();
-        name
-    };
-    pieces.iter().enumerate().map(write).collect()
-}
-
-/// The parts of a text cut into pieces.
-fn parts(dir: &Path, text: &str, pieces: usize) -> Vec<String> {
-    let names = write_pieces(dir, &cut(text, pieces));
-    let part = |name: String| {
-        build(&part_plan(dir, &name, "list.txt")).part.unwrap();
-        format!("{name}.part")
-    };
-    names.into_iter().map(part).collect()
-}
 
 fn join_as(plan: &Plan, expected: &Expected) -> Result<Report, Error> {
     compile::join(plan, None, expected, &Progress::new())
@@ -68,28 +32,6 @@ fn join(dir: &Path, output: &str, parts: &[String]) -> Result<Vec<u8>, String> {
     join_as(&plan, &Expected::default()).map_err(|error| error.to_string())?;
     Filter::verify(&plan.output).unwrap();
     Ok(fs::read(&plan.output).unwrap())
-}
-
-fn whole(dir: &Path, text: &str) -> Vec<u8> {
-    let lists = dir.join("whole");
-    fs::create_dir_all(&lists).unwrap();
-    fs::write(lists.join("list.txt"), text).unwrap();
-    let mut plan = plan(&lists, "one.blf", &["list.txt"]);
-    // As somebody names it who stands beside it; the folder of this test has another name each time.
-    plan.source = Some("list.txt".to_owned());
-    build(&plan);
-    fs::read(plan.output).unwrap()
-}
-
-/// Comments, a licence, duplicates, rejected lines, every kind of entry.
-fn text() -> String {
-    let head = "# A list\n# Licence: CC0-1.0\n\n";
-    let odd = "not an address\nspammer@\n.tree.example\nuser5@host.example\n";
-    format!(
-        "{head}{}{odd}{}{odd}",
-        addresses(0..6_000),
-        addresses(2_000..9_000)
-    )
 }
 
 #[test]

@@ -44,6 +44,14 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
+    /// The output exists and is not such a share of a merge.
+    #[error("{}: exists but is not the {kind} of a share; move it away, or replace it with --overwrite", path.display())]
+    NotAShare {
+        /// The output.
+        path: PathBuf,
+        /// What was to be written.
+        kind: filter::ShareKind,
+    },
     /// The output exists and is not a delta.
     #[error("{}: exists but is not a delta; move it away, or name another file", path.display())]
     NotADelta {

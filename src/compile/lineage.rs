@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::Error;
 use super::plan::Seed;
-use crate::filter::{self, Filter, Load, Part, Source};
+use crate::filter::{self, Filter, Load, Part, ShareKind, Source, share_kind_at};
 use crate::replacement::is_missing;
 
 /// What the existing filter at the output says of its successor.
@@ -66,6 +66,23 @@ impl Lineage {
             generation: 1,
             before: Before::default(),
         })
+    }
+}
+
+/// Whether a share of a merge may be written to `output`: it replaces one of its kind only.
+///
+/// # Errors
+/// When something else is there (unless it may be overwritten).
+pub(crate) fn check_share(output: &Path, kind: ShareKind, overwrite: bool) -> Result<(), Error> {
+    match share_kind_at(output) {
+        Ok(Some(found)) if found == kind => Ok(()),
+        Err(_) if is_missing(output) => Ok(()),
+        Ok(_) | Err(_) if overwrite => Ok(()),
+        Err(error @ filter::Error::Io { .. }) => Err(error.into()),
+        Ok(_) | Err(_) => Err(Error::NotAShare {
+            path: output.to_path_buf(),
+            kind,
+        }),
     }
 }
 

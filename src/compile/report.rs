@@ -9,7 +9,7 @@ use super::plan::Plan;
 use super::read::{Counts, Example, Input, Opened, name_of, text};
 use super::wording::{KindCount, bits_per_entry, digest_shown};
 use super::write::{Changed, Sources};
-use crate::filter::{Header, Source, sizing};
+use crate::filter::{Header, Share, ShareKind, Source, sizing};
 use crate::lookup::rate_per_sender;
 use crate::numbers::counted;
 
@@ -55,6 +55,8 @@ pub struct Report {
     pub filter: Option<FilterReport>,
     /// The part of a list, where one was written instead of a filter.
     pub part: Option<PartReport>,
+    /// The share of a merge, where one was written instead of a filter.
+    pub share: Option<ShareReport>,
     /// Seconds it took.
     pub seconds: f64,
     /// Bytes that did not fit into memory.
@@ -228,6 +230,42 @@ impl PartReport {
     }
 }
 
+/// The written share of a merge.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShareReport {
+    /// What is in it: "counts" or "pages".
+    pub kind: String,
+    /// Its number, from 1.
+    pub number: u32,
+    /// How many shares there are.
+    pub of: u32,
+    /// Distinct entries in it.
+    pub entries: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Whether everybody may read the file, and the seed in it; counts have none.
+    pub world_readable: bool,
+    #[serde(skip)]
+    pub(crate) makes: ShareKind,
+}
+
+impl ShareReport {
+    /// Of the share that was written to `output`.
+    pub(crate) fn new(kind: ShareKind, share: Share, entries: u64, output: &Path) -> Self {
+        let meta = output.metadata().ok();
+        let mode = meta.as_ref().map_or(0, MetadataExt::mode);
+        Self {
+            kind: kind.to_string(),
+            number: share.number(),
+            of: share.of(),
+            entries,
+            bytes: meta.map_or(0, |meta| meta.len()),
+            world_readable: mode & 0o004 != 0 && kind == ShareKind::Pages,
+            makes: kind,
+        }
+    }
+}
+
 /// What reading gave, for the sources in the filter and for the report.
 #[derive(Debug, Default)]
 pub(crate) struct ReadReport {
@@ -373,6 +411,7 @@ impl Report {
             changed: None,
             filter: None,
             part: None,
+            share: None,
             seconds: 0.0,
             spilled_bytes,
         }

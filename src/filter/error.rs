@@ -94,6 +94,11 @@ pub enum Fault {
     /// A filter in the place of a part.
     #[error("not a part of a list; make one with blocklist-compile build --part")]
     NotAPart,
+    /// A share of a merge in the place of a filter.
+    #[error(
+        "one share of a merge, not a filter; join the pages of all shares with blocklist-compile merge"
+    )]
+    Share,
     /// A layout this program does not know.
     #[error(
         "format version {found}, but this program reads {known}: build the filter again, or update the program"
@@ -223,6 +228,28 @@ pub enum Fault {
         found: u32,
         /// The version that this program reads.
         known: u32,
+    },
+    /// Another file in the place of the counts of a share of a merge.
+    #[error("not the counts of a share; make them with blocklist-compile merge --count")]
+    NotCounts,
+    /// Another file in the place of the pages of a share of a merge.
+    #[error("not the pages of a share; make them with blocklist-compile merge --pages")]
+    NotPages,
+    /// A layout of shares that this program does not know.
+    #[error(
+        "share version {found}, but this program reads {known}: make all shares with the same version of the program"
+    )]
+    ShareVersion {
+        /// The version found.
+        found: u32,
+        /// The version that this program reads.
+        known: u32,
+    },
+    /// A share cannot be what a writer wrote.
+    #[error("{what}: the share is damaged; copy it again, or make it again")]
+    DamagedShare {
+        /// What is wrong.
+        what: &'static str,
     },
     /// A delta cannot be what a writer wrote.
     #[error("{what}: the delta is damaged; copy it again, or use the whole filter")]

@@ -77,30 +77,17 @@ impl Reader {
     pub(super) fn open_header(path: &Path) -> Result<(File, Header, u32), Error> {
         let failed = |action| Error::io(path, action);
         let invalid = |fault| Error::invalid(path, fault);
-        // Without waiting: a pipe in the place of the file would wait for a writer.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0))
-            .open(path)
-            .map_err(failed("open"))?;
-        let metadata = file.metadata().map_err(failed("read its length"))?;
-        if !metadata.is_file() {
-            return Err(Error::NotAFile {
-                path: path.to_owned(),
-            });
-        }
-        let file_bytes = metadata.len();
+        let (file, file_bytes) = open(path)?;
         if file_bytes < HEADER_BYTES as u64 {
             let mut magic = [0; format::MAGIC.len()];
-            let ours = file.read_exact_at(&mut magic, 0).is_ok() && magic == format::MAGIC;
             let expected = HEADER_BYTES as u64;
-            let fault = if ours {
-                Fault::Size {
+            let fault = match file.read_exact_at(&mut magic, 0) {
+                Ok(()) if magic == format::MAGIC => Fault::Size {
                     expected,
                     got: file_bytes,
-                }
-            } else {
-                Fault::NotAFilter
+                },
+                Ok(()) => format::not_ours(magic),
+                Err(_) => Fault::NotAFilter,
             };
             return Err(invalid(fault));
         }
@@ -409,9 +396,27 @@ impl Reader {
     }
 }
 
+/// A regular file and its length. Without waiting: a pipe in the place of the file would wait for a writer.
+pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0))
+        .open(path)
+        .map_err(Error::io(path, "open"))?;
+    let metadata = file
+        .metadata()
+        .map_err(Error::io(path, "read its length"))?;
+    if !metadata.is_file() {
+        return Err(Error::NotAFile {
+            path: path.to_owned(),
+        });
+    }
+    Ok((file, metadata.len()))
+}
+
 /// The ends must rise and the last be the end of the records, so that no row
 /// reaches out of the section.
-fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault> {
+pub(super) fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault> {
     let slots = decode_slots(bytes, Some(0), records_bytes)?;
     match slots.last().map_or(0, |slot| slot.end) {
         end if end == records_bytes => Ok(slots),

@@ -45,6 +45,9 @@ pub const FORMAT_VERSION: u32 = 1;
 /// that a transfer as text shows at once (the idea is PNG's).
 pub const MAGIC: [u8; 8] = *b"\x89blf\r\n\x1a\n";
 
+/// First bytes of a [share](super::share) of a merge, which is no filter.
+pub(crate) const SHARE_MAGIC: [u8; 8] = *b"\x89bls\r\n\x1a\n";
+
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = PAGE_BYTES;
 
@@ -113,13 +116,15 @@ impl Header {
     #[must_use]
     pub fn has_records_of(&self, other: &Self) -> bool {
         // The sum of the records' sums, and that of the sources.
-        let records = |header: &Self| {
-            let Sections {
-                directory, sources, ..
-            } = header.sections;
-            (header.entries, directory.sum, sources.sum)
-        };
-        records(self) == records(other)
+        self.record_sums() == other.record_sums()
+    }
+
+    /// What [`has_records_of`](Self::has_records_of) compares.
+    pub(crate) fn record_sums(&self) -> [u64; 3] {
+        let Sections {
+            directory, sources, ..
+        } = self.sections;
+        [self.entries, directory.sum, sources.sum]
     }
 
     /// SHA-256 of the header page. The header holds the checksums of all parts, so this tells one file
@@ -173,7 +178,18 @@ impl Sections {
     /// The one order and size of the sections of so many pages of bits and blocks of records;
     /// sums still to be filled in.
     pub(super) fn lay_out(pages: u64, blocks: u64, sources: u64, records_bytes: u64) -> Self {
-        let mut offset = HEADER_BYTES as u64;
+        Self::lay_out_behind(HEADER_BYTES as u64, pages, blocks, sources, records_bytes)
+    }
+
+    /// The same behind a head of so many bytes.
+    pub(super) fn lay_out_behind(
+        head_bytes: u64,
+        pages: u64,
+        blocks: u64,
+        sources: u64,
+        records_bytes: u64,
+    ) -> Self {
+        let mut offset = head_bytes;
         let mut next = |length| {
             let section = Section {
                 offset,
@@ -256,8 +272,9 @@ pub(super) fn decode_header(
     file_bytes: u64,
 ) -> Result<(Header, u32), Fault> {
     let mut fields = Fields(bytes);
-    if fields.array()? != MAGIC {
-        return Err(Fault::NotAFilter);
+    match fields.array()? {
+        MAGIC => {}
+        magic => return Err(not_ours(magic)),
     }
     let found = fields.u32()?;
     if found != FORMAT_VERSION {
@@ -351,6 +368,14 @@ pub(super) fn decode_header(
         sections,
     };
     Ok((header, source_count))
+}
+
+/// What is said of a file that begins like this, and not as a filter.
+pub(super) fn not_ours(magic: [u8; 8]) -> Fault {
+    match magic {
+        SHARE_MAGIC => Fault::Share,
+        _ => Fault::NotAFilter,
+    }
 }
 
 /// The sections must be where they would have been laid out, to the byte.

@@ -6,6 +6,7 @@
 //! no filter. Before the new file takes the old one's name it is read again and every sum
 //! is checked.
 
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use twox_hash::XxHash3_64;
@@ -131,21 +132,32 @@ pub(crate) fn encode_block_alike(shape: Shape, keys: &[Key], like: &Record, out:
     out.seal_block(shape, keys.first().copied(), keys.len());
 }
 
+/// The sources section, if all can be read again.
+pub(super) fn check_sources(spec: &Spec) -> Result<Vec<u8>, &'static str> {
+    format::check_spec(spec)?;
+    let sources = sources::encode(&spec.sources);
+    match sources.len() as u64 <= sources::MAX_SOURCES_BYTES {
+        true => Ok(sources),
+        false => Err("the names of the sources take more than 64 MiB"),
+    }
+}
+
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A filter file in the making.
 #[derive(Debug)]
 pub struct Writer {
-    replacement: Replacement,
-    header: Header,
-    pages: Stream,
-    records: Stream,
-    sums: Vec<u8>,
-    directory: Vec<u8>,
-    sources: Vec<u8>,
-    appended: u64,
-    counted: Option<u64>,
+    pub(super) replacement: Replacement,
+    pub(super) header: Header,
+    pub(super) pages: Stream,
+    pub(super) records: Stream,
+    pub(super) sums: Vec<u8>,
+    pub(super) directory: Vec<u8>,
+    pub(super) sources: Vec<u8>,
+    /// Numbers of the pages that are still to come.
+    pub(super) left: Range<u64>,
+    pub(super) counted: Option<u64>,
 }
 
 impl Writer {
@@ -202,33 +214,40 @@ impl Writer {
             path: replacement.target().to_owned(),
             what,
         };
-        format::check_spec(&spec).map_err(unwritable)?;
-        let sources = sources::encode(&spec.sources);
-        if sources.len() as u64 > sources::MAX_SOURCES_BYTES {
-            return Err(unwritable("the names of the sources take more than 64 MiB"));
-        }
+        let sources = check_sources(&spec).map_err(unwritable)?;
         let blocks = if spec.records { shape.pages } else { 0 };
         let pages = part.map_or(shape.pages, |_| 0);
         let sections = Sections::lay_out(pages, blocks, sources.len() as u64, 0);
-        Ok(Self {
+        let header = Header {
+            spec,
+            shape,
+            entries,
+            estimated: false,
+            set_bits: 0,
+            part,
+            sections,
+        };
+        Ok(Self::of(replacement, header, sources, 0..shape.pages))
+    }
+
+    /// Begins to write these pages, where the sections of the header say.
+    pub(super) fn of(
+        replacement: Replacement,
+        header: Header,
+        sources: Vec<u8>,
+        pages: Range<u64>,
+    ) -> Self {
+        Self {
             replacement,
-            pages: Stream::at(sections.pages.offset),
-            records: Stream::at(sections.records.offset),
-            header: Header {
-                spec,
-                shape,
-                entries,
-                estimated: false,
-                set_bits: 0,
-                part,
-                sections,
-            },
+            pages: Stream::at(header.sections.pages.offset),
+            records: Stream::at(header.sections.records.offset),
+            header,
             sums: Vec::new(),
             directory: Vec::new(),
             sources,
-            appended: 0,
+            left: pages,
             counted: Some(0),
-        })
+        }
     }
 
     /// The shape the pages have to be encoded for.
@@ -241,6 +260,11 @@ impl Writer {
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.header.spec
+    }
+
+    /// Numbers of the pages that are still to be appended.
+    pub(crate) fn pages_left(&self) -> Range<u64> {
+        self.left.clone()
     }
 
     /// Whether this is a part of a list.
@@ -256,13 +280,12 @@ impl Writer {
     /// is not the next one.
     pub fn append(&mut self, pages: &[EncodedPage]) -> Result<(), Error> {
         for page in pages {
-            if self.appended == self.header.shape.pages {
+            let Some(next) = self.left.next() else {
                 return Err(self.unwritable("more pages than the shape has"));
-            }
-            if page.number.is_some_and(|number| number != self.appended) {
+            };
+            if page.number.is_some_and(|number| number != next) {
                 return Err(self.unwritable("pages out of order"));
             }
-            self.appended += 1;
             self.counted = self
                 .counted
                 .zip(page.count)
@@ -274,13 +297,21 @@ impl Writer {
             }
             if self.header.spec.records {
                 self.records.write(&self.replacement, &page.block)?;
-                let end = self.records.end() - self.header.sections.records.offset;
-                self.directory.extend_from_slice(&end.to_le_bytes());
-                self.directory
-                    .extend_from_slice(&page.block_sum.to_le_bytes());
+                self.add_slot(self.records_bytes(), page.block_sum);
             }
         }
         Ok(())
+    }
+
+    /// Bytes of the records so far.
+    pub(super) fn records_bytes(&self) -> u64 {
+        self.records.end() - self.header.sections.records.offset
+    }
+
+    /// Adds a row to the directory.
+    pub(super) fn add_slot(&mut self, end: u64, sum: u64) {
+        self.directory.extend_from_slice(&end.to_le_bytes());
+        self.directory.extend_from_slice(&sum.to_le_bytes());
     }
 
     /// Writes the rest, checks the whole, and puts it in the place of the old file.
@@ -311,7 +342,7 @@ impl Writer {
     /// entries are missing, [`Error::Invalid`] when what was read back is not what was
     /// written.
     pub fn complete(mut self) -> Result<Complete, Error> {
-        if self.appended != self.header.shape.pages {
+        if !self.left.is_empty() {
             return Err(self.unwritable("fewer pages than the shape has"));
         }
         if let Some(counted) = self
@@ -326,18 +357,7 @@ impl Writer {
             return Err(self.unwritable("pages without records in a filter with records"));
         }
         self.header.estimated = self.counted.is_none();
-        self.pages.flush(&self.replacement)?;
-        self.records.flush(&self.replacement)?;
-        let sections = &mut self.header.sections;
-        sections.records.length = self.records.end() - sections.records.offset;
-        for (section, bytes) in [
-            (&mut sections.sums, &self.sums),
-            (&mut sections.directory, &self.directory),
-            (&mut sections.sources, &self.sources),
-        ] {
-            section.sum = XxHash3_64::oneshot(bytes);
-            write_at(&self.replacement, bytes, section.offset)?;
-        }
+        self.write_sections()?;
         self.replacement.sync()?;
         write_at(&self.replacement, &format::encode_header(&self.header), 0)?;
         // What reads a part checks every block; nothing is in use until then.
@@ -350,7 +370,25 @@ impl Writer {
         })
     }
 
-    fn unwritable(&self, what: &'static str) -> Error {
+    /// Writes all but the header, and sets the sums and lengths of the sections.
+    pub(super) fn write_sections(&mut self) -> Result<(), Error> {
+        self.pages.flush(&self.replacement)?;
+        self.records.flush(&self.replacement)?;
+        let records_bytes = self.records_bytes();
+        let sections = &mut self.header.sections;
+        sections.records.length = records_bytes;
+        for (section, bytes) in [
+            (&mut sections.sums, &self.sums),
+            (&mut sections.directory, &self.directory),
+            (&mut sections.sources, &self.sources),
+        ] {
+            section.sum = XxHash3_64::oneshot(bytes);
+            write_at(&self.replacement, bytes, section.offset)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn unwritable(&self, what: &'static str) -> Error {
         Error::Unwritable {
             path: self.replacement.target().to_owned(),
             what,
@@ -395,7 +433,7 @@ impl Complete {
 
 /// A section that grows at its end, written in large pieces.
 #[derive(Debug)]
-struct Stream {
+pub(super) struct Stream {
     written_to: u64,
     buffer: Vec<u8>,
 }
@@ -412,7 +450,7 @@ impl Stream {
         self.written_to + self.buffer.len() as u64
     }
 
-    fn write(&mut self, replacement: &Replacement, bytes: &[u8]) -> Result<(), Error> {
+    pub(super) fn write(&mut self, replacement: &Replacement, bytes: &[u8]) -> Result<(), Error> {
         self.buffer.extend_from_slice(bytes);
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush(replacement)?;
@@ -428,7 +466,7 @@ impl Stream {
     }
 }
 
-fn write_at(replacement: &Replacement, bytes: &[u8], offset: u64) -> Result<(), Error> {
+pub(super) fn write_at(replacement: &Replacement, bytes: &[u8], offset: u64) -> Result<(), Error> {
     replacement
         .file()
         .write_all_at(bytes, offset)

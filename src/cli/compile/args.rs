@@ -9,6 +9,7 @@ use super::examples;
 use super::values::{Expires, day, expires, hexadecimal, rate, regular_file, shrink, size};
 use crate::compile;
 use crate::config::Percent;
+use crate::filter::Share;
 use crate::list::{Day, Format};
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
@@ -71,6 +72,8 @@ pub enum Command {
     /// The parts of a list (see build --part) give the same file, byte for byte, as one build of the whole
     /// list with the same seed, date and --source, in whatever order they are given. Two equal parts of
     /// one piece are taken once; two different ones are refused.
+    ///
+    /// Several machines can merge the parts of a list together: see --count and --pages.
     #[command(after_long_help = examples::MERGE)]
     Merge(Merge),
     /// Write what has changed from one filter to the next, for hosts that have the first.
@@ -355,9 +358,25 @@ pub struct EditArgs {
 /// Options of `merge`.
 #[derive(Debug, Args)]
 pub struct Merge {
-    /// The filter file to write.
+    /// The file to write: a filter, except with --count or --pages.
     #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
+    /// Parts only: only count the entries in share I of N of the keys, such as 3/8.
+    ///
+    /// For lists that one machine merges too slowly: count all N shares, on any machines; then write all shares of
+    /// the pages (--pages); then merge the pages. All three steps need the same --date.
+    #[arg(
+        long,
+        value_name = "I/N",
+        conflicts_with_all = ["pages", "name", "fpr", "max_shrink", "max_growth"]
+    )]
+    pub count: Option<Share>,
+    /// Parts only: write share I of N of the pages, such as 3/8, to be merged into the filter.
+    ///
+    /// The inputs are the counts of all shares and all parts. merge then makes the filter of the pages of all
+    /// shares, given in any order.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["name", "max_shrink", "max_growth"])]
+    pub pages: Option<Share>,
     /// Name of the list in logs and replies [default: the output file's name without .blf].
     #[arg(long)]
     pub name: Option<String>,
@@ -388,7 +407,7 @@ pub struct Merge {
     /// As given to build --source. A part of another list, and a list without a part, are errors.
     #[arg(long, value_name = "NAME")]
     pub source: Vec<String>,
-    /// The filters or parts to merge.
+    /// The filters or parts to merge, or the pages of all shares.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Resources and reports.

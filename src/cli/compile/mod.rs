@@ -23,7 +23,7 @@ use super::progress::Watcher;
 use crate::clock::today;
 use crate::compile::{self, Changes, Error, Expected, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
-use crate::filter::format::MAGIC;
+use crate::filter::format::{MAGIC, SHARE_MAGIC};
 use crate::inspect;
 use crate::list::Day;
 use crate::numbers::counted;
@@ -41,10 +41,7 @@ fn run(cli: Cli, out: &mut Output) -> Done {
     match cli.command {
         Command::Build(args) => return build(&args, out),
         Command::Query(args) => return query::query(&args, out),
-        Command::Info { json, file } if compile::is_part(&file)? => {
-            out.show(&inspect::part_info(&file)?, json)?;
-        }
-        Command::Info { json, file } => out.show(&inspect::info(&file)?, json)?,
+        Command::Info { json, file } => info(&file, json, out)?,
         Command::Update(args) => return update(&args, out),
         Command::Add(args) => return edit(&args, true, out),
         Command::Remove(args) => return edit(&args, false, out),
@@ -168,17 +165,36 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         sources: args.source.clone(),
     };
     work(&plan, &args.work, &args.files, out, |plan, progress| {
-        // Filters and parts do not mix: whichever comes second is refused by name.
-        let is_part = match plan.inputs.first() {
-            Some(first) => compile::is_part(first)?,
-            None => false,
+        if let Some(share) = args.count {
+            return compile::count_share(plan, share, &expected, progress);
+        }
+        if let Some(share) = args.pages {
+            return compile::write_share(plan, share, args.fpr, &expected, progress);
+        }
+        // Filters, parts and pages do not mix: whichever comes second is refused by name.
+        let (is_share, is_part) = match plan.inputs.first() {
+            Some(first) if compile::is_share(first)? => (true, false),
+            Some(first) => (false, compile::is_part(first)?),
+            None => (false, false),
         };
-        if is_part || expected.is_some() {
+        if is_share {
+            compile::join_shares(plan, args.fpr, &expected, progress)
+        } else if is_part || expected.is_some() {
             compile::join(plan, args.fpr, &expected, progress)
         } else {
             compile::merge(plan, args.fpr, progress)
         }
     })
+}
+
+fn info(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
+    if let Some(share) = inspect::share_info(file)? {
+        return Ok(out.show(&share, json)?);
+    }
+    if compile::is_part(file)? {
+        return Ok(out.show(&inspect::part_info(file)?, json)?);
+    }
+    Ok(out.show(&inspect::info(file)?, json)?)
 }
 
 impl Reading {
@@ -331,6 +347,23 @@ fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Ou
 }
 
 fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
+    if let Some((share, entries)) = inspect::check_share(file)? {
+        if json {
+            out.json(&serde_json::json!({
+                "file": file,
+                "share": share,
+                "entries": entries,
+                "good": true,
+            }))?;
+            return Ok(());
+        }
+        let entries = counted(entries, "entry", "entries");
+        out.line(format_args!(
+            "{}: OK: {share} of a merge, {entries}; all checksums are correct",
+            file.display()
+        ))?;
+        return Ok(());
+    }
     let header = Filter::verify(file)?;
     if json {
         out.json(&serde_json::json!({
@@ -408,6 +441,6 @@ fn is_filter(file: &Path) -> bool {
     let mut start = [0; MAGIC.len()];
     // Opening a FIFO waits for somebody to write.
     file.is_file()
-        && File::open(file)
-            .is_ok_and(|mut file| file.read_exact(&mut start).is_ok() && start == MAGIC)
+        && File::open(file).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
+        && [MAGIC, SHARE_MAGIC].contains(&start)
 }

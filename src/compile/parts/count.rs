@@ -22,22 +22,26 @@ pub(super) struct Counted<'m> {
     pub(super) counts: EntryCounts,
     /// Entries left out because they have expired since, by source.
     pub(super) expired: Vec<u64>,
+    /// Records of each part, duplicates and expired ones included.
+    pub(super) records: Vec<u64>,
     pub(super) kept: Kept<'m>,
 }
 
-/// Counts the entries of all parts. None when a record has dates that `I` cannot keep.
+/// Counts the entries of all parts whose keys lie from the first key to before the second (without: to the last).
+/// None when a record has dates that `I` cannot keep.
 ///
 /// # Errors
 /// When a part is damaged or cannot be read, and on an interrupt.
 pub(super) fn count<'m, I: StagedKey>(
     reading: &Reading<'_>,
     ranges: Ranges,
+    keys: (Key, Option<Key>),
     memory: &'m mut [u8],
 ) -> Result<Option<Counted<'m>>, Error> {
-    let next = AtomicU64::new(0);
+    let next = AtomicU64::new(ranges.batch_of(ranges.range_of(keys.0)));
     let kept = Kept::new(ranges, memory);
     let worker = || {
-        let done = work::<I>(reading, ranges, &next, &kept);
+        let done = work::<I>(reading, ranges, keys, &next, &kept);
         if !matches!(done, Ok(Some(_))) {
             // Nobody takes another batch.
             next.store(u64::MAX / 2, Ordering::Relaxed);
@@ -59,10 +63,10 @@ pub(super) fn count<'m, I: StagedKey>(
     if dated {
         return Ok(None);
     }
-    reading.check_counts(&all.records)?;
     Ok(Some(Counted {
         counts: all.counts,
         expired: all.expired,
+        records: all.records,
         kept,
     }))
 }
@@ -90,33 +94,37 @@ impl Work {
 fn work<'m, I: StagedKey>(
     reading: &Reading<'_>,
     ranges: Ranges,
+    keys: (Key, Option<Key>),
     next: &AtomicU64,
     kept: &Kept<'m>,
 ) -> Result<Option<Work>, Error> {
     let mut reader = Reader::<I>::new(reading, ranges);
     let mut work = Work::default();
+    let last = keys.1.map_or(u64::MAX, |Key(end)| end.saturating_sub(1));
+    let last_batch = ranges.batch_of(ranges.range_of(Key(last)));
     loop {
         let batch = next.fetch_add(1, Ordering::Relaxed);
-        if batch >= ranges.batches() {
+        if batch > last_batch {
             (work.expired, work.records) = (reader.expired, reader.counted);
             return Ok(Some(work));
         }
         let (first, end) = (ranges.first_range(batch), ranges.first_range(batch + 1));
+        let from = ranges.first_key(first).unwrap_or_default().max(keys.0);
+        let end = match batch == last_batch {
+            true => keys.1,
+            false => ranges.first_key(end),
+        };
         let mut keeping = Some(Vec::new());
-        let records = reader.read(
-            ranges.first_key(first).unwrap_or_default(),
-            ranges.first_key(end),
-            |_, keys| {
-                work.counts.count_staged(keys);
-                keeping = keeping.take().and_then(|mut batch: Vec<&'m [u8]>| {
-                    let bytes = kept.take(keys.len() * I::BYTES)?;
-                    I::store(keys.iter().copied(), bytes);
-                    batch.push(bytes);
-                    Some(batch)
-                });
-                Ok(())
-            },
-        )?;
+        let records = reader.read(from, end, |_, keys| {
+            work.counts.count_staged(keys);
+            keeping = keeping.take().and_then(|mut batch: Vec<&'m [u8]>| {
+                let bytes = kept.take(keys.len() * I::BYTES)?;
+                I::store(keys.iter().copied(), bytes);
+                batch.push(bytes);
+                Some(batch)
+            });
+            Ok(())
+        })?;
         let Some(records) = records else {
             return Ok(None);
         };
@@ -138,7 +146,7 @@ pub(super) struct Kept<'m> {
 }
 
 impl<'m> Kept<'m> {
-    fn new(ranges: Ranges, memory: &'m mut [u8]) -> Self {
+    pub(super) fn new(ranges: Ranges, memory: &'m mut [u8]) -> Self {
         Self {
             ranges,
             free: Mutex::new(memory),

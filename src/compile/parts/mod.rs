@@ -18,12 +18,18 @@
 //! | `read` | the records of all parts in a range of keys, sorted |
 //! | `count` | how many entries there are; what is kept of them in memory |
 //! | `pages` | pages in file order |
+//! | `totals` | the counts of all shares of a merge |
+//! | `shares` | counts and pages of one share of a merge, on one of several machines |
+//! | `shared` | the pages of all shares joined |
 
 mod count;
 mod pages;
 mod pieces;
 mod ranges;
 mod read;
+mod shared;
+mod shares;
+mod totals;
 
 use std::path::Path;
 use std::time::Instant;
@@ -33,14 +39,17 @@ use self::pages::Paging;
 use self::pieces::Pieces;
 use self::ranges::Ranges;
 use self::read::Reading;
-use super::lineage::Lineage;
+use super::lineage::{Before, Lineage};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Wide};
 use super::report::{FilterReport, InputReport, ReadReport, Report};
+use super::write::EntryCounts;
 use super::{Error, Phase, Plan, Progress, Seed};
-use crate::filter::{Part, Spec, Writer, sizing};
+use crate::filter::{Key, Part, Spec, Writer, sizing};
 use crate::replacement::Replacement;
 
 pub use self::pieces::Expected;
+pub use self::shared::join_shares;
+pub use self::shares::{count_share, is_share, write_share};
 
 /// A line of text that has an entry has about so many bytes: memory is shared out alike.
 const LINE_BYTES: u64 = 16;
@@ -112,9 +121,7 @@ enum Done {
 impl Join<'_> {
     /// How the keys are divided when they are staged as `I`.
     fn ranges<I: StagedKey>(&self) -> Ranges {
-        let text_bytes = self.entries.saturating_mul(LINE_BYTES);
-        let room = self.plan.stage_bytes(text_bytes) as u64;
-        Ranges::of::<I>(self.plan, self.entries, self.reading.parts() as u64, room)
+        ranges_of::<I>(self.plan, &self.reading, self.entries, self.entries)
     }
 
     /// Parts to the finished file, with narrow keys unless they cannot keep all.
@@ -146,9 +153,10 @@ impl Join<'_> {
         let kept = usize::try_from(all).map_or(ranges.kept_bytes, |all| all.min(ranges.kept_bytes));
         let mut arena = Arena::in_one_piece(kept)?;
         self.progress.begin(Phase::Counting, self.entries);
-        match count::<I>(&self.reading, ranges, arena.bytes())? {
+        match count::<I>(&self.reading, ranges, ALL_KEYS, arena.bytes())? {
             None => Ok(Done::Dated(replacement)),
             Some(counted) => {
+                self.reading.check_counts(&counted.records)?;
                 let report = self.write::<I>(replacement, ranges, &counted)?;
                 Ok(Done::Joined(Box::new(report)))
             }
@@ -166,24 +174,14 @@ impl Join<'_> {
             counts,
             expired,
             kept,
+            ..
         } = counted;
-        let mut spec = self.spec.clone();
-        for (source, expired) in spec.sources.iter_mut().zip(expired) {
-            source.entries = source.entries.saturating_sub(*expired);
-        }
-        let mut report = self.report(&spec, expired);
-        report.compare_with(&self.lineage.before);
-        report.refuse_changed_lists(self.plan);
+        let spec = left_of(self.spec.clone(), counts, expired);
+        let mut report = judge(self.plan, &self.lineage.before, &spec, counts, expired);
         if report.refused.is_some() {
             return Ok(report);
         }
         let entries = counts.entries();
-        report.refuse_shrunk_filter(self.plan, &self.lineage.before, entries);
-        if report.refused.is_some() {
-            return Ok(report);
-        }
-        report.count(counts);
-        spec.kinds = counts.kind_bits();
         self.progress.begin(Phase::Writing, entries);
         let shape = sizing::shape(entries, spec.fpr);
         let writer = Writer::begin(replacement, spec, entries, shape)?;
@@ -199,23 +197,60 @@ impl Join<'_> {
         report.seconds = self.started.elapsed().as_secs_f64();
         Ok(report)
     }
+}
 
-    /// What the parts say of their lists.
-    fn report(&self, spec: &Spec, expired: &[u64]) -> Report {
-        let inputs = spec.sources.iter().zip(expired);
-        let files = spec.sources.iter().map(|source| source.file.clone());
-        let lists = ReadReport {
-            inputs: inputs
-                .map(|(source, expired)| InputReport::of_source(source, *expired))
-                .collect(),
-            files: files.collect(),
-            rows: total(spec.sources.iter().map(|source| source.entries)),
-            rejected: total(spec.sources.iter().map(|source| source.rejected)),
-            expired: total(expired.iter().copied()),
-            ..ReadReport::default()
-        };
-        Report::begun(self.plan, lists, 0)
+/// From the first key, to the last.
+const ALL_KEYS: (Key, Option<Key>) = (Key(0), None);
+
+/// How the keys are divided when they are staged as `I`: those of so many entries of all parts, of which
+/// this process has pages for `own`.
+fn ranges_of<I: StagedKey>(plan: &Plan, reading: &Reading<'_>, entries: u64, own: u64) -> Ranges {
+    let room = plan.stage_bytes(own.saturating_mul(LINE_BYTES)) as u64;
+    Ranges::of::<I>(plan, entries, reading.parts() as u64, room)
+}
+
+/// The same, when what has expired is left out.
+fn left_of(spec: Spec, counts: &EntryCounts, expired: &[u64]) -> Spec {
+    let mut spec = Spec {
+        kinds: counts.kind_bits(),
+        ..spec
+    };
+    for (source, expired) in spec.sources.iter_mut().zip(expired) {
+        source.entries = source.entries.saturating_sub(*expired);
     }
+    spec
+}
+
+/// What the parts say of their lists, and whether these may replace what was there before.
+fn judge(
+    plan: &Plan,
+    before: &Before,
+    spec: &Spec,
+    counts: &EntryCounts,
+    expired: &[u64],
+) -> Report {
+    let inputs = spec.sources.iter().zip(expired);
+    let files = spec.sources.iter().map(|source| source.file.clone());
+    let lists = ReadReport {
+        inputs: inputs
+            .map(|(source, expired)| InputReport::of_source(source, *expired))
+            .collect(),
+        files: files.collect(),
+        rows: total(spec.sources.iter().map(|source| source.entries)),
+        rejected: total(spec.sources.iter().map(|source| source.rejected)),
+        expired: total(expired.iter().copied()),
+        ..ReadReport::default()
+    };
+    let mut report = Report::begun(plan, lists, 0);
+    report.compare_with(before);
+    report.refuse_changed_lists(plan);
+    if report.refused.is_none() {
+        report.refuse_shrunk_filter(plan, before, counts.entries());
+    }
+    if report.refused.is_none() {
+        report.count(counts);
+    }
+    report
 }
 
 /// What the headers of parts say, each of which may say anything.

@@ -4,6 +4,7 @@
 //! those that it reads from the parts again. So the reading and the sorting are done on all
 //! threads, too, and only the pages wait for their turn to be appended.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::count::Kept;
@@ -30,6 +31,8 @@ impl Paging<'_, '_> {
     /// When a part has changed or cannot be read, the disk fails, and on an interrupt.
     pub(super) fn fill<I: StagedKey>(&self, writer: Writer, entries: u64) -> Result<Writer, Error> {
         let shape = writer.shape();
+        // All of a filter, or those of a share.
+        let pages = writer.pages_left();
         let turns = Turns::new(writer);
         let at_once = match self.kept.is_all() {
             true => PAGES_AT_ONCE,
@@ -41,7 +44,7 @@ impl Paging<'_, '_> {
         };
         let next = AtomicU64::new(0);
         let stop = || next.store(u64::MAX / 2, Ordering::Relaxed);
-        let work = || self.work::<I>(&turns, shape, &next, at_once);
+        let work = || self.work::<I>(&turns, shape, &pages, &next, at_once);
         let done = on_threads(0..self.ranges.workers, |_| turns.run(stop, work));
         done.into_iter().collect::<Result<(), Error>>()?;
         Ok(turns.into_writer())
@@ -52,6 +55,7 @@ impl Paging<'_, '_> {
         &self,
         turns: &Turns,
         shape: Shape,
+        pages_left: &Range<u64>,
         next: &AtomicU64,
         at_once: u64,
     ) -> Result<(), Error> {
@@ -63,8 +67,10 @@ impl Paging<'_, '_> {
         loop {
             progress.go_on()?;
             let turn = next.fetch_add(1, Ordering::Relaxed);
-            let first = turn.saturating_mul(at_once);
-            let end = first.saturating_add(at_once).min(shape.pages);
+            let first = pages_left
+                .start
+                .saturating_add(turn.saturating_mul(at_once));
+            let end = first.saturating_add(at_once).min(pages_left.end);
             if first >= end {
                 return Ok(());
             }

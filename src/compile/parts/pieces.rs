@@ -20,7 +20,7 @@ use crate::compile::read::text;
 use crate::compile::wording::digest_shown;
 use crate::compile::write::Sources;
 use crate::compile::{Error, Progress};
-use crate::filter::{Header, Part, Spec};
+use crate::filter::{Digest, Header, Part, Source, Spec};
 use crate::lookup;
 use crate::numbers::grouped;
 
@@ -37,6 +37,20 @@ pub struct Expected {
     pub pieces: Option<PathBuf>,
     /// The files whose pieces they must be, each with one piece or more; any when there are none.
     pub sources: Vec<String>,
+}
+
+/// What a file says of the parts that it is, or was made of.
+#[derive(Clone)]
+pub(super) struct Known<'a> {
+    pub(super) path: &'a Path,
+    /// Name and digest of each piece.
+    pub(super) pieces: Vec<(&'a str, u128)>,
+    pub(super) sources: &'a [Source],
+}
+
+/// A file is refused by its name.
+pub(super) fn refused(path: &Path, why: &str) -> Error {
+    Error::Unlike(format!("{}: {why}", path.display()))
 }
 
 /// A part by its header.
@@ -68,19 +82,20 @@ impl Piece {
         &self.header.spec.name
     }
 
-    fn digest(&self) -> String {
-        digest_shown(self.header.part.unwrap_or(0))
+    fn digest(&self) -> u128 {
+        self.header.part.unwrap_or(0)
     }
 
-    /// The ways to name it in a file of names.
-    fn names(&self) -> [String; 3] {
-        let (name, digest) = (self.name().to_owned(), self.digest());
-        let both = format!("{digest} {name}");
-        [name, digest, both]
+    fn known(&self) -> Known<'_> {
+        Known {
+            path: &self.path,
+            pieces: vec![(self.name(), self.digest())],
+            sources: &self.header.spec.sources,
+        }
     }
 
     fn refused(&self, why: &str) -> Error {
-        Error::Unlike(format!("{}: {why}", self.path.display()))
+        refused(&self.path, why)
     }
 
     /// Whether its keys mean what those of `first` mean.
@@ -104,7 +119,7 @@ impl Piece {
     fn check_twin(&self, other: &Self) -> Result<(), Error> {
         let path = other.path.display();
         let piece = match self.name() {
-            "" => self.digest(),
+            "" => digest_shown(self.digest()),
             name => name.to_owned(),
         };
         if self.header.part != other.header.part {
@@ -159,8 +174,9 @@ impl Pieces {
         if pieces.is_empty() {
             return Err(Error::Plan("no part to merge".to_owned()));
         }
-        expected.check_sources(&pieces)?;
-        expected.check_pieces(&pieces)?;
+        expected.check(pieces.iter().map(Piece::known))?;
+        // Shares of a merge count records part by part, whatever the order in which they are given.
+        pieces.sort_by(|a, b| (a.name(), a.header.part).cmp(&(b.name(), b.header.part)));
         let mut sources = Sources::default();
         for piece in &pieces {
             sources.add_counts(&piece.header.spec.sources);
@@ -185,6 +201,30 @@ impl Pieces {
         }
     }
 
+    /// Name and digest of each piece, in the order of the parts.
+    pub(super) fn names(&self) -> Vec<(String, u128)> {
+        let name = |piece: &Piece| (piece.name().to_owned(), piece.digest());
+        self.pieces.iter().map(name).collect()
+    }
+
+    /// Tells these parts from others: what they hold, and what their keys mean.
+    pub(super) fn digest(&self) -> Digest {
+        let spec = &self.pieces[0].header.spec;
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&spec.seed.to_le_bytes());
+        bytes.extend_from_slice(&spec.rules_version.to_le_bytes());
+        bytes.push(spec.rules);
+        for piece in &self.pieces {
+            bytes.extend_from_slice(&(piece.name().len() as u64).to_le_bytes());
+            bytes.extend_from_slice(piece.name().as_bytes());
+            bytes.extend_from_slice(&piece.digest().to_le_bytes());
+            for sum in piece.header.record_sums() {
+                bytes.extend_from_slice(&sum.to_le_bytes());
+            }
+        }
+        Digest::of(&bytes)
+    }
+
     /// For each part, the numbers of its sources among those of all.
     pub(super) fn numbers(&self) -> Vec<Vec<u32>> {
         let numbers = |piece: &Piece| self.sources.numbers(&piece.header.spec.sources);
@@ -198,7 +238,16 @@ impl Expected {
         self.pieces.is_some() || !self.sources.is_empty()
     }
 
-    fn check_sources(&self, pieces: &[Piece]) -> Result<(), Error> {
+    /// Whether all that is there, and nothing else, is expected.
+    pub(super) fn check<'a>(
+        &self,
+        known: impl Iterator<Item = Known<'a>> + Clone,
+    ) -> Result<(), Error> {
+        self.check_sources(known.clone())?;
+        self.check_pieces(known)
+    }
+
+    fn check_sources<'a>(&self, known: impl Iterator<Item = Known<'a>>) -> Result<(), Error> {
         if self.sources.is_empty() {
             return Ok(());
         }
@@ -208,13 +257,13 @@ impl Expected {
             .map(|file| text(Path::new(file)))
             .collect();
         let mut found = BTreeSet::new();
-        for piece in pieces {
-            for source in &piece.header.spec.sources {
+        for known in known {
+            for source in known.sources {
                 if !wanted.contains(&source.file) {
-                    return Err(piece.refused(&format!(
-                        "a part of {}, which is not given by --source",
-                        source.file
-                    )));
+                    return Err(refused(
+                        known.path,
+                        &format!("a part of {}, which is not given by --source", source.file),
+                    ));
                 }
                 found.insert(&source.file);
             }
@@ -227,23 +276,30 @@ impl Expected {
         }
     }
 
-    fn check_pieces(&self, pieces: &[Piece]) -> Result<(), Error> {
+    fn check_pieces<'a>(&self, known: impl Iterator<Item = Known<'a>>) -> Result<(), Error> {
         let Some(file) = &self.pieces else {
             return Ok(());
         };
         let wanted = names_in(file).map_err(Error::io(file, "read"))?;
         let mut missing: BTreeSet<&str> = wanted.iter().map(String::as_str).collect();
-        for piece in pieces {
-            let names = piece.names();
-            if !names.iter().any(|name| wanted.contains(name)) {
-                return Err(piece.refused(&format!(
-                    "the part of a piece that is not in {}: {}",
-                    file.display(),
-                    names[2].trim_end()
-                )));
-            }
-            for name in &names {
-                missing.remove(name.as_str());
+        for known in known {
+            for (name, digest) in known.pieces {
+                // The ways to name it.
+                let digest = digest_shown(digest);
+                let names = [name, &digest, &format!("{digest} {name}")];
+                if !names.iter().any(|&name| wanted.contains(name)) {
+                    return Err(refused(
+                        known.path,
+                        &format!(
+                            "the part of a piece that is not in {}: {}",
+                            file.display(),
+                            names[2].trim_end()
+                        ),
+                    ));
+                }
+                for name in names {
+                    missing.remove(name);
+                }
             }
         }
         if missing.is_empty() {

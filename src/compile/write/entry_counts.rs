@@ -36,13 +36,23 @@ impl EntryCounts {
         self.by_source.entry(source).or_default()[usize::from(kind & 3)] += length as u64;
     }
 
+    /// Counts the entries of a source by kind.
+    pub(crate) fn count_source(&mut self, source: u32, kinds: [u64; 4]) {
+        let sums = self.by_source.entry(source).or_default();
+        for (sum, count) in sums.iter_mut().zip(kinds) {
+            *sum += count;
+        }
+    }
+
+    /// Entries whose record names this source, by kind.
+    pub(crate) fn kinds_of_source(&self, source: u32) -> [u64; 4] {
+        self.by_source.get(&source).copied().unwrap_or_default()
+    }
+
     /// Adds what another worker counted.
     pub(crate) fn add(&mut self, other: &Self) {
         for (source, kinds) in &other.by_source {
-            let sums = self.by_source.entry(*source).or_default();
-            for (sum, count) in sums.iter_mut().zip(kinds) {
-                *sum += count;
-            }
+            self.count_source(*source, *kinds);
         }
     }
 

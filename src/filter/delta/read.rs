@@ -1,17 +1,17 @@
 //! Reading a delta, and checking it.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::Hasher;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Take};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
 use twox_hash::XxHash3_64;
 
 use super::super::class::Class;
 use super::super::error::{Error, Fault};
+use super::super::file::open;
 use super::super::key::Key;
 use super::rice::BitReader;
 use super::{
@@ -117,24 +117,6 @@ impl Delta {
         };
         (edits, self.head)
     }
-}
-
-/// A regular file and its length. Without waiting: a pipe would wait for a writer.
-fn open(path: &Path) -> Result<(File, u64), Error> {
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0))
-        .open(path)
-        .map_err(Error::io(path, "open"))?;
-    let metadata = file
-        .metadata()
-        .map_err(Error::io(path, "read its length"))?;
-    if !metadata.is_file() {
-        return Err(Error::NotAFile {
-            path: path.to_owned(),
-        });
-    }
-    Ok((file, metadata.len()))
 }
 
 /// Compares the bytes before `end` with the checksum behind them.

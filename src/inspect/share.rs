@@ -1,0 +1,140 @@
+//! A share of a merge at a glance.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::info::seed_id;
+use crate::compile::Error;
+use crate::filter::{Basis, Counts, Share, ShareKind, SharedPages, share_kind_at, verify_share};
+use crate::list::Day;
+use crate::numbers::{counted, grouped, size};
+
+/// A share of a merge, described.
+#[derive(Clone, Debug, Serialize)]
+pub struct ShareInfo {
+    /// What is in it: "counts" or "pages".
+    pub kind: String,
+    /// Its number, from 1.
+    pub number: u32,
+    /// How many shares there are.
+    pub of: u32,
+    /// The day of the merge, as 2026-01-31: what ends then or before is left out.
+    pub day: String,
+    /// How many parts it was made of.
+    pub parts: usize,
+    /// Tells one set of parts from another.
+    pub parts_id: String,
+    /// Distinct entries in it.
+    pub entries: u64,
+    /// Size of the file.
+    pub bytes: u64,
+    /// What only pages say.
+    pub filter: Option<SharedFilter>,
+}
+
+/// The filter that pages are a share of.
+#[derive(Clone, Debug, Serialize)]
+pub struct SharedFilter {
+    /// Distinct entries of all shares.
+    pub entries: u64,
+    /// Pages of all shares.
+    pub pages: u64,
+    /// Rate asked for.
+    pub fpr_target: f64,
+    /// Tells seeds apart without telling the seed.
+    pub seed_id: String,
+}
+
+impl ShareInfo {
+    fn new(path: &Path, kind: ShareKind, share: Share, basis: Basis) -> Self {
+        Self {
+            kind: kind.to_string(),
+            number: share.number(),
+            of: share.of(),
+            day: Day(basis.day).to_string(),
+            parts: 0,
+            parts_id: format!("{:.16}", basis.parts),
+            entries: 0,
+            bytes: path.metadata().map_or(0, |meta| meta.len()),
+            filter: None,
+        }
+    }
+}
+
+/// Describes a share of a merge by its head; none when the file is something else.
+///
+/// # Errors
+/// When it cannot be read or fails its checks.
+pub fn share_info(path: &Path) -> Result<Option<ShareInfo>, Error> {
+    let Some(kind) = share_kind_at(path)? else {
+        return Ok(None);
+    };
+    Ok(Some(match kind {
+        ShareKind::Counts => {
+            let counts = Counts::open(path)?;
+            ShareInfo {
+                parts: counts.records.len(),
+                entries: counts.entries(),
+                ..ShareInfo::new(path, kind, counts.share, counts.basis)
+            }
+        }
+        ShareKind::Pages => {
+            let head = SharedPages::open(path)?.head;
+            let header = &head.header;
+            ShareInfo {
+                parts: head.pieces.len(),
+                entries: head.body.entries,
+                filter: Some(SharedFilter {
+                    entries: header.entries,
+                    pages: header.shape.pages,
+                    fpr_target: header.spec.fpr,
+                    seed_id: seed_id(header.spec.seed),
+                }),
+                ..ShareInfo::new(path, kind, head.share, head.basis)
+            }
+        }
+    }))
+}
+
+/// Reads all of a share of a merge and checks it: what it is, and its entries; none when the file is something else.
+///
+/// # Errors
+/// When it cannot be read or fails its checks.
+pub fn check_share(path: &Path) -> Result<Option<(String, u64)>, Error> {
+    let Some(kind) = share_kind_at(path)? else {
+        return Ok(None);
+    };
+    let (share, entries) = verify_share(path, kind)?;
+    Ok(Some((format!("{kind} of {share}"), entries)))
+}
+
+impl fmt::Display for ShareInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} of share {} of {} of a merge of {}",
+            self.kind, self.number, self.of, self.day
+        )?;
+        writeln!(
+            f,
+            "parts     {}, id {}",
+            counted(self.parts as u64, "part", "parts"),
+            self.parts_id
+        )?;
+        writeln!(f, "entries   {}", grouped(self.entries))?;
+        write!(f, "size      {}", size(self.bytes))?;
+        if let Some(filter) = &self.filter {
+            write!(
+                f,
+                "\nfilter    {}, {}; rate target {:.2e}; seed id {}",
+                counted(filter.entries, "entry", "entries"),
+                counted(filter.pages, "page", "pages"),
+                filter.fpr_target,
+                filter.seed_id
+            )?;
+        }
+        Ok(())
+    }
+}

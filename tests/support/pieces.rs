@@ -1,0 +1,71 @@
+//! A list cut into pieces, and the parts made of them.
+#![allow(dead_code, reason = "each test program takes what it needs")]
+#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
+
+use std::fs;
+use std::path::Path;
+
+use blocklist_milter::compile::Plan;
+
+use crate::support::{addresses, build, plan};
+
+/// The pieces of a text, cut between lines.
+pub(crate) fn cut(text: &str, pieces: usize) -> Vec<String> {
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let each = lines.len().div_ceil(pieces);
+    (0..pieces)
+        .map(|piece| {
+            let lines = lines.iter().skip(piece * each).take(each);
+            lines.copied().collect()
+        })
+        .collect()
+}
+
+/// A part of `list.txt`, made from what stands in `piece`.
+pub(crate) fn part_plan(dir: &Path, piece: &str, source: &str) -> Plan {
+    let mut plan = plan(dir, &format!("{piece}.part"), &[piece]);
+    plan.part = Some(piece.to_owned());
+    plan.source = Some(source.to_owned());
+    plan
+}
+
+pub(crate) fn write_pieces(dir: &Path, pieces: &[String]) -> Vec<String> {
+    let write = |(number, piece): (usize, &String)| {
+        let name = format!("piece.{number:04}");
+        fs::write(dir.join(&name), piece).unwrap();
+        name
+    };
+    pieces.iter().enumerate().map(write).collect()
+}
+
+/// The parts of a text cut into pieces.
+pub(crate) fn parts(dir: &Path, text: &str, pieces: usize) -> Vec<String> {
+    let names = write_pieces(dir, &cut(text, pieces));
+    let part = |name: String| {
+        build(&part_plan(dir, &name, "list.txt")).part.unwrap();
+        format!("{name}.part")
+    };
+    names.into_iter().map(part).collect()
+}
+
+pub(crate) fn whole(dir: &Path, text: &str) -> Vec<u8> {
+    let lists = dir.join("whole");
+    fs::create_dir_all(&lists).unwrap();
+    fs::write(lists.join("list.txt"), text).unwrap();
+    let mut plan = plan(&lists, "one.blf", &["list.txt"]);
+    // As somebody names it who stands beside it; the folder of this test has another name each time.
+    plan.source = Some("list.txt".to_owned());
+    build(&plan);
+    fs::read(plan.output).unwrap()
+}
+
+/// Comments, a licence, duplicates, rejected lines, every kind of entry.
+pub(crate) fn text() -> String {
+    let head = "# A list\n# Licence: CC0-1.0\n\n";
+    let odd = "not an address\nspammer@\n.tree.example\nuser5@host.example\n";
+    format!(
+        "{head}{}{odd}{}{odd}",
+        addresses(0..6_000),
+        addresses(2_000..9_000)
+    )
+}
