@@ -77,7 +77,7 @@ pub struct PublishCli {
     /// The first line of this file is the password of the key.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
-    /// A ring and its hosts, such as first=mx1,test-*; may be repeated.
+    /// A ring and its hosts, such as first=mx1,test-*; may be repeated. A name without a dot matches a host in any domain.
     #[arg(long, value_name = "NAME=HOST,...", value_parser = ring)]
     ring: Vec<(String, Vec<String>)>,
     /// Give the filter to this ring alone, until --promote gives it to the others.
@@ -171,9 +171,9 @@ impl PublishCli {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
         let quiet = self.quiet;
         let published = self.publish();
-        // Hosts will read whole files instead. A timer runs this quietly, and somebody must hear of it.
-        for why in published.iter().flat_map(|done| &done.without_delta) {
-            eprintln!("blocklist-publish: no delta {why}");
+        // A timer runs this quietly, and somebody must hear of it.
+        for warning in published.iter().flat_map(|done| &done.warnings) {
+            eprintln!("blocklist-publish: {warning}");
         }
         ended(
             "blocklist-publish",

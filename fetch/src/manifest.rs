@@ -92,7 +92,8 @@ impl Full {
 pub struct Ring {
     /// Its name.
     pub name: String,
-    /// Names of hosts; `*` at the beginning or the end stands for anything.
+    /// Names of hosts, in upper or lower case; `*` at the beginning or the end stands for anything. A name without a dot is also
+    /// that of a host in any domain: some systems give their full name as host name, and others do not.
     pub hosts: Vec<String>,
     /// Their filter.
     pub filter: Full,
@@ -198,13 +199,20 @@ impl Manifest {
 
 impl Ring {
     fn names(&self, host: &str) -> bool {
+        let host = host.trim_end_matches('.').to_ascii_lowercase();
+        let label = host.split('.').next().unwrap_or_default();
         self.hosts.iter().any(|pattern| {
-            match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
-                (Some(end), _) => host.ends_with(end),
-                (None, Some(start)) => host.starts_with(start),
-                (None, None) => host == pattern,
-            }
+            let pattern = pattern.trim_end_matches('.').to_ascii_lowercase();
+            matches(&pattern, &host) || !pattern.contains('.') && matches(&pattern, label)
         })
+    }
+}
+
+fn matches(pattern: &str, host: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => host.ends_with(end),
+        (None, Some(start)) => host.starts_with(start),
+        (None, None) => host == pattern,
     }
 }
 
@@ -350,13 +358,21 @@ mod tests {
         };
         manifest.rings = vec![
             ring("first", &["mx1", "test-*"]),
-            ring("second", &["*.eu.example"]),
+            ring("second", &["*.EU.example", "mx7.us.example"]),
+            ring("third", &["*-lab"]),
         ];
         for (host, expected) in [
             ("mx1", Some("first")),
+            ("MX1", Some("first")),
+            ("mx1.us.example", Some("first")),
             ("test-9", Some("first")),
             ("a.eu.example", Some("second")),
+            ("mx7.US.example.", Some("second")),
+            ("mail-lab.us.example", Some("third")),
+            ("mx7", None),
             ("mx10", None),
+            ("us.mx1", None),
+            ("mx1-us.example", None),
         ] {
             assert_eq!(manifest.of_host(host).1, expected, "{host}");
         }

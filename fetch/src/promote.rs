@@ -85,7 +85,7 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     publish::put(&store, signer, &next, Some((&before, &file)))?;
     Ok(Published {
         manifest: next,
-        without_delta: Vec::new(),
+        warnings: publish::clock_warning(Some(&before), wanted.now),
     })
 }
 

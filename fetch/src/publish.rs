@@ -18,6 +18,9 @@ use crate::manifest::{self, Delta, FORMAT, Full, Manifest, Ring, file_name};
 use crate::state::{self, Lock, beside};
 use crate::store::{self, Access, Got, Small, Store, replaced};
 
+/// Two publishers of one store may have clocks that differ by so much.
+const CLOCK_BACK_S: u64 = 300;
+
 /// What to publish.
 #[derive(Clone, Debug)]
 pub struct Publish {
@@ -45,13 +48,14 @@ pub struct Publish {
     pub access: Access,
 }
 
-/// What was published. Its text is what `blocklist-publish` prints; why there is no delta, it prints as an error.
+/// What was published. Its text is what `blocklist-publish` prints; the warnings go to standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The manifest.
     pub manifest: Manifest,
-    /// Filters from which no delta leads to this one, and why.
-    pub without_delta: Vec<String>,
+    /// What somebody should look at: filters from which no delta leads to this one, so that hosts fetch the whole file,
+    /// and a clock that has gone back.
+    pub warnings: Vec<String>,
 }
 
 impl fmt::Display for Published {
@@ -116,13 +120,13 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     if !was_published || !store.has(&name, new.bytes)? {
         store.upload(&name, &wanted.filter, &new.sha256)?;
     }
-    let mut without_delta = Vec::new();
+    let mut warnings = clock_warning(before.as_ref(), wanted.now);
     for old in before.iter().flat_map(Manifest::filters) {
         let is_there = |delta: &Delta| delta.old == old.identity && delta.new == new.identity;
         if old.identity != new.identity && !manifest.deltas.iter().any(is_there) {
             match delta(&store, wanted, old, &new) {
                 Ok(delta) => manifest.deltas.push(delta),
-                Err(error) => without_delta.push(error.to_string()),
+                Err(error) => warnings.push(format!("no delta {error}")),
             }
         }
     }
@@ -135,10 +139,7 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
         &manifest,
         before.as_ref().zip(file_before.as_ref()),
     )?;
-    Ok(Published {
-        manifest,
-        without_delta,
-    })
+    Ok(Published { manifest, warnings })
 }
 
 /// Signs a manifest and puts it into the store in place of the one before; removes what neither of them names.
@@ -213,6 +214,20 @@ pub(crate) fn lock_store(store: &Store, list: &str) -> Result<Option<Lock>, Erro
 /// Of the manifest after `before`. No less than the time, so that hosts believe a store that was lost and begun again.
 pub(crate) fn next_number(before: Option<&Manifest>, now: u64) -> u64 {
     before.map_or(now, |before| before.number.saturating_add(1).max(now))
+}
+
+/// A clock that has gone back makes manifests that hosts take for expired; or it was wrong before and is right now, which
+/// nobody can tell from here.
+pub(crate) fn clock_warning(before: Option<&Manifest>, now: u64) -> Vec<String> {
+    let ahead = before.map_or(0, |before| before.made.saturating_sub(now));
+    if ahead <= CLOCK_BACK_S {
+        return Vec::new();
+    }
+    vec![format!(
+        "the clock of this machine is {}.{} hours behind the last publication: check it, because hosts believe this one only until its date of expiry",
+        ahead / 3600,
+        ahead % 3600 / 360
+    )]
 }
 
 /// What was published last, and its file.

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use blocklist_fetch::publish;
 use blocklist_fetch::store::{Access, Got, Store};
+use blocklist_fetch::{Publish, publish};
 
 use crate::support::{NOW, Site};
 
@@ -33,6 +33,31 @@ fn the_store_keeps_what_the_last_two_manifests_name() {
     assert_eq!(
         endings.join(" "),
         "blf blf delta delta delta minisig minisig"
+    );
+}
+
+/// Somebody hears of it when hosts are about to take the next manifest for expired.
+#[test]
+fn a_publisher_whose_clock_has_gone_back_says_so() {
+    let site = Site::new();
+    site.build(0..1_000);
+    let first = site.to_publish();
+    publish(&first, &site.signer).unwrap();
+    let at = |now: u64| {
+        publish(
+            &Publish {
+                now,
+                ..site.to_publish()
+            },
+            &site.signer,
+        )
+        .unwrap()
+    };
+    assert_eq!(at(first.now - 299).warnings, [""; 0]);
+    let warnings = at(first.now - 7_499).warnings;
+    assert!(
+        matches!(&warnings[..], [one] if one.contains("is 2.0 hours behind")),
+        "{warnings:?}"
     );
 }
 
