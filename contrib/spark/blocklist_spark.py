@@ -15,6 +15,7 @@ S3, Google Cloud Storage, Azure and HDFS.
 """
 
 import argparse
+import array
 import datetime
 import json
 import os
@@ -32,6 +33,7 @@ from pyspark import SparkConf, SparkContext, SparkFiles, TaskContext
 
 COMPILER = "blocklist-compile"
 BLOCK_BYTES = 1 << 20
+MOST_PAGES = 1 << 40
 # Parts and filters hold the seed.
 UMASK = 0o027
 # The compiler unpacks these; nobody can begin in the middle of one.
@@ -56,6 +58,8 @@ def arguments():
     add("--piece", type=size, default=size("256M"), metavar="SIZE",
         help="bytes of text in a piece [default: 256M]")
     add("--memory", default="512M", metavar="SIZE", help="memory of the compiler in a task [default: 512M]")
+    add("--merge-shares", type=int, default=0, metavar="N",
+        help="merge in N shares on the executors, for 10^10 entries and more [default: on the driver alone]")
     add("--max-rejects", type=int, metavar="N", help="write nothing if more lines than this are rejected")
     add("--report", metavar="FILE", help="write the report of the merge to this file, as JSON")
     add("--statistics", metavar="FILE", help="write what each piece took to this file, as JSON")
@@ -66,6 +70,8 @@ def arguments():
     # Places show on Spark's pages and in the list of processes.
     if any(re.search("://[^/@]*:[^/@]*@", place) for place in [*args.input, args.parts]):
         parser.error("no password may stand in a URI: give it to the machines by their environment or its files")
+    if not 0 <= args.merge_shares <= 65536:
+        parser.error("--merge-shares: must be between 0 and 65536")
     args.source = args.source or args.input[0]
     args.format = args.format or ("plain" if args.column else None)
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
@@ -221,9 +227,7 @@ def compile_piece(piece, job):
     number, path, start, end = piece
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     own = time.process_time()
-    compiler, seed = SparkFiles.get(COMPILER), SparkFiles.get(job["seed_file"])
-    if not os.access(compiler, os.X_OK):
-        os.chmod(compiler, 0o755)
+    compiler, seed = compiler_here(), SparkFiles.get(job["seed_file"])
     place = "" if start is None else f" {start}-{end}"
     with tempfile.TemporaryDirectory(prefix="blocklist-") as folder:
         part = os.path.join(folder, "part")
@@ -254,6 +258,14 @@ def compile_piece(piece, job):
     }
 
 
+def compiler_here():
+    """The program that --files brought."""
+    compiler = SparkFiles.get(COMPILER)
+    if not os.access(compiler, os.X_OK):
+        os.chmod(compiler, 0o755)
+    return compiler
+
+
 def text_of(piece, column, folder):
     """A local file with the text of a piece: what can be read twice takes the compiler half the memory
     of a pipe, and less time."""
@@ -273,9 +285,9 @@ def text_of(piece, column, folder):
     return local
 
 
-def run(command):
+def run(command, folder=None):
     """What a command prints."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[:4096].decode(errors="replace").strip() or f"exit code {done.returncode}")
     return done.stdout
@@ -300,15 +312,91 @@ def store(local, folder, name):
         system.move(hidden, f"{inside}/{name}")
 
 
+# ---------------------------------------------------------------- one share of the merge, on a worker
+
+
+def merge_share(number, step, job):
+    """Makes the counts or the pages of a share, stores them, and says what they are."""
+    os.umask(UMASK)
+    before, own = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time()
+    system, inside = file_system(job["parts"])
+    name = f"{number:06}.{TaskContext.get().taskAttemptId()}.{step}"
+    with tempfile.TemporaryDirectory(prefix="blocklist-") as folder:
+        is_local = isinstance(system, pyarrow.fs.LocalFileSystem)
+        # In the folder of the parts, or in that of their copies: short names.
+        here, output = (inside, name) if is_local else (folder, f"{step}.here")
+        if not is_local:
+            for file in job["counts"]:
+                fetch(below(job["parts"], file), os.path.join(folder, file))
+            for file in job["files"]:
+                fetch_share(below(job["parts"], file), os.path.join(folder, file), number, job)
+        report = json.loads(run([
+            compiler_here(), "merge", f"--{step}", f"{number}/{job['shares']}", "--json", "--date", job["date"],
+            "--threads", "1", "--memory", job["memory"], "-o", output, *job["counts"], *job["files"],
+        ], here))
+        if not is_local:
+            store(os.path.join(folder, output), job["parts"], name)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "file": name,
+        "entries": report["share"]["entries"],
+        "bytes": report["share"]["bytes"],
+        "compiler_cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        "python_cpu_s": time.process_time() - own,
+    }
+
+
+def fetch_share(path, local, number, job):
+    """A copy of a part that holds only what a share of the merge reads of it: header, directory, sources, the first
+    records, and those of the share. The rest is a hole. contrib/filter-format.md describes the file; the compiler
+    checks what it reads, so that a hole in the wrong place would be an error."""
+    system, inside = file_system(path)
+    with system.open_input_file(inside) as source, open(local, "wb") as target:
+        header = source.read(4096)
+        blocks = number_at(header, 64)
+        (directory, length), (records, records_length) = (
+            (number_at(header, at), number_at(header, at + 8)) for at in (96 + 24 * 2, 96 + 24 * 4))
+        target.write(header)
+        copy(source, target, len(header), records)
+        target.truncate(records + records_length)
+        source.seek(directory)
+        rows = array.array("Q", source.read(length))
+        if sys.byteorder == "big":
+            rows.byteswap()
+        ends = [0, *rows[::2]]
+        # The pages of a share begin up to one page before its keys.
+        page_blocks = blocks // job["least_pages"] + 2
+        first = max(blocks * (number - 1) // job["shares"] - page_blocks, 0)
+        last = min(blocks * number // job["shares"] + 2, blocks)
+        filled = next((block for block in range(blocks) if ends[block + 1] > 0), 0)
+        for start, end in [(filled, filled + 1), (first, last)]:
+            copy(source, target, records + ends[start], records + ends[end])
+
+
+def number_at(header, at):
+    return int.from_bytes(header[at:at + 8], "little")
+
+
+def copy(source, target, start, end):
+    source.seek(start)
+    target.seek(start)
+    while start < end:
+        block = source.read(min(BLOCK_BYTES, end - start))
+        if not block:
+            raise RuntimeError("a part ends before its records")
+        target.write(block)
+        start += len(block)
+
+
 # ---------------------------------------------------------------- the driver
 
 
-def watch(context, total, ended):
+def watch(context, what, total, ended):
     """A line now and then for the terminal and for logs."""
     while not ended.wait(10):
         stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
         done = sum(stage.numCompletedTasks for stage in stages if stage)
-        print(f"parts: {done} of {total}", file=sys.stderr, flush=True)
+        print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
 
 
 def make_parts(context, args, folder):
@@ -320,38 +408,53 @@ def make_parts(context, args, folder):
         "seed_file": args.seed_file, "source": args.source, "date": args.date, "memory": args.memory,
         "format": args.format, "options": args.option, "column": args.column, "parts": folder,
     }
-    context.setJobGroup("parts", f"blocklist {args.source}: {len(pieces)} parts")
+    return on_executors(context, args, "parts", pieces, lambda piece: compile_piece(piece, job))
+
+
+def on_executors(context, args, what, items, task):
+    """One task for each item."""
+    context.setJobGroup(what, f"blocklist {args.source}: {len(items)} {what}")
     ended = threading.Event()
-    watcher = threading.Thread(target=watch, args=(context, len(pieces), ended), daemon=True)
+    watcher = threading.Thread(target=watch, args=(context, what, len(items), ended), daemon=True)
     watcher.start()
     try:
-        tasks = context.parallelize(pieces, len(pieces))
-        return tasks.map(lambda piece: compile_piece(piece, job)).collect()
+        return context.parallelize(items, len(items)).map(task).collect()
     finally:
         ended.set()
 
 
-def merge(args, folder, done):
-    """Joins the parts that the tasks have reported."""
+def make_shares(context, args, folder, done):
+    """Merges the parts in shares on the executors; the counts, and the pages, which are still to be joined."""
+    numbers = range(1, args.merge_shares + 1)
+    job = {
+        "shares": args.merge_shares, "parts": folder, "date": args.date, "memory": args.memory,
+        "files": [part["file"] for part in done], "counts": [], "least_pages": MOST_PAGES,
+    }
+    counts = on_executors(context, args, "counts", numbers, lambda number: merge_share(number, "count", job))
+    # No rate takes less than 1.44 bits an entry, of 32768 in a page.
+    entries = sum(share["entries"] for share in counts)
+    job = {**job, "counts": [share["file"] for share in counts], "least_pages": max(entries * 144 // 3276800, 1)}
+    return counts, on_executors(context, args, "pages", numbers, lambda number: merge_share(number, "pages", job))
+
+
+def merge(args, folder, done, files):
+    """Joins the files that the tasks have reported: all parts, or the pages of all shares."""
     with tempfile.TemporaryDirectory(prefix="blocklist-", dir=os.path.dirname(os.path.abspath(args.output))) as local:
         system, inside = file_system(folder)
         here = inside
         if not isinstance(system, pyarrow.fs.LocalFileSystem):
             here = local
-            for part in done:
-                fetch(below(folder, part["file"]), os.path.join(local, part["file"]))
+            for file in files:
+                fetch(below(folder, file), os.path.join(local, file))
         expected = os.path.join(local, "pieces.txt")
         with open(expected, "w", encoding="utf-8") as names:
             names.writelines(f"{part['digest']} {part['piece']}\n" for part in done)
-        compiler = SparkFiles.get(COMPILER)
-        if not os.access(compiler, os.X_OK):
-            os.chmod(compiler, 0o755)
         command = [
-            compiler, "merge", "--date", args.date, "--source", args.source, "--expect", expected,
+            compiler_here(), "merge", "--date", args.date, "--source", args.source, "--expect", expected,
             "-o", os.path.abspath(args.output),
             *(["--name", args.name] if args.name else []),
             *(["--report", os.path.abspath(args.report)] if args.report else []),
-            *(part["file"] for part in done),
+            *files,
         ]
         # In the folder of the parts: their names are short, so that one command line holds thousands.
         return subprocess.run(command, cwd=here, check=False).returncode
@@ -364,9 +467,10 @@ def main():
     folder = below(args.parts, context.applicationId)
     system, inside = file_system(folder)
     system.create_dir(inside, recursive=True)
+    folder = folder if "://" in folder else os.path.abspath(folder)
     try:
         began = time.monotonic()
-        done = make_parts(context, args, folder if "://" in folder else os.path.abspath(folder))
+        done = make_parts(context, args, folder)
         parts_s = time.monotonic() - began
         rejected = sum(part["rejected"] for part in done)
         for line in [line for part in done for line in part["first_rejects"]][:8]:
@@ -375,20 +479,23 @@ def main():
             print(f"refused   {rejected} rejected lines; {args.output} is unchanged", file=sys.stderr)
             return 1
         began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        status = merge(args, folder, done)
+        counts, pages = make_shares(context, args, folder, done) if args.merge_shares else ([], [])
+        status = merge(args, folder, done, [made["file"] for made in pages or done])
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         merge_cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        shares_cpu_s = sum(share["compiler_cpu_s"] + share["python_cpu_s"] for share in [*counts, *pages])
         totals = {key: sum(part[key] for part in done)
                   for key in ("lines", "bytes", "compiler_cpu_s", "python_cpu_s")}
         lines = max(totals["lines"], 1)
-        cpu_s = totals["compiler_cpu_s"] + totals["python_cpu_s"] + merge_cpu_s
+        cpu_s = totals["compiler_cpu_s"] + totals["python_cpu_s"] + merge_cpu_s + shares_cpu_s
         print(f"pieces    {len(done)} on {len({part['host'] for part in done})} hosts, {parts_s:.1f} s; "
               f"merge {time.monotonic() - began:.1f} s\n"
               f"cost      {cpu_s / lines * 1e9:.0f} CPU ns a line, "
               f"{totals['bytes'] / lines:.1f} bytes of parts a line", file=sys.stderr)
         if args.statistics:
             with open(args.statistics, "w", encoding="utf-8") as file:
-                json.dump({"parts_s": parts_s, "merge_cpu_s": merge_cpu_s, **totals, "pieces": done}, file, indent=1)
+                json.dump({"parts_s": parts_s, "merge_cpu_s": merge_cpu_s, "shares_cpu_s": shares_cpu_s, **totals,
+                           "pieces": done, "counts": counts, "pages": pages}, file, indent=1)
         return status
     finally:
         if not args.keep_parts:
