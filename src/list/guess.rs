@@ -17,7 +17,9 @@ use super::label::Meaning;
 use super::lines::lines;
 use super::out::before_comment;
 use super::plain;
-use super::section_heading::{heading, is_object, key_and_value, line_of_record, open_comment};
+use super::section_heading::{
+    block, closes_block, heading, is_object, key_and_value, line_of_record, open_comment,
+};
 use super::sections::{is_signature, is_underline};
 use super::whole_text::of_whole;
 use super::words::Words;
@@ -50,12 +52,18 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     let mut in_object = false;
     let mut all_indented = true;
     let mut has_plus = false;
+    let mut has_blocks = false;
+    let mut closes_blocks = false;
     let mut before: &[u8] = b"";
     let mut rows = Rows::default();
     for line in lines(head) {
         let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
         let text = line.trim_ascii();
         let heading = heading(text);
+        let block = block(text);
+        has_blocks |= block.is_some_and(|meaning| meaning != Meaning::Listed);
+        closes_blocks |=
+            has_blocks && closes_block(text) && !text.iter().any(u8::is_ascii_alphanumeric);
         heads_others |= heading.is_some_and(|heading| heading.meaning != Meaning::Listed)
             || open_comment(text).is_some()
             || line_of_record(text).is_some()
@@ -76,7 +84,8 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             continue;
         }
         let is_comment = text.first() == Some(&b'#') && !text.starts_with(b"##");
-        if text.is_empty() || is_comment || heading.is_some() || is_border(text) {
+        let is_other = heading.is_some() || block.is_some() || closes_block(text);
+        if text.is_empty() || is_comment || is_other || is_border(text) {
             continue;
         }
         all_indented &= starts_with_space;
@@ -122,7 +131,9 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         .max_by_key(|(format, count)| (*count, *format != Format::Plain))
         .map_or(Format::Plain, |(format, _)| format);
     match format {
-        Format::Plain | Format::Exim if heads_others || has_plus => Format::Sections,
+        Format::Plain | Format::Exim if heads_others || has_blocks || has_plus => Format::Sections,
+        // `"spam@bad.example",` on each line: the items of an array.
+        Format::Csv { .. } if closes_blocks => Format::Sections,
         Format::Plain if rows.is_table() => Format::Csv { column: 0 },
         _ => format.or_named(&name),
     }

@@ -24,7 +24,7 @@ use super::out::Out;
 use super::phrase::Phrase;
 use super::reject_reason::RejectReason;
 use super::row::{RawEntry, Row, Skip};
-use super::section_heading::{Heading, heading, is_allowance_of_record, open_comment};
+use super::section_heading::{Heading, block, heading, is_allowance_of_record, open_comment};
 use super::status::is_phrase_of_allowance;
 use super::verdict::{is_no, takes_off};
 use super::words::{Nesting, Words};
@@ -121,7 +121,7 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     {
         return out.reject(RejectReason::LateHeading, line);
     }
-    if open_comment(line).is_some() {
+    if open_comment(line).is_some() || matches!(block(line), Some(Meaning::Skipped(_))) {
         return out.reject(RejectReason::LateHeading, line);
     }
     if is_allowance_of_record(line) {

@@ -6,6 +6,7 @@ use super::headings::Heading as Column;
 use super::label::{Meaning, is_comment as is_other_comment, name_is_of_senders, words_of};
 use super::phrase::Phrase;
 use super::row::Skip;
+use super::words::Words;
 
 /// Words of the longest heading.
 const MAX_WORDS: usize = 5;
@@ -57,8 +58,8 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let before = inner.get(..start)?;
     let after = inner.get(end..)?.trim_ascii();
     let is_ini = before.first() == Some(&b'[') && after.first() == Some(&b']');
-    let is_key = matches!(after, b":" | b": [" | b":[" | b"= [" | b"=[")
-        && before.iter().all(|b| matches!(b, b'-' | b' '));
+    let is_key =
+        (after == b":" || opens_brackets(after)) && before.iter().all(|b| matches!(b, b'-' | b' '));
     let is_tag = matches!(before, b"<" | b"</") && after == b">";
     let is_framed = is_tag || before.len() >= 2 && !after.is_empty() || after.len() >= 3;
     let is_name = name
@@ -96,6 +97,55 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
         is_plea: false,
     })
 }
+
+/// What stands behind a name whose values are on the lines after it: `= [`, `: {`, `(`.
+fn opens_brackets(after: &[u8]) -> bool {
+    let name = after
+        .strip_suffix(b"[")
+        .or_else(|| after.strip_suffix(b"{"));
+    let name = name.or_else(|| after.strip_suffix(b"("));
+    name.is_some_and(|rest| matches!(rest.trim_ascii_end(), b"" | b":" | b"="))
+}
+
+/// What is meant by the lines in the brackets that a line of a program or its settings opens, up to the line that closes them:
+/// `whitelist {`, `$friends = array(`, `map $sender $passes {`. Other words than headings have mean anything.
+pub(super) fn block(text: &[u8]) -> Option<Meaning> {
+    let (&last, before) = text.split_last()?;
+    let is_strange = |b: &u8| matches!(b, b',' | b'\t' | b'|' | b'<');
+    if !matches!(last, b'(' | b'[' | b'{')
+        || text.len() > MAX_BLOCK
+        || is_other_comment(text)
+        || before.first().is_none_or(|b| b"#;%".contains(b))
+        || before.iter().any(is_strange)
+        || memchr::memchr_iter(b'"', before).count() % 2 == 1
+        || Words(before).next().is_some_and(looks_like_entry)
+    {
+        return None;
+    }
+    let is_sign = |b: &u8| !(b.is_ascii_alphanumeric() || *b >= 0x80);
+    let Some(start) = before.iter().position(|b| !is_sign(b)) else {
+        // `} {` goes on with what was said before it.
+        return b")]}".contains(before.first()?).then_some(Meaning::Unknown);
+    };
+    let end = before.iter().rposition(|b| !is_sign(b))? + 1;
+    match meaning_of(before.get(start..end)?) {
+        (meaning, true) if before.get(..start)?.is_empty() => Some(meaning),
+        _ => Some(Meaning::Unknown),
+    }
+}
+
+/// Whether a line closes brackets that another has opened: `}`, `];`, `} else {`, `"spam@bad.example" )`.
+pub(super) fn closes_block(text: &[u8]) -> bool {
+    let end = text.trim_ascii_end();
+    let end = end.iter().rposition(|b| !b",;".contains(b));
+    let text = end.map_or(text, |end| text.get(..=end).unwrap_or(text));
+    let count = |signs: &[u8]| text.iter().filter(|b| signs.contains(b)).count();
+    let ends = |b: Option<&u8>| b.is_some_and(|b| b")]}".contains(b));
+    ends(text.first()) || ends(text.last()) && count(b")]}") > count(b"([{")
+}
+
+/// Bytes of a line that opens brackets; what is longer is text.
+const MAX_BLOCK: usize = 200;
 
 /// Whether a line that names nobody asks not to block: `*** Our customers, please do not block! ***`.
 /// A comment must say that it is about the lines after it: `# The following must never be blocked`.

@@ -12,7 +12,8 @@
 //! known make a heading; anything else is a remark. A comment that asks not to block what follows
 //! speaks for the entries up to the next blank line or comment; those after are rejected. A title with a line of signs under it is a
 //! heading, too. Entries below the signature of a mail are rejected. Lines of a key and a value each make a [record](Record). YAML beyond this (objects
-//! in lists) is rejected line by line.
+//! in lists) is rejected line by line. What stands in the brackets of a program or its settings, over several lines, is below the
+//! line that opens them: `whitelist {`, `$friends = array(`.
 
 use super::action::Action;
 use super::answer::Answer;
@@ -25,8 +26,8 @@ use super::record::Record;
 use super::reject_reason::RejectReason;
 use super::row::Skip;
 use super::section_heading::{
-    Heading as SectionHeading, heading, is_allowance_of_record, is_object, key_and_value,
-    line_of_record, meaning_of, open_comment, without_quotes,
+    Heading as SectionHeading, block, closes_block, heading, is_allowance_of_record, is_object,
+    key_and_value, line_of_record, meaning_of, open_comment, without_quotes,
 };
 
 /// Headings inside each other. Lists have two or three.
@@ -63,6 +64,8 @@ struct Open {
     /// What it means with those around it.
     meaning: Meaning,
     is_nested: bool,
+    /// It ends where its brackets are closed, however its lines are indented.
+    is_block: bool,
     /// It ends at the next blank line or comment; what follows may be meant either way.
     is_plea: bool,
 }
@@ -106,15 +109,48 @@ impl Sections {
                 Skip::Comment
             });
         }
-        if matches!(text, b"]" | b"],") {
-            // The end of `allowed = [`.
-            self.open.pop_if(|open| open.is_nested);
-            return out.skip(Skip::Setting);
-        }
         if let Some(heading) = heading(text) {
-            self.begin(heading, indent);
+            self.begin(heading, indent, heading.is_nested && !text.ends_with(b":"));
             return out.skip(Skip::Setting);
         }
+        // What closes no brackets of ours may mean anything.
+        let in_block = self.open.iter().any(|open| open.is_block);
+        let closes =
+            closes_block(text) && (in_block || !text.iter().any(u8::is_ascii_alphanumeric));
+        if closes && !holds_entry(text) {
+            self.close_block();
+        }
+        // `if address :is "from" "spam@bad.example"`, and its bracket on a line of its own.
+        let goes_on = matches!(text, b"{" | b"(" | b"[") && before.first() != Some(&b'#');
+        let bare = || (goes_on && !before.is_empty()).then_some(Meaning::Unknown);
+        if let Some(meaning) = block(text).or_else(bare) {
+            let heading = SectionHeading {
+                meaning,
+                is_nested: true,
+                is_noun: false,
+                is_plea: false,
+            };
+            self.begin(heading, indent, true);
+            return out.skip(Skip::Setting);
+        }
+        if closes && !holds_entry(text) {
+            return out.skip(Skip::Setting);
+        }
+        self.read_entries(text, pair, indent, &before, out);
+        if closes {
+            self.close_block();
+        }
+    }
+
+    /// Reads a line that is not a heading.
+    fn read_entries(
+        &mut self,
+        text: &[u8],
+        pair: Option<(&[u8], &[u8])>,
+        indent: usize,
+        before: &[u8],
+        out: &mut Out<'_>,
+    ) {
         if text.is_empty() || matches!(text, [b'#' | b';', ..]) {
             if let Some(open) = self.open.last_mut().filter(|open| open.is_plea) {
                 open.meaning = Meaning::Unknown;
@@ -122,11 +158,11 @@ impl Sections {
             return out.skip(plain::nothing(text));
         }
         if is_underline(text) {
-            let heading = title(&before);
+            let heading = title(before);
             // Above all entries it may be the title of the whole list.
             let says_something = self.is_begun || heading.meaning != Meaning::Unknown;
-            if is_title(&before) && says_something {
-                self.begin(heading, 0);
+            if is_title(before) && says_something {
+                self.begin(heading, 0, false);
             }
             return out.skip(Skip::Setting);
         }
@@ -138,7 +174,8 @@ impl Sections {
         }
         if pair.is_some() {
             // `allow: [...]` stands beside the keys of its indentation, not under them.
-            let is_beside = |open: &mut Open| open.is_nested && open.indent >= indent;
+            let is_beside =
+                |open: &mut Open| open.is_nested && !open.is_block && open.indent >= indent;
             while self.open.pop_if(is_beside).is_some() {}
         }
         let meaning = self
@@ -201,24 +238,36 @@ impl Sections {
         }
     }
 
-    fn begin(&mut self, heading: SectionHeading, indent: usize) {
-        self.is_signed = false;
-        if heading.is_nested {
-            let kept = self
-                .open
-                .iter()
-                .take_while(|open| open.indent < indent || !open.is_nested && heading.is_noun)
-                .count();
-            self.open.truncate(kept);
-        } else {
-            self.open.clear();
+    /// The brackets that were opened last are closed, with all headings in them.
+    fn close_block(&mut self) {
+        if let Some(last) = self.open.iter().rposition(|open| open.is_block) {
+            self.open.truncate(last);
         }
+    }
+
+    fn begin(&mut self, heading: SectionHeading, indent: usize, is_block: bool) {
+        self.is_signed = false;
+        // Brackets whose meaning is unknown stand below whatever is above them.
+        let is_below = is_block && heading.meaning == Meaning::Unknown;
+        let stays = |open: &&Open| {
+            is_below
+                || heading.is_nested && (open.indent < indent || !open.is_nested && heading.is_noun)
+        };
+        let in_block = self.open.iter().rposition(|open| open.is_block);
+        let outer = in_block.map_or(0, |block| block + 1);
+        let (_, inner) = self.open.split_at(outer);
+        let kept = outer + inner.iter().take_while(stays).count();
+        self.open.truncate(kept);
         let parent = self.open.last().map(|open| open.meaning);
-        let meaning = inside(
-            parent.unwrap_or(Meaning::Unknown),
-            heading.meaning,
-            parent.is_none(),
-        );
+        let meaning = match parent {
+            // `emails:` says nothing of them.
+            Some(parent) if heading.is_noun => parent,
+            parent => inside(
+                parent.unwrap_or(Meaning::Unknown),
+                heading.meaning,
+                parent.is_none(),
+            ),
+        };
         if self.open.len() == MAX_DEPTH {
             self.open.pop();
         }
@@ -226,6 +275,7 @@ impl Sections {
             indent,
             meaning,
             is_nested: heading.is_nested,
+            is_block,
             is_plea: heading.is_plea,
         });
     }
