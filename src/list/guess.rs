@@ -21,6 +21,7 @@ use super::section_heading::{
     block, closes_block, heading, is_object, key_and_value, line_of_record, open_comment,
 };
 use super::sections::{is_signature, is_underline};
+use super::statement::{Statement, holds_entry};
 use super::whole_text::of_whole;
 use super::words::Words;
 
@@ -54,6 +55,8 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     let mut has_plus = false;
     let mut has_blocks = false;
     let mut closes_blocks = false;
+    let mut statement = Statement::default();
+    let mut goes_on = false;
     let mut before: &[u8] = b"";
     let mut rows = Rows::default();
     for line in lines(head) {
@@ -85,6 +88,12 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         }
         let is_comment = text.first() == Some(&b'#') && !text.starts_with(b"##");
         let is_other = heading.is_some() || block.is_some() || closes_block(text);
+        if is_other {
+            statement = Statement::default();
+        } else if text.first() != Some(&b'#') {
+            let indent = line.len() - line.trim_ascii_start().len();
+            goes_on |= statement.next(text, indent).is_some() && holds_entry(text);
+        }
         if text.is_empty() || is_comment || is_other || is_border(text) {
             continue;
         }
@@ -131,9 +140,11 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         .max_by_key(|(format, count)| (*count, *format != Format::Plain))
         .map_or(Format::Plain, |(format, _)| format);
     match format {
-        Format::Plain | Format::Exim if heads_others || has_blocks || has_plus => Format::Sections,
+        Format::Plain | Format::Exim if heads_others || has_blocks || has_plus || goes_on => {
+            Format::Sections
+        }
         // `"spam@bad.example",` on each line: the items of an array.
-        Format::Csv { .. } if closes_blocks => Format::Sections,
+        Format::Csv { .. } if closes_blocks || goes_on => Format::Sections,
         Format::Plain if rows.is_table() => Format::Csv { column: 0 },
         _ => format.or_named(&name),
     }

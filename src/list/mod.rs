@@ -74,6 +74,7 @@ mod score;
 mod section_heading;
 mod sections;
 mod spamassassin;
+mod statement;
 mod status;
 mod table;
 mod verdict;

@@ -49,6 +49,10 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
             is_plea: is_remark,
         });
     }
+    let (inner, is_quoted) = match inner {
+        [b'"', quoted @ .., b'"'] | [b'\'', quoted @ .., b'\''] => (quoted.trim_ascii(), true),
+        _ => (inner, false),
+    };
     let start = inner.iter().position(|b| !is_decoration(b))?;
     let mut end = inner.iter().rposition(|b| !is_decoration(b))? + 1;
     // `Exceptions (never block):`
@@ -61,7 +65,14 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let is_key =
         (after == b":" || opens_brackets(after)) && before.iter().all(|b| matches!(b, b'-' | b' '));
     let is_tag = matches!(before, b"<" | b"</") && after == b">";
-    let is_framed = is_tag || before.len() >= 2 && !after.is_empty() || after.len() >= 3;
+    let is_framed = is_tag
+        || before.len() >= 2 && !after.is_empty()
+        || after.len() >= 3
+        || matches!(
+            (before, after),
+            (b"*", b"*") | (b"_", b"_") | (b"~", b"~") | (b"(", b")")
+        )
+        || is_quoted && before.is_empty() && after.is_empty();
     let is_name = name
         .iter()
         .all(|&b| b.is_ascii_alphanumeric() || b" _-/&()".contains(&b) || b >= 0x80);

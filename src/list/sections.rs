@@ -29,6 +29,7 @@ use super::section_heading::{
     Heading as SectionHeading, block, closes_block, heading, is_allowance_of_record, is_object,
     key_and_value, line_of_record, meaning_of, open_comment, without_quotes,
 };
+use super::statement::{Statement, holds_entry, without_backslash};
 
 /// Headings inside each other. Lists have two or three.
 const MAX_DEPTH: usize = 16;
@@ -47,6 +48,8 @@ pub(super) struct Sections {
     record: Record,
     /// The indentation of an object of YAML that was rejected, whose lines follow.
     object: Option<usize>,
+    /// What is said of lines that go on with those before.
+    statement: Statement,
     /// The text of the line before.
     before: Vec<u8>,
     /// There was an entry.
@@ -110,6 +113,7 @@ impl Sections {
             });
         }
         if let Some(heading) = heading(text) {
+            self.statement = Statement::default();
             self.begin(heading, indent, heading.is_nested && !text.ends_with(b":"));
             return out.skip(Skip::Setting);
         }
@@ -124,6 +128,7 @@ impl Sections {
         let goes_on = matches!(text, b"{" | b"(" | b"[") && before.first() != Some(&b'#');
         let bare = || (goes_on && !before.is_empty()).then_some(Meaning::Unknown);
         if let Some(meaning) = block(text).or_else(bare) {
+            self.statement = Statement::default();
             let heading = SectionHeading {
                 meaning,
                 is_nested: true,
@@ -155,6 +160,9 @@ impl Sections {
             if let Some(open) = self.open.last_mut().filter(|open| open.is_plea) {
                 open.meaning = Meaning::Unknown;
             }
+            if text.is_empty() {
+                self.statement = Statement::default();
+            }
             return out.skip(plain::nothing(text));
         }
         if is_underline(text) {
@@ -182,12 +190,16 @@ impl Sections {
             .open
             .last()
             .map_or(Meaning::Listed, |open| open.meaning);
-        let (meaning, value) = match pair {
-            Some((key, value)) => (
-                inside(meaning, Meaning::of(key), self.open.is_empty()),
-                value,
+        let carried = self.statement.next(text, indent);
+        let text = without_backslash(text);
+        let is_outermost = self.open.is_empty();
+        let (meaning, value) = match (carried, pair) {
+            (Some(said), _) => (inside(meaning, said, is_outermost), text),
+            (None, Some((key, value))) => (
+                inside(meaning, Meaning::of(key), is_outermost),
+                without_backslash(value),
             ),
-            None => (meaning, text),
+            (None, None) => (meaning, text),
         };
         match meaning {
             Meaning::Skipped(skip) => out.skip(skip),
@@ -344,11 +356,4 @@ fn is_one_entry(value: &[u8]) -> bool {
         && !value
             .iter()
             .any(|b| b.is_ascii_whitespace() || b",;{}[]<>".contains(b))
-}
-
-fn holds_entry(value: &[u8]) -> bool {
-    value.contains(&b'@')
-        || value
-            .split(|b| b.is_ascii_whitespace() || matches!(b, b',' | b'"' | b'\''))
-            .any(looks_like_entry)
 }

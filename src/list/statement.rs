@@ -1,0 +1,125 @@
+//! Statements that go on over several lines, as settings are written:
+//!
+//! ```text
+//!   whitelist = friend@good.example,       allow friend@good.example \     whitelist =
+//!       other@good.example                     other@good.example              friend@good.example
+//! ```
+//!
+//! What the first line says holds for the others: those that follow a comma or backslash, and those
+//! that are indented more than it.
+
+use super::entry::looks_like_entry;
+use super::label::{Before, Meaning, before};
+use super::row::Skip;
+
+/// What the lines before say of the next one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Statement {
+    begun: Option<Begun>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    meaning: Meaning,
+    indent: usize,
+    /// A comma or backslash ends the last line.
+    goes_on: bool,
+    /// Lines that are indented more belong to it.
+    has_indented: bool,
+}
+
+impl Statement {
+    /// Takes the next line in that is neither a heading nor a comment. What the statement says of it that it
+    /// goes on with: nothing, if it says something itself, or if all that is said is that it is listed.
+    pub(super) fn next(&mut self, text: &[u8], indent: usize) -> Option<Meaning> {
+        let goes_on = matches!(text, [.., b',' | b'\\']);
+        let own = stated(text, goes_on);
+        self.begun = match (self.begun, own) {
+            (_, Some(meaning)) => Some(Begun {
+                meaning,
+                indent,
+                goes_on,
+                has_indented: holds_entry(text) || matches!(text, [.., b'=']),
+            }),
+            (Some(begun), None)
+                if !text.is_empty()
+                    && (begun.goes_on || begun.has_indented && indent > begun.indent) =>
+            {
+                Some(Begun { goes_on, ..begun })
+            }
+            _ => None,
+        };
+        let begun = self.begun.filter(|_| own.is_none())?;
+        (begun.meaning != Meaning::Listed).then_some(begun.meaning)
+    }
+}
+
+/// A line without the backslash that says that it goes on.
+pub(super) fn without_backslash(text: &[u8]) -> &[u8] {
+    match text {
+        [rest @ .., b' ' | b'\t' | b',', b'\\'] => rest.trim_ascii_end(),
+        _ => text,
+    }
+}
+
+/// What a line says of its own entries, if it says anything.
+fn stated(text: &[u8], goes_on: bool) -> Option<Meaning> {
+    match before(text) {
+        Before::Skip(Skip::Comment) => None,
+        // `senders =`
+        Before::Skip(Skip::Setting) => Some(Meaning::Listed),
+        Before::Skip(skip) => Some(Meaning::Skipped(skip)),
+        Before::Unknown => Some(Meaning::Unknown),
+        Before::Entries(rest) if rest.len() < text.len() => Some(Meaning::Listed),
+        // `white.senders=friend@good.example,\`
+        Before::Entries(_) => {
+            let name = text.split(|&b| b == b'@').next().unwrap_or_default();
+            (goes_on && name.contains(&b'=')).then_some(Meaning::Unknown)
+        }
+    }
+}
+
+/// Whether a text has an entry in it.
+pub(super) fn holds_entry(text: &[u8]) -> bool {
+    text.contains(&b'@')
+        || text
+            .split(|b| b.is_ascii_whitespace() || matches!(b, b',' | b'"' | b'\''))
+            .any(looks_like_entry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_line_says_holds_for_those_that_go_on_with_it() {
+        let allowed = Some(Meaning::Skipped(Skip::Allow));
+        for (lines, expected) in [
+            (
+                &["whitelist = a@b,", "c@d,", "e@f", "g@h"][..],
+                &[None, allowed, allowed, None][..],
+            ),
+            (&["allow a@b \\", "c@d"], &[None, allowed]),
+            (
+                &["whitelist =", "  c@d", "  e@f", "g@h"],
+                &[None, allowed, allowed, None],
+            ),
+            (
+                &["whitelist = a@b", "  c@d", "deny e@f", "  g@h"],
+                &[None, allowed, None, None],
+            ),
+            (&["office = a@b,", "", "c@d"], &[None, None, None]),
+            (&["office = a@b,", "c@d"], &[None, Some(Meaning::Unknown)]),
+            (&["white.a=a@b,\\", "c@d"], &[None, Some(Meaning::Unknown)]),
+            (&["a@b,", "c@d \\", "  e@f"], &[None, None, None]),
+            (&["blocked = a@b,", "c@d"], &[None, None]),
+        ] {
+            let mut statement = Statement::default();
+            let said = lines.iter().map(|line| {
+                let text = line.trim_ascii();
+                statement.next(text.as_bytes(), line.len() - text.len())
+            });
+            assert_eq!(said.collect::<Vec<_>>(), expected, "{lines:?}");
+        }
+    }
+}
