@@ -210,10 +210,10 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     match confined {
         Some(Confined::Not(why)) => warn!(why, "file access is not limited"),
         Some(Confined::Partly) => {
-            warn!("this kernel knows only a part of Landlock: file access is limited in part");
+            warn!("this kernel supports only a part of Landlock: file access is partly limited");
         }
         None if config.sandbox => warn!(
-            "file access is not limited before the next start: a faulty configuration does not name the files"
+            "file access is not limited until the next start, because the configuration is faulty"
         ),
         Some(Confined::Fully) | None => {}
     }

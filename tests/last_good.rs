@@ -120,7 +120,7 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
         assert_eq!(entries(&live), Some(1), "{what}");
         complains(
             &live,
-            &["list spam: listed by an older copy, generation 1, built 20"],
+            &["list spam: an older copy of the filter is in use, generation 1, built 20"],
         );
         assert!(live.status().contains("older copy"), "{}", live.status());
         // It stays so, and a reload says it again.
@@ -384,7 +384,10 @@ fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
 
     fs::write(site.path().join("spam.blf"), "half").unwrap();
     let daemon = site.serve();
-    daemon.logged(&["WARN", "list spam: listed by an older copy, generation 1"]);
+    daemon.logged(&[
+        "WARN",
+        "list spam: an older copy of the filter is in use, generation 1",
+    ]);
     let Socket::Unix(path) = &site.socket else {
         unreachable!("asked for a unix socket")
     };

@@ -707,7 +707,7 @@ fn a_filter_that_misses_an_address_that_must_be_listed_stays_out() {
         &config,
     );
     rig.write("spam.list", "first@bad.example\nother@bad.example\n");
-    let why = "does not list x@canary.example, which must_hit demands";
+    let why = "does not list x@canary.example, which must_hit requires";
     is_refused(&rig, why);
     assert!(rig.live.status().contains(why), "{}", rig.live.status());
     rig.write(

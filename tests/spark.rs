@@ -286,7 +286,7 @@ fn a_password_in_a_uri_is_refused() {
     let said = [refused.stdout, refused.stderr].concat();
     let said = String::from_utf8_lossy(&said);
     assert!(!refused.status.success());
-    assert!(said.contains("no password may stand in a URI"), "{said}");
+    assert!(said.contains("a URI must not contain a password"), "{said}");
     assert!(!said.contains("hidden"), "{said}");
 }
 

@@ -33,10 +33,10 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a 
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "add" -d 'Block a sender: add entries to a text list (and to its filter, with --filter)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "remove" -d 'Unblock a sender: remove entries from a text list (and from its filter, with --filter)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "merge" -d 'Merge filters with the same seed (see --seed-from) into one, or the parts of a list into its filter'
-complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "delta" -d 'Write what has changed from one filter to the next, for hosts that have the first'
+complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "delta" -d 'Write the changes from one filter to the next, for hosts that have the first'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "apply" -d 'Make a filter from an older one and deltas'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "compare" -d 'Count the entries that two filters share'
-complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "overlap" -d 'Count the entries that each pair of filters shares, to see which lists are worth having'
+complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "overlap" -d 'Count the entries that each pair of filters shares, to see which lists are worth using'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "false-positives" -d 'Find known good senders that the filter lists or matches'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "verify" -d 'Read a whole filter file and check every checksum and record'
 complete -c blocklist-compile -n "__fish_blocklist_compile_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
@@ -44,8 +44,8 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand buil
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l name -d 'Name of the list in logs and replies [default: the output file\'s name without .blf]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l fpr -d 'False-positive rate of the Bloom filter' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l part -d 'Write a part of a list instead of a filter: the entries of one piece' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l source -d 'Count all inputs as this one list: they are pieces of it' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed-from -d 'Use the hash seed of this filter, to merge and compare the two' -r -F
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l source -d 'Count all inputs as this one list, of which they are pieces' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed-from -d 'Use the hash seed of this filter, so that both can be merged and compared' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l seed -d 'Hash seed, in hexadecimal [default: that of the file to replace, or random]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-shrink -d 'Write nothing if an input, or the whole filter, has lost more than this share of its entries, such as 20%' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand build" -l max-growth -d 'Write nothing if an input has gained more than this share, such as 100%' -r
@@ -77,7 +77,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand quer
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand info" -l json -d 'Print JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand info" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l add -d 'A list of entries to add, or one entry such as spam@bad.example; may be repeated' -r -F
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l remove -d 'A list of entries to remove, or one entry; may be repeated. Wins over --add' -r -F
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l remove -d 'A list of entries to remove, or one entry; may be repeated. Has precedence over --add' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l fpr -d 'Rebuild the filter for another false-positive rate' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l format -d 'Format of the inputs [default: detected from their content]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand update" -l expires -d 'Day on which entries expire, or days after the build date, such as 30d' -r
@@ -107,7 +107,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merg
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l fpr -d 'False-positive rate, as for build [default: the lowest rate of the inputs]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l max-shrink -d 'Write nothing if a list, or the whole filter, has lost more than this share of its entries, such as 20%' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l max-growth -d 'Write nothing if a list has gained more than this share, such as 100%' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l expect -d 'Parts only: write nothing unless exactly the pieces in this file are there' -r -F
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l expect -d 'Parts only: write nothing unless the parts are exactly the pieces in this file' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l source -d 'Parts only: write nothing unless they are parts of this list; may be repeated' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l threads -d 'Number of worker threads [default: one per processor]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l memory -d 'Memory limit, such as 512M or 2G [default: a quarter of the available memory]' -r
@@ -117,7 +117,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merg
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l json -d 'Print the report as JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -s q -l quiet -d 'Print errors only'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand delta" -s o -l output -d 'The delta to write; replaces a delta only' -r -F
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand delta" -s o -l output -d 'The delta to write. An existing file is replaced only if it is a delta' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand delta" -l json -d 'Print JSON'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand delta" -s q -l quiet -d 'Print errors only'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand delta" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -145,10 +145,10 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "add" -d 'Block a sender: add entries to a text list (and to its filter, with --filter)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "remove" -d 'Unblock a sender: remove entries from a text list (and from its filter, with --filter)'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "merge" -d 'Merge filters with the same seed (see --seed-from) into one, or the parts of a list into its filter'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "delta" -d 'Write what has changed from one filter to the next, for hosts that have the first'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "delta" -d 'Write the changes from one filter to the next, for hosts that have the first'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "apply" -d 'Make a filter from an older one and deltas'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "compare" -d 'Count the entries that two filters share'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "overlap" -d 'Count the entries that each pair of filters shares, to see which lists are worth having'
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "overlap" -d 'Count the entries that each pair of filters shares, to see which lists are worth using'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "false-positives" -d 'Find known good senders that the filter lists or matches'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "verify" -d 'Read a whole filter file and check every checksum and record'
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand help; and not __fish_seen_subcommand_from build query info update add remove merge delta apply compare overlap false-positives verify help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

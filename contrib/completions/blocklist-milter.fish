@@ -31,24 +31,24 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -s h -l 
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -s V -l version -d 'Print version'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "check" -d 'Check configuration, filters and whitelists; show every error'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "print-config" -d 'Print the effective configuration, with defaults'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "reload" -d 'Have the running daemon load configuration, filters and whitelists again, and wait for the outcome'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "reload" -d 'Make the running daemon load configuration, filters and whitelists again, and wait for the result'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "status" -d 'Show the state of the running daemon: lists, verdicts, problems'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "explain" -d 'Show what would happen to a message, and why'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "report" -d 'Report what the daemon did, from its log, as text for a mail or as JSON'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "report" -d 'Report what the daemon did, from its log, as text or JSON'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "case" -d 'Find the decision with a case id in the daemon\'s log, and explain it'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "correspondents" -d 'Maintain a file of addresses that your users write to, so that no list refuses them'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "junk" -d 'Add the senders of messages that users report as junk to a blocklist of your own'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "setup-check" -d 'Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message through the milter'
-complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "demo" -d 'Show the milter at work, with nothing installed'
+complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "demo" -d 'Show how the milter works, without an installation'
 complete -c blocklist-milter -n "__fish_blocklist_milter_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand print-config" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand print-config" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand reload" -l pid -d 'Process of the daemon [default: the one that has written `status_file`]' -r
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand reload" -l timeout -d 'Give up after so many seconds; reading large filters takes a while' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand reload" -l pid -d 'Process ID of the daemon [default: that of the daemon that wrote `status_file`]' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand reload" -l timeout -d 'Give up after this many seconds; reading large filters takes a while' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand reload" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand reload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand status" -l socket -d 'Ask at this address, such as unix:/run/x.sock or inet:9642@127.0.0.1 [default: `listen` in section `status` of the configuration]' -r
@@ -66,20 +66,20 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explai
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l against -d 'Show what another configuration would change' -r -F
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l correspondents -d 'Show what this file of correspondents would change, such as how much mail would not have been refused; may be repeated' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l correspondents -d 'Show what this file of correspondents would change: which mail would not have been refused; may be repeated' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l since -d 'First day of the report (UTC), such as 2026-11-21, or 7d for the last seven days. Older lines are used only to know what was refused before' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l state -d 'Remember in this file what was refused and which lists had hits, for the next report' -r -F
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l mail-to -d 'Begin with the headers of a mail to this address, for sendmail -t' -r
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l mail-to -d 'Begin the output with mail headers to this address, for sendmail -t' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -l config -d 'Configuration file' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand case" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -s o -l output -d 'The file to keep; the setting correspondents of the configuration names it' -r -F
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -s o -l output -d 'The file to update; name it in the setting correspondents of the configuration' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l keep -d 'Drop addresses that nobody has written to for this long' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l sent -d 'A mailbox of sent mail: a maildir, another folder of messages, or an mbox; may be repeated' -r -F
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand correspondents" -l own-domain -d 'One of your own domains, whose addresses are left out; may be repeated. The domain of each sender is left out anyway' -r
@@ -93,7 +93,7 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" 
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l expires -d 'Days until the entries expire' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l own-domain -d 'One of your own domains, whose senders are not listed; may be repeated. The domain of the recipient (Delivered-To) is left out anyway' -r
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l config -d 'Configuration file' -r -F
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l undo -d 'Remove entries that reports added for these senders; entries added by hand stay'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l undo -d 'Remove the entries that reports have added for these senders; entries added by hand stay'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -l json -d 'Print one JSON object instead of text'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand junk" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand setup-check" -l postfix -d 'Folder of Postfix\'s main.cf [default: that of postconf, usually /etc/postfix]' -r -F
@@ -105,14 +105,14 @@ complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" 
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand demo" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "check" -d 'Check configuration, filters and whitelists; show every error'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "print-config" -d 'Print the effective configuration, with defaults'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "reload" -d 'Have the running daemon load configuration, filters and whitelists again, and wait for the outcome'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "reload" -d 'Make the running daemon load configuration, filters and whitelists again, and wait for the result'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "status" -d 'Show the state of the running daemon: lists, verdicts, problems'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "explain" -d 'Show what would happen to a message, and why'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "replay" -d 'Show what would have happened to a whole mailbox'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "report" -d 'Report what the daemon did, from its log, as text for a mail or as JSON'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "case" -d 'Explain the decision with a case id, from the daemon\'s log'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "report" -d 'Report what the daemon did, from its log, as text or JSON'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "case" -d 'Find the decision with a case id in the daemon\'s log, and explain it'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "correspondents" -d 'Maintain a file of addresses that your users write to, so that no list refuses them'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "junk" -d 'Add the senders of messages that users report as junk to a blocklist of your own'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "setup-check" -d 'Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message through the milter'
-complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "demo" -d 'Show the milter at work, with nothing installed'
+complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "demo" -d 'Show how the milter works, without an installation'
 complete -c blocklist-milter -n "__fish_blocklist_milter_using_subcommand help; and not __fish_seen_subcommand_from check print-config reload status explain replay report case correspondents junk setup-check demo help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

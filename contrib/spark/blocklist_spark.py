@@ -4,11 +4,11 @@
     spark-submit --files blocklist-compile,seed.blf blocklist_spark.py \\
         --input s3://lists/senders/ --format plain --parts s3://lists/parts/ --output big.blf
 
-The driver cuts the input into pieces: ranges of bytes of text files, whole files where they are
-compressed, row groups of Parquet files. Each task gives its piece to `blocklist-compile build
---part` and stores the part; the driver joins all parts with `blocklist-compile merge --expect`. No
-row ever passes through the JVM, the driver or a shuffle: Spark schedules the pieces, runs them again
-where a machine is lost, and shows how far they are. docs/large.md says more.
+The driver divides the input into pieces: ranges of bytes of text files, whole compressed files, row
+groups of Parquet files. Each task runs `blocklist-compile build --part` on its piece and stores the
+part; the driver merges all parts with `blocklist-compile merge --expect`. No row passes through the
+JVM, the driver or a shuffle: Spark only schedules the pieces, retries them if a machine is lost, and
+shows the progress. See docs/large.md.
 
 Needs Python 3.9 or later, pyspark 3.4 or later, and pyarrow, which reads and writes local folders,
 S3, Google Cloud Storage, Azure and HDFS.
@@ -34,9 +34,9 @@ from pyspark import SparkConf, SparkContext, SparkFiles, TaskContext
 COMPILER = "blocklist-compile"
 BLOCK_BYTES = 1 << 20
 MOST_PAGES = 1 << 40
-# Parts and filters hold the seed.
+# Parts and filters contain the seed.
 UMASK = 0o027
-# The compiler unpacks these; nobody can begin in the middle of one.
+# The compiler unpacks these files. They cannot be cut into pieces.
 PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip", ".tar", ".tgz", ".7z")
 
 
@@ -62,14 +62,14 @@ def arguments():
         help="merge in N shares on the executors, for 10^10 entries and more [default: on the driver alone]")
     add("--max-rejects", type=int, metavar="N", help="write nothing if more lines than this are rejected")
     add("--report", metavar="FILE", help="write the report of the merge to this file, as JSON")
-    add("--statistics", metavar="FILE", help="write what each piece took to this file, as JSON")
+    add("--statistics", metavar="FILE", help="write time and size of each piece to this file, as JSON")
     add("--option", action="append", default=[], metavar="OPTION",
         help="a further option of blocklist-compile build, such as --option=--plus; may be repeated")
-    add("--keep-parts", action="store_true", help="leave the parts where they are")
+    add("--keep-parts", action="store_true", help="do not remove the parts at the end")
     args = parser.parse_args()
-    # Places show on Spark's pages and in the list of processes.
+    # URIs are visible on Spark's pages and in the process list.
     if any(re.search("://[^/@]*:[^/@]*@", place) for place in [*args.input, args.parts]):
-        parser.error("no password may stand in a URI: give it to the machines by their environment or its files")
+        parser.error("a URI must not contain a password: use environment variables or configuration files of the provider")
     if not 0 <= args.merge_shares <= 65536:
         parser.error("--merge-shares: must be between 0 and 65536")
     args.source = args.source or args.input[0]
@@ -99,7 +99,7 @@ def file_system(path):
 
 
 def below(folder, name):
-    """The path or URI of a file in a folder. What is before and behind the path of a URI belongs to each file, too."""
+    """The path or URI of a file in a folder. For a URI, the parts before and after the path stay."""
     if "://" not in folder:
         return f"{folder.rstrip('/')}/{name}"
     folder, mark, query = folder.partition("?")
@@ -110,7 +110,7 @@ def below(folder, name):
 
 
 def files_of(path):
-    """The files of an input, with their sizes; those of a folder without hidden ones, nor those in hidden folders."""
+    """The files of an input, with their sizes. In a folder, hidden files and files in hidden folders are skipped."""
     system, inside = file_system(path)
     info = system.get_file_info(inside)
     if info.type == pyarrow.fs.FileType.NotFound:
@@ -134,7 +134,7 @@ def pieces_of(args):
         elif is_packed(path) or length <= args.piece:
             pieces.append((path, None, None))
         elif not args.format:
-            sys.exit(f"{path}: larger than --piece; give --format, which only the first piece would show")
+            sys.exit(f"{path}: larger than --piece; give --format, because it can be detected only in the first piece")
         else:
             pieces += [(path, start, min(start + args.piece, length))
                        for start in range(0, length, args.piece)]
@@ -146,7 +146,7 @@ def is_packed(path):
 
 
 def row_groups(path, piece_bytes):
-    """A Parquet file as ranges of row groups of about so many bytes."""
+    """Divides a Parquet file into ranges of row groups with about so many bytes."""
     import pyarrow.parquet
 
     system, inside = file_system(path)
@@ -168,7 +168,7 @@ def lines_of(path, start, end):
     system, inside = file_system(path)
     with system.open_input_file(inside) as file:
         at, block = start, b"\n"
-        # The line that goes on here is that of the piece before.
+        # A line that continues here belongs to the previous piece.
         if start > 0:
             file.seek(start - 1)
             at += rest_of_line(file)[0] - 1
@@ -212,7 +212,7 @@ def column_of(path, column, start, end):
             if pa.types.is_dictionary(rows.type):
                 rows = rows.dictionary_decode()
             rows = rows.cast(pa.string())
-            # A row is one line: a line end in it must not list what stands behind it.
+            # A row is one line: replace line breaks, so that the text after one does not become an entry.
             if pc.any(pc.match_substring_regex(rows, "[\r\n]")).as_py():
                 rows = pc.replace_substring_regex(rows, "[\r\n]", " ")
             lines = pc.binary_join_element_wise(
@@ -222,7 +222,7 @@ def column_of(path, column, start, end):
 
 
 def compile_piece(piece, job):
-    """Makes the part of a piece, stores it, and says what it is."""
+    """Builds the part of a piece, stores it, and returns a description of it."""
     os.umask(UMASK)
     number, path, start, end = piece
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -238,7 +238,7 @@ def compile_piece(piece, job):
             *(["--format", job["format"]] if job["format"] else []),
             *job["options"], "-o", part, text,
         ]))
-        # Each attempt has a name of its own; only one of them is reported to the driver.
+        # Each attempt has its own name; only one of them is reported to the driver.
         name = f"{number:06}.{TaskContext.get().taskAttemptId()}.part"
         store(part, job["parts"], name)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -267,13 +267,13 @@ def compiler_here():
 
 
 def text_of(piece, column, folder):
-    """A local file with the text of a piece: what can be read twice takes the compiler half the memory
-    of a pipe, and less time."""
+    """A local file with the text of a piece. For a file, the compiler needs half the memory of a pipe, and
+    less time, because it can read it twice."""
     _, path, start, end = piece
     system, inside = file_system(path)
     if start is None and isinstance(system, pyarrow.fs.LocalFileSystem):
         return inside
-    # With its name, which tells an archive and some formats, and which messages show.
+    # It keeps its name: messages show it, and it helps to recognize archives and some formats.
     place = "" if start is None else f".{start}-{end}"
     local = os.path.join(folder, os.path.basename(inside) + place)
     if start is None:
@@ -286,7 +286,7 @@ def text_of(piece, column, folder):
 
 
 def run(command, folder=None):
-    """What a command prints."""
+    """The standard output of a command."""
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[:4096].decode(errors="replace").strip() or f"exit code {done.returncode}")
@@ -301,7 +301,7 @@ def fetch(path, local):
 
 
 def store(local, folder, name):
-    """Puts a file where all can reach it, at once and as a whole."""
+    """Stores a file in the common folder; it never appears there incomplete."""
     system, inside = file_system(folder)
     hidden = f"{inside}/.{name}" if isinstance(system, pyarrow.fs.LocalFileSystem) else f"{inside}/{name}"
     with open(local, "rb") as source, system.open_output_stream(hidden, compression=None) as target:
@@ -392,7 +392,7 @@ def copy(source, target, start, end):
 
 
 def watch(context, what, total, ended):
-    """A line now and then for the terminal and for logs."""
+    """Prints a progress line every ten seconds."""
     while not ended.wait(10):
         stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
         done = sum(stage.numCompletedTasks for stage in stages if stage)
@@ -400,7 +400,7 @@ def watch(context, what, total, ended):
 
 
 def make_parts(context, args, folder):
-    """One task for each piece; what it says of the part that counts."""
+    """Runs a task for each piece. Returns the description of each part that Spark reports as done."""
     pieces = pieces_of(args)
     if not pieces:
         sys.exit("no file to read")
@@ -438,7 +438,7 @@ def make_shares(context, args, folder, done):
 
 
 def merge(args, folder, done, files):
-    """Joins the files that the tasks have reported: all parts, or the pages of all shares."""
+    """Merges the files that the tasks have reported: all parts, or the pages of all shares."""
     with tempfile.TemporaryDirectory(prefix="blocklist-", dir=os.path.dirname(os.path.abspath(args.output))) as local:
         system, inside = file_system(folder)
         here = inside
@@ -456,7 +456,7 @@ def merge(args, folder, done, files):
             *(["--report", os.path.abspath(args.report)] if args.report else []),
             *files,
         ]
-        # In the folder of the parts: their names are short, so that one command line holds thousands.
+        # Runs in the folder of the parts: with short names, one command line can have thousands of parts.
         return subprocess.run(command, cwd=here, check=False).returncode
 
 

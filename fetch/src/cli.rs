@@ -11,7 +11,7 @@ use crate::keys::{self, Signer};
 use crate::store::{Access, Login};
 use crate::{Error, Fetch, Outcome, Promote, Publish};
 
-/// The variable with user and password for a web server.
+/// The environment variable with user and password for a web server.
 const LOGIN: &str = "STORE_LOGIN";
 
 const FETCH_EXAMPLES: &str = "\
@@ -25,33 +25,33 @@ Examples:
   blocklist-publish --to s3://your-bucket/mail --list spammers --key publisher.key --ring first=mx1,mx2 --only first spammers.blf
   blocklist-publish --to s3://your-bucket/mail --list spammers --key publisher.key --promote first";
 
-/// Brings a filter of blocklist-milter up to date from a signed store.
+/// Updates a filter of blocklist-milter from a signed store.
 ///
-/// Exit code 0: the filter is up to date; 1: refused, or the store has had nothing new for too long; 2: failed. Whatever
-/// fails, the filter in place stays.
+/// Exit code 0: the filter is up to date; 1: refused, or the store has had nothing new for too long; 2: failed. In case of
+/// an error, the present filter stays.
 #[derive(Debug, Parser)]
 #[command(name = "blocklist-fetch", version, max_term_width = 100, after_long_help = FETCH_EXAMPLES)]
 pub struct FetchCli {
-    /// The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. A login for a web server, USER:PASSWORD, is taken from the
-    /// environment variable STORE_LOGIN.
+    /// The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. The login for a web
+    /// server, USER:PASSWORD, is read from the environment variable STORE_LOGIN.
     #[arg(long, value_name = "STORE")]
     from: String,
-    /// The list.
+    /// Name of the list.
     #[arg(long)]
     list: String,
-    /// The public key that signs it: a file of minisign, or its line RW...
+    /// The publisher's public key: a file of minisign, or its line RW...
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The filter file to keep up to date.
+    /// The filter file to update.
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Name of this host, which decides its ring [default: the host name].
+    /// Name of this host, which determines its ring [default: the host name].
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Take no filter that has lost more than this share of its entries, such as 20.
+    /// Refuse a filter that has lost more than this share of its entries, in percent, such as 20.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(..=100))]
     max_shrink: Option<u32>,
-    /// Take no filter that has gained more than this share, such as 100.
+    /// Refuse a filter that has grown by more than this share, in percent, such as 100.
     #[arg(long, value_name = "PERCENT")]
     max_growth: Option<u32>,
     /// Print errors only.
@@ -61,50 +61,52 @@ pub struct FetchCli {
 
 /// Publishes a filter of blocklist-milter with deltas and a signature, for blocklist-fetch.
 ///
-/// Publish again before the manifest expires, even if nothing has changed: hosts give an alarm otherwise.
+/// Publish again before the manifest expires, even if nothing has changed: otherwise the hosts report an error.
 #[derive(Debug, Parser)]
 #[command(name = "blocklist-publish", version, max_term_width = 100, after_long_help = PUBLISH_EXAMPLES)]
 pub struct PublishCli {
-    /// The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. Only the hosts may be able to read it.
+    /// The store: a folder, https://HOST/PATH, s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH. Only the hosts
+    /// must be able to read it.
     #[arg(long, value_name = "STORE")]
     to: String,
-    /// The list; the filter must have been built with this name.
+    /// Name of the list; the filter must have been built with this name.
     #[arg(long)]
     list: String,
     /// The secret key, as minisign -G -W makes it.
     #[arg(long, value_name = "FILE")]
     key: PathBuf,
-    /// The first line of this file is the password of the key.
+    /// File with the password of the key in its first line.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
     /// A ring and its hosts, such as first=mx1,test-*; may be repeated. A name without a dot matches a host in any domain.
     #[arg(long, value_name = "NAME=HOST,...", value_parser = ring)]
     ring: Vec<(String, Vec<String>)>,
-    /// Give the filter to this ring alone, until --promote gives it to the others.
+    /// Give the filter only to this ring, until --promote gives it to the others.
     #[arg(long, value_name = "RING")]
     only: Option<String>,
-    /// Publish no file: give what this ring has to all hosts, or to those of --only. The rings and their hosts stay as they are.
+    /// Publish no file; give the filter of this ring to all hosts, or to the ring of --only. The rings and their hosts do
+    /// not change.
     ///
-    /// With --only and the same ring nothing changes but the time for which the manifest is believed.
+    /// If --only names the same ring, only the time for which the manifest is valid changes.
     #[arg(long, value_name = "RING", conflicts_with_all = ["filter", "ring", "keep"])]
     promote: Option<String>,
-    /// With --promote: refuse if the ring has another generation than this, as after a publication that came meanwhile, or in a
-    /// store where somebody has put an older manifest in place.
+    /// With --promote: refuse if the ring has another generation. This protects against a publication in between, and
+    /// against somebody who restores an older manifest.
     #[arg(long, value_name = "N", requires = "promote")]
     generation: Option<u64>,
-    /// For how many hours hosts believe what is published now.
+    /// For how many hours the new manifest is valid.
     #[arg(long, value_name = "HOURS", default_value_t = 48, value_parser = clap::value_parser!(u64).range(1..=8760))]
     valid: u64,
-    /// How many deltas to keep; a host applies ten at most.
+    /// How many deltas to keep; a host applies at most ten.
     #[arg(long, value_name = "N", default_value_t = 48, value_parser = clap::value_parser!(u16).range(..=1000))]
     keep: u16,
-    /// Announce the public key that will sign from some day on.
+    /// Announce the public key that will replace the present one.
     #[arg(long, value_name = "KEY")]
     next_key: Option<String>,
-    /// The public key that signed before, once after a change.
+    /// The previous public key, needed once after a change of keys.
     #[arg(long, value_name = "KEY")]
     previous_key: Option<String>,
-    /// The filter.
+    /// The filter file.
     #[arg(required_unless_present = "promote")]
     filter: Option<PathBuf>,
     /// Print errors only.
@@ -167,11 +169,11 @@ impl PublishCli {
     /// Runs the command.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        // Filters hold the seed; a folder of them is not for everybody.
+        // Filters contain the seed, so other users must not read them.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
         let quiet = self.quiet;
         let published = self.publish();
-        // A timer runs this quietly, and somebody must hear of it.
+        // Shown even with --quiet, because a timer may run this, and somebody must see the warnings.
         for warning in published.iter().flat_map(|done| &done.warnings) {
             eprintln!("blocklist-publish: {warning}");
         }
@@ -218,7 +220,7 @@ impl PublishCli {
     }
 }
 
-/// From the environment, as the keys of S3: a command line is for everybody to read.
+/// The login comes from the environment, like the keys of S3, because other users can read command lines.
 fn access() -> Result<Access, Error> {
     let login = std::env::var(LOGIN).ok().map(|login| Login::new(&login));
     Ok(Access {
@@ -238,7 +240,7 @@ fn now_s() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Says how it ended, in one line.
+/// Prints the result in one line.
 fn ended(program: &str, quiet: bool, done: Result<String, Error>) -> ExitCode {
     match done {
         Ok(said) => {

@@ -1,26 +1,26 @@
-//! Why nothing was changed.
+//! Errors of both programs.
 
 use std::io;
 use std::path::Path;
 
 use blocklist_milter::{compile, filter, replacement};
 
-/// Why nothing was changed.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The store did not give or take a file.
+    /// A file could not be read from or written to the store.
     #[error("{name}: {why}")]
     Store {
-        /// The file in the store, with where that is.
+        /// The file, with the address of the store.
         name: String,
-        /// What it said, or what was wrong.
+        /// The answer of the store, or the problem.
         why: String,
     },
-    /// What the store gave is not to be believed, or not to be used.
+    /// The data from the store cannot be trusted, or must not be used.
     #[error("{0}")]
     Refused(String),
-    /// The manifest is too old: somebody may be holding back newer ones.
+    /// The manifest has expired: somebody may be withholding newer ones.
     #[error("{0}")]
     Frozen(String),
     /// A file of this host could not be read or replaced.
@@ -29,7 +29,7 @@ pub enum Error {
     /// A filter or a delta fails its checks, or cannot be written.
     #[error(transparent)]
     Filter(#[from] filter::Error),
-    /// A delta could not be made or applied.
+    /// A delta cannot be made or applied.
     #[error(transparent)]
     Compile(#[from] compile::Error),
     /// The command line, or a file that it names, cannot be used.
@@ -38,7 +38,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: what was tried on which file, as it follows "cannot".
+    /// For `map_err`: the file, and the action as it follows "cannot".
     pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| {
             Self::Replacement(replacement::Error::Io {

@@ -1,4 +1,4 @@
-//! From the store to a host.
+//! Updates the filter of a host from the store.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File};
@@ -23,38 +23,38 @@ pub struct Fetch {
     pub from: String,
     /// The list.
     pub list: String,
-    /// The public key that signs its manifests.
+    /// The publisher's public key.
     pub key: String,
-    /// The filter to keep up to date.
+    /// The filter to update.
     pub output: PathBuf,
-    /// Name of this host, which decides its ring.
+    /// Name of this host, which determines its ring.
     pub host: String,
-    /// By how many percent the entries may become fewer.
+    /// By how many percent the number of entries may shrink.
     pub max_shrink: Option<u32>,
-    /// By how many percent they may become more.
+    /// By how many percent it may grow.
     pub max_growth: Option<u32>,
     /// The time, in seconds since 1970.
     pub now: u64,
-    /// How the store is asked.
+    /// How to access the store.
     pub access: Access,
 }
 
 /// The result. Its text is what `blocklist-fetch` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The filter is the one that the manifest names.
+    /// The filter is already the one in the manifest.
     Unchanged,
-    /// It was replaced.
+    /// The filter was replaced.
     Updated {
-        /// By what.
+        /// The new filter.
         by: Full,
         /// The ring of this host.
         ring: Option<String>,
-        /// How many deltas were applied; 0: the whole file was read.
+        /// Number of applied deltas; 0: the whole file was read.
         deltas: usize,
         /// Bytes that were read.
         bytes: u64,
-        /// Why deltas that there were could not be used.
+        /// Why existing deltas could not be used.
         note: Option<String>,
     },
 }
@@ -86,18 +86,18 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Brings a filter up to date.
+/// Updates a filter.
 ///
 /// # Errors
-/// [`Error::Refused`] and [`Error::Frozen`] when the store is not to be believed or a limit is
-/// passed, and others when something fails. The filter in place stays then.
+/// [`Error::Refused`] and [`Error::Frozen`] if the store cannot be trusted or a limit is exceeded; others for other
+/// failures. In case of an error, the present filter stays.
 pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     manifest::check_list_name(&wanted.list)?;
     let store = Store::open(&wanted.from, &wanted.access)?;
     let mut kept = Kept::open(&wanted.output, &wanted.key)?;
     if !["", &wanted.list].contains(&kept.state.list.as_str()) {
         return Err(Error::Settings(format!(
-            "{}: was fetched from the list {}: give {} an --output of its own",
+            "{}: was fetched from the list {}: use another --output for {}",
             wanted.output.display(),
             kept.state.list,
             wanted.list
@@ -120,14 +120,14 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     let manifest = Manifest::read(&signed.bytes, &wanted.list)?;
     if manifest.number < kept.state.number {
         return Err(Error::Refused(format!(
-            "{name}: number {}, but number {} was there before: somebody offers an old one again",
+            "{name}: manifest {}, but this host has seen {}: the store has an old manifest",
             manifest.number, kept.state.number
         )));
     }
-    // Remembered, its number would keep out all that come after the clock was set right.
+    // Its number must not be stored: after the clock is corrected, all manifests would have lower numbers.
     if manifest.made > wanted.now.saturating_add(CLOCKS_APART_S) {
         return Err(Error::Refused(format!(
-            "{name}: made {} hours in the future: is the clock of this host right, and that of the publisher?",
+            "{name}: made {} hours in the future: check the clocks of this host and of the publisher",
             (manifest.made - wanted.now) / 3600
         )));
     }
@@ -150,7 +150,7 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
 
     let (full, ring) = manifest.of_host(&wanted.host);
     let done = State {
-        // A longer one would make the state too long to be read again.
+        // With a longer tag, the state file would be too long to be read again.
         tag: signed.tag.filter(|tag| tag.len() <= MAX_TAG_BYTES),
         identity: full.identity.clone(),
         ..seen
@@ -161,8 +161,8 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     }
     if !full.is_usable() {
         return Err(Error::Refused(format!(
-            "{}: generation {} was compiled with address rules {} (options {:#04x}), which the daemon of this version does not \
-             know: update blocklist-milter, or have it built by the version of this host; the filter in place stays in use",
+            "{}: generation {} was compiled with address rules {} (options {:#04x}), which this version does not know: \
+             update blocklist-milter on this host, or build the filter with its version; the present filter stays in use",
             wanted.list, full.generation, full.rules_version, full.rules
         )));
     }
@@ -180,13 +180,13 @@ pub fn fetch(wanted: &Fetch) -> Result<Outcome, Error> {
     })
 }
 
-/// Longest tag of a manifest that is remembered; those of web servers and buckets have some forty bytes.
+/// Longest tag (ETag) of a manifest that is stored; web servers and buckets use about forty bytes.
 const MAX_TAG_BYTES: usize = 1024;
 
-/// By how many seconds the clocks of host and publisher may differ.
+/// Largest allowed difference between the clocks of host and publisher, in seconds.
 const CLOCKS_APART_S: u64 = 86_400;
 
-/// Removes what a killed run left, and finds out before anything is read whether the filter can be replaced.
+/// Removes leftovers of a killed run. Also checks, before anything is downloaded, that the filter can be replaced.
 fn clear(output: &Path) -> Result<(), Error> {
     drop(Replacement::claim(output)?);
     let folder = scratch(output);
@@ -198,33 +198,33 @@ fn clear(output: &Path) -> Result<(), Error> {
     }
 }
 
-/// The filter in place, if there is a sound one.
+/// The header of the present filter, if there is an undamaged one.
 fn current(wanted: &Fetch) -> Result<Option<Header>, Error> {
     match Filter::open(&wanted.output, Load::Disk) {
         Ok(filter) if filter.spec().name != wanted.list => Err(Error::Settings(format!(
-            "{}: a filter of the list {}: give {} an --output of its own",
+            "{}: a filter of the list {}: use another --output for {}",
             wanted.output.display(),
             filter.spec().name,
             wanted.list
         ))),
         Ok(filter) => Ok(Some(filter.header().clone())),
-        // What is no filter was put there by somebody; a damaged one is to be replaced.
+        // A damaged filter is replaced. A file of another kind is an error: somebody put it there.
         Err(filter::Error::Invalid { fault, .. }) if fault != Fault::NotAFilter => Ok(None),
         Err(filter::Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        // One that cannot be read now may be sound, and the limits count from it.
+        // A filter that cannot be read now may be good, and the limits refer to it.
         Err(error) => Err(error.into()),
     }
 }
 
-/// A manifest whose signature is right; nothing of it was read yet.
+/// A manifest with a valid signature, not yet parsed.
 struct Signed {
     bytes: Vec<u8>,
-    /// Who signed it.
+    /// The public key that verified it.
     key: String,
     tag: Option<String>,
 }
 
-/// Reads the manifest and its signature. `None`: it has not changed.
+/// Downloads the manifest and verifies its signature. `None`: the manifest has not changed.
 fn signed(
     store: &Store,
     list: &str,
@@ -235,10 +235,10 @@ fn signed(
     let (bytes, tag) = match store.read(name, manifest::MAX_BYTES, known)? {
         Got::File(file) => (file.bytes, file.tag),
         Got::Same if known.is_some() => return Ok(None),
-        // Believed, a host without the filter would report success.
+        // If this were accepted, a host without the filter would report success.
         Got::Same => {
             return Err(Error::Refused(format!(
-                "{name}: the store says that it has not changed, and was not asked that"
+                "{name}: the store answers that it is unchanged, although it was not asked for changes"
             )));
         }
         Got::Missing => {
@@ -262,7 +262,7 @@ fn signed(
         }
     }
     Err(Error::Refused(format!(
-        "{name}: not signed with the key {}: it was changed on its way, or the key is another one",
+        "{name}: not signed with the key {}: it was changed, or the publisher has another key",
         state.key
     )))
 }
@@ -273,23 +273,23 @@ fn refuse_expired(name: &str, expires: u64, now: u64) -> Result<(), Error> {
     }
     let hours = (now - expires) / 3600;
     Err(Error::Frozen(format!(
-        "{name}: expired {hours} hours ago, and there is no newer one: is the publisher still at work, and the clock \
-         of this host right? The filter in place stays in use"
+        "{name}: expired {hours} hours ago, and there is no newer one: check the publisher and the clock of this \
+         host; the present filter stays in use"
     )))
 }
 
-/// Whether a filter may follow the one in place.
+/// Checks that a filter may replace the present one.
 fn check_successor(wanted: &Fetch, current: &Header, next: &Full) -> Result<(), Error> {
     let refused = |why: String| {
         Err(Error::Refused(format!(
-            "{}: {why}; the filter in place stays in use",
+            "{}: {why}; the present filter stays in use",
             wanted.list
         )))
     };
     let now = current.spec.generation;
     if next.generation < now {
         return refused(format!(
-            "generation {} is offered, but {now} is in place",
+            "the store has generation {}, but the present filter has {now}",
             next.generation
         ));
     }
@@ -301,14 +301,14 @@ fn check_successor(wanted: &Fetch, current: &Header, next: &Full) -> Result<(), 
     };
     match limit {
         Some(limit) if had.abs_diff(has) * 100 > had * u128::from(limit) => refused(format!(
-            "{has} entries, {had} before; this is more than {option} {limit}% allows"
+            "{has} entries, {had} before: the change is more than {option} {limit}% allows"
         )),
         Some(_) | None => Ok(()),
     }
 }
 
-/// Puts the filter in place: by deltas where they are smaller. How many, how many bytes were read, and why not by
-/// deltas.
+/// Downloads the filter and puts it in place; by deltas, if they are smaller. Returns the number of deltas, the bytes
+/// read, and why deltas could not be used.
 fn bring(
     store: &Store,
     wanted: &Fetch,
@@ -333,10 +333,10 @@ fn bring(
     Ok((0, full.bytes, note))
 }
 
-/// Whether the disk has room for a filter beside the one in place. Without this, a host whose disk is nearly full would read
-/// gigabytes every hour in vain, and leave no room for mail meanwhile.
+/// Checks that the disk has space for the new filter next to the present one. Otherwise a host with a nearly full disk
+/// would download gigabytes every hour without success, and leave no space for mail meanwhile.
 fn check_room(wanted: &Fetch, full: &Full) -> Result<(), Error> {
-    // The file that a link leads to may be on another disk.
+    // The target of a link may be on another disk.
     let output = fs::canonicalize(&wanted.output);
     let output = output.as_deref().unwrap_or(&wanted.output);
     let folder = match output.parent() {
@@ -351,13 +351,13 @@ fn check_room(wanted: &Fetch, full: &Full) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Settings(format!(
-        "{}: needs {} bytes, and its disk has {free} free; the filter in place stays in use",
+        "{}: needs {} bytes, but its disk has only {free} free; the present filter stays in use",
         wanted.output.display(),
         full.bytes
     )))
 }
 
-/// The folder of the deltas that are being applied.
+/// The temporary folder for deltas.
 fn scratch(filter: &Path) -> PathBuf {
     beside(filter, ".fetching")
 }

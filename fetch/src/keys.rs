@@ -1,4 +1,4 @@
-//! Keys of minisign: which signatures are believed, and making them.
+//! minisign keys: verifying signatures and making them.
 
 use std::fs;
 use std::io::Cursor;
@@ -14,10 +14,10 @@ use crate::Error;
 /// Longest signature, and longest key file.
 pub const MAX_BYTES: u64 = 4096;
 
-/// A public key from a file of minisign, or from the command line: the one line `RW...`.
+/// Reads a public key from a minisign file, or from the text itself if this is a line `RW...`.
 ///
 /// # Errors
-/// When it is neither.
+/// The text is neither.
 pub fn public_key(written: &str) -> Result<String, Error> {
     let text = if Path::new(written).is_file() {
         fs::read_to_string(written).map_err(Error::io(Path::new(written), "read"))?
@@ -33,10 +33,10 @@ pub fn public_key(written: &str) -> Result<String, Error> {
     Ok(key.to_owned())
 }
 
-/// Refuses what is not a public key. Unlike [`public_key`] it reads no file, whatever the text is.
+/// Checks that a text is a public key. Unlike [`public_key`], it never reads a file.
 ///
 /// # Errors
-/// When it is none.
+/// The text is not a public key.
 pub fn check(key: &str) -> Result<(), Error> {
     parse(key).map(drop)
 }
@@ -49,12 +49,12 @@ fn parse(key: &str) -> Result<PublicKey, Error> {
 /// Whether `key` has signed these bytes.
 ///
 /// # Errors
-/// When the key is none.
+/// `key` is not a public key.
 pub fn has_signed(key: &str, bytes: &[u8], signature: &[u8]) -> Result<bool, Error> {
     let key = parse(key)?;
     let signature = std::str::from_utf8(signature).ok();
     let signature = signature.and_then(|text| Signature::decode(text).ok());
-    // Signatures that are not of a hash are of an old minisign, and never made here.
+    // Only prehashed signatures are accepted. Others are from old versions of minisign, and never made here.
     Ok(signature.is_some_and(|signature| key.verify(bytes, &signature, false).is_ok()))
 }
 
@@ -66,10 +66,10 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Reads a key file of minisign. Without a password it must be one that was made with `minisign -G -W`.
+    /// Reads a minisign key file. Without a password, the key must have been made with `minisign -G -W`.
     ///
     /// # Errors
-    /// When it cannot be read, or the password is wrong.
+    /// The file cannot be read, or the password is wrong.
     pub fn open(path: &Path, password: Option<String>) -> Result<Self, Error> {
         let unusable =
             |error: minisign::PError| Error::Settings(format!("{}: {error}", path.display()));
@@ -88,10 +88,10 @@ impl Signer {
         })
     }
 
-    /// Signs bytes; `comment` is signed too.
+    /// Signs bytes; the signature includes `comment`.
     ///
     /// # Errors
-    /// When the key cannot sign.
+    /// The key cannot sign.
     pub fn sign(&self, bytes: &[u8], comment: &str) -> Result<String, Error> {
         let signed = minisign::sign(
             None,
@@ -111,8 +111,8 @@ impl Signer {
     }
 }
 
-/// A secret key without a password as Debian's minisign writes it: without the checksum that the crate
-/// expects. Whether it is sound shows when it signs.
+/// A secret key without a password, as written by Debian's minisign: without the checksum that the crate expects. If it is
+/// damaged, this is noticed when it signs.
 fn of_debian(text: &str) -> Option<SecretKey> {
     const NO_PASSWORD: &[u8] = &[0, 0];
     const CHECKSUM_BYTES: usize = 32;

@@ -1,5 +1,5 @@
-//! Brings filters from the machine that compiles them to the hosts that use them, over any store of
-//! files: a folder, a web server, S3.
+//! Distributes filters from the machine that compiles them to the hosts that use them, through any store of files: a
+//! folder, a web server, or a bucket.
 //!
 //! ```text
 //!   blocklist-publish: filter --deltas--> store: LIST/SHA256.blf, LIST/SHA256.delta
@@ -9,19 +9,19 @@
 //!                      at most 10 deltas, or the whole file --SHA-256, every checksum--> renamed
 //! ```
 //!
-//! The store is not trusted. All it can do is to give nothing, which the manifest's day of expiry brings to
-//! light. Whatever is wrong, the filter in use stays, and one line says why.
+//! The store is not trusted. The worst that it can do is to serve nothing new, which is noticed when the manifest expires.
+//! In case of any error, the present filter stays, and one line says why.
 //!
 //! | in reading order | about |
 //! |---|---|
-//! | [`error`] | why nothing was changed |
-//! | [`manifest`] | what is to be had, signed |
-//! | [`keys`] | which signatures are believed |
-//! | [`store`] | files by name, with limits |
-//! | [`state`] | what a host remembers |
-//! | [`publish`](mod@publish) | a filter to the store |
-//! | [`promote`](mod@promote) | what one ring has to other hosts |
-//! | [`fetch`](mod@fetch) | from the store to a host |
+//! | [`error`] | errors of both programs |
+//! | [`manifest`] | the signed list of filters and deltas |
+//! | [`keys`] | keys and signatures |
+//! | [`store`] | reading and writing files by name, with limits |
+//! | [`state`] | the state that a host stores |
+//! | [`publish`](mod@publish) | publishing a filter to the store |
+//! | [`promote`](mod@promote) | giving the filter of one ring to other hosts |
+//! | [`fetch`](mod@fetch) | updating the filter of a host from the store |
 //! | [`cli`] | both command lines |
 #![forbid(unsafe_code)]
 

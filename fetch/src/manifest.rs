@@ -1,4 +1,5 @@
-//! What is to be had of a list. It is signed as a whole and read only after that was checked.
+//! The manifest: the published filters and deltas of a list. It is signed as a whole, and parsed only after the signature
+//! was verified.
 
 use std::collections::HashMap;
 
@@ -14,30 +15,30 @@ pub const FORMAT: u32 = 1;
 /// Longest manifest in bytes.
 pub const MAX_BYTES: u64 = 1 << 20;
 
-/// Most deltas that one host applies at once.
+/// How many deltas a host applies at most.
 pub const MAX_CHAIN: usize = 10;
 
-/// What is to be had of a list.
+/// The published filters and deltas of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: u32,
-    /// Name of the list, which its filters have too.
+    /// Name of the list and of its filters.
     pub list: String,
-    /// Rises with each manifest of the list, and is no less than the time it was made.
+    /// Rises with each manifest of the list, and is never lower than `made`.
     pub number: u64,
     /// When it was made, in seconds since 1970.
     pub made: u64,
-    /// After this time it is not to be believed any more, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     pub expires: u64,
     /// The key that will sign later manifests, as minisign writes it.
     pub next_key: Option<String>,
-    /// The filter of all hosts that are in no ring.
+    /// The filter for all hosts that are in no ring.
     pub filter: Full,
-    /// Hosts that get another filter; the first ring that names a host counts.
+    /// Groups of hosts with their own filter. If several rings name a host, the first one counts.
     pub rings: Vec<Ring>,
-    /// What leads from one filter to another.
+    /// The available deltas.
     pub deltas: Vec<Delta>,
 }
 
@@ -64,7 +65,7 @@ pub struct Full {
 }
 
 impl Full {
-    /// A filter with this header and this SHA-256.
+    /// Describes a filter with this header and this SHA-256.
     #[must_use]
     pub fn new(header: &Header, sha256: String) -> Self {
         Self {
@@ -86,7 +87,7 @@ impl Full {
     }
 }
 
-/// Hosts that get a filter of their own.
+/// A group of hosts with its own filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ring {
@@ -99,7 +100,7 @@ pub struct Ring {
     pub filter: Full,
 }
 
-/// What leads from one filter to another.
+/// A delta from one filter to another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Delta {
@@ -114,10 +115,10 @@ pub struct Delta {
 }
 
 impl Manifest {
-    /// Reads what was signed.
+    /// Parses a manifest whose signature was verified.
     ///
     /// # Errors
-    /// When it is of another list, or not a manifest of this version.
+    /// It belongs to another list, or is not a manifest of this version.
     pub fn read(bytes: &[u8], list: &str) -> Result<Self, Error> {
         let refused = |why: String| Err(Error::Refused(format!("{list}.json: {why}")));
         let manifest: Self = match serde_json::from_slice(bytes) {
@@ -150,7 +151,7 @@ impl Manifest {
         std::iter::once(&self.filter).chain(self.rings.iter().map(|ring| &ring.filter))
     }
 
-    /// All files, each as its digest and the ending of its name.
+    /// All files, each with its SHA-256 and file name extension.
     pub fn files(&self) -> impl Iterator<Item = (&str, &'static str)> {
         let full = self.filters().map(|full| (full.sha256.as_str(), "blf"));
         full.chain(
@@ -169,11 +170,10 @@ impl Manifest {
         })
     }
 
-    /// The deltas that lead from one identity to another in the fewest bytes; at most
-    /// [`MAX_CHAIN`] of them.
+    /// The smallest chain of deltas, in bytes, from one identity to another, with at most [`MAX_CHAIN`] deltas.
     #[must_use]
     pub fn chain(&self, from: &str, to: &str) -> Option<Vec<&Delta>> {
-        // The cheapest way to each filter by one more delta in every round.
+        // Each round finds the smallest chain to each filter with at most one delta more.
         let mut ways: HashMap<&str, (u64, Vec<&Delta>)> = HashMap::from([(from, (0, Vec::new()))]);
         for _ in 0..MAX_CHAIN {
             let mut next = ways.clone();
@@ -216,7 +216,7 @@ fn matches(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// Names of files are made of digests, so nothing else may be one.
+/// Whether a text is a digest. File names are made from digests, so no other text is allowed.
 fn is_digest(text: &str) -> bool {
     text.len() == 64
         && text
@@ -245,15 +245,15 @@ pub fn is_file_name(name: &str) -> bool {
     })
 }
 
-/// Name of the signature of these bytes of a manifest. It follows from them, so that a signature and a manifest that are not
-/// written at once still belong to each other.
+/// Name of the signature of these bytes of a manifest. It contains their SHA-256, so a signature always matches its manifest,
+/// although the two files cannot be written in one step.
 #[must_use]
 pub fn signature_name(list: &str, bytes: &[u8]) -> String {
     file_name(list, &Digest::of(bytes).to_string(), "minisig")
 }
 
 /// # Errors
-/// When a list cannot have this name in a store.
+/// The name is not allowed in a store.
 pub fn check_list_name(list: &str) -> Result<(), Error> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if (1..=100).contains(&list.len()) && list.bytes().all(plain) && !list.starts_with('.') {
@@ -333,7 +333,7 @@ mod tests {
         assert!(manifest.chain("0", "11").is_none());
     }
 
-    /// As many as fit into the largest manifest.
+    /// As many deltas as fit into the largest manifest.
     #[test]
     fn a_chain_is_found_among_thousands_of_deltas() {
         let names: Vec<String> = (0..4_000).map(|n| format!("{n:064}")).collect();

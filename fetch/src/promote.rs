@@ -1,4 +1,4 @@
-//! What one ring has to other hosts, too. The store has its files already: only the manifest changes.
+//! Gives the filter of one ring to other hosts. The store already has the files: only the manifest changes.
 
 use crate::Error;
 use crate::keys::{self, Signer};
@@ -6,7 +6,7 @@ use crate::manifest::{self, Full, Manifest};
 use crate::publish::{self, Published};
 use crate::store::{Access, Store};
 
-/// What to give to more hosts.
+/// What to promote.
 #[derive(Clone, Debug)]
 pub struct Promote {
     /// The store.
@@ -15,29 +15,33 @@ pub struct Promote {
     pub list: String,
     /// The ring whose filter it is.
     pub ring: String,
-    /// The generation that it must be. A store that is not to be trusted may show an older manifest, in which the ring has
-    /// another filter, for as long as that is believed.
+    /// The expected generation of this filter. An untrusted store may serve an older manifest that has not expired yet, in
+    /// which the ring has another filter.
     pub generation: Option<u64>,
-    /// The ring that is to have it; all hosts otherwise.
+    /// The ring that gets the filter; `None`: all hosts.
     pub only: Option<String>,
-    /// For how many seconds the manifest is to be believed.
+    /// For how many seconds the new manifest is valid.
     pub valid_s: u64,
-    /// The key that will sign later manifests; otherwise the one that was announced last.
+    /// The key that will sign later manifests; `None`: the one that was announced last.
     pub next_key: Option<String>,
-    /// The key that signed the last manifest, if it is another.
+    /// The key that signed the last manifest, if it was another one.
     pub previous_key: Option<String>,
     /// The time, in seconds since 1970.
     pub now: u64,
-    /// How the store is asked.
+    /// How to access the store.
     pub access: Access,
 }
 
 /// Gives the filter of a ring to other hosts.
 ///
 /// # Errors
-/// When nothing was published or there is no such ring, when the ring has another generation than the one that is named or
-/// none is and the manifest has expired, when hosts that are to have it have a newer one, when what was
-/// published is not signed by a known key, and when the store fails. Hosts see what was published before then.
+/// - Nothing is published, or there is no such ring.
+/// - The ring has another generation than `generation`; or the manifest has expired, and `generation` is `None`.
+/// - Some of the other hosts have a newer filter.
+/// - The last manifest is not signed with a known key.
+/// - The store fails.
+///
+/// In case of an error, hosts see the last manifest or the new one.
 pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     manifest::check_list_name(&wanted.list)?;
     let store = Store::open(&wanted.to, &wanted.access)?;
@@ -45,7 +49,7 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     let previous_key = wanted.previous_key.as_deref();
     let Some((before, file)) = publish::before(&store, &wanted.list, signer, previous_key)? else {
         return Err(Error::Settings(format!(
-            "--promote {}: nothing was published yet",
+            "--promote {}: nothing is published yet",
             wanted.ring
         )));
     };
@@ -71,7 +75,7 @@ pub fn promote(wanted: &Promote, signer: &Signer) -> Result<Published, Error> {
     next.number = publish::next_number(Some(&before), wanted.now);
     next.made = wanted.now;
     next.expires = wanted.now.saturating_add(wanted.valid_s);
-    // A host that is shown none forgets the one that it knew.
+    // If the manifest did not announce it again, the hosts would forget it.
     let announced = before.next_key.clone();
     next.next_key = match wanted
         .next_key
@@ -96,7 +100,7 @@ fn check_generation(wanted: &Promote, before: &Manifest, proved: &Full) -> Resul
             wanted.ring, proved.generation
         ))),
         None if before.expires <= wanted.now => Err(Error::Refused(format!(
-            "{}.json: expired {} hours ago: is it the last one? If so, name the generation that has proved good with --generation",
+            "{}.json: expired {} hours ago, and may not be the last manifest; if it is, name the generation to promote with --generation",
             wanted.list,
             (wanted.now - before.expires) / 3600
         ))),

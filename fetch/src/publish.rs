@@ -1,7 +1,7 @@
-//! A filter to the store.
+//! Publishes a filter to the store.
 //!
-//! First the files and the signature, which are named by content and disturb nobody, then the manifest.
-//! A publisher that is killed at any point leaves a manifest whose files are all there.
+//! The files and the signature come first; their names contain their hashes, so they replace nothing. The manifest comes
+//! last. If a publisher is killed at any point, all files of the present manifest exist.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -26,35 +26,35 @@ const CLOCK_BACK_S: u64 = 300;
 pub struct Publish {
     /// The store.
     pub to: String,
-    /// The list, whose name the filter has.
+    /// The list; the filter must have this name.
     pub list: String,
     /// The filter.
     pub filter: PathBuf,
     /// Rings and their hosts.
     pub rings: Vec<(String, Vec<String>)>,
-    /// The ring that is to have it; all hosts otherwise.
+    /// The ring that gets the filter; `None`: all hosts.
     pub only: Option<String>,
-    /// For how many seconds the manifest is to be believed.
+    /// For how many seconds the manifest is valid.
     pub valid_s: u64,
     /// How many deltas the store keeps.
     pub keep: usize,
     /// The key that will sign later manifests.
     pub next_key: Option<String>,
-    /// The key that signed the last one, if it is another.
+    /// The key that signed the last manifest, if it was another one.
     pub previous_key: Option<String>,
     /// The time, in seconds since 1970.
     pub now: u64,
-    /// How the store is asked.
+    /// How to access the store.
     pub access: Access,
 }
 
-/// What was published. Its text is what `blocklist-publish` prints; the warnings go to standard error.
+/// The result. `blocklist-publish` prints its text; the warnings go to standard error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The manifest.
     pub manifest: Manifest,
-    /// What somebody should look at: filters from which no delta leads to this one, so that hosts fetch the whole file,
-    /// and a clock that has gone back.
+    /// Warnings: filters for which no delta to the new one was made, so that hosts fetch the whole file, and a clock that
+    /// has gone back.
     pub warnings: Vec<String>,
 }
 
@@ -83,8 +83,8 @@ impl fmt::Display for Published {
 /// Publishes a filter.
 ///
 /// # Errors
-/// When it is damaged or of another list, when what was published before is not signed by a known key
-/// or is newer, and when the store fails. Hosts see what was published before then.
+/// The filter is damaged or belongs to another list; the last manifest is not signed with a known key or has a newer
+/// filter; or the store fails. In case of an error, hosts see the last manifest or the new one.
 pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     manifest::check_list_name(&wanted.list)?;
     let store = Store::open(&wanted.to, &wanted.access)?;
@@ -112,7 +112,7 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     };
     assign(&mut manifest, wanted, before.as_ref(), &new)?;
     let name = file_name(&wanted.list, &new.sha256, "blf");
-    // Of others that the store has, nobody has signed that they are whole.
+    // Other files in the store are not covered by a signature, and may be incomplete.
     let was_published = before
         .iter()
         .flat_map(Manifest::filters)
@@ -142,7 +142,7 @@ pub fn publish(wanted: &Publish, signer: &Signer) -> Result<Published, Error> {
     Ok(Published { manifest, warnings })
 }
 
-/// Signs a manifest and puts it into the store in place of the one before; removes what neither of them names.
+/// Signs a manifest, replaces the last one in the store with it, and removes files that neither of them names.
 pub(crate) fn put(
     store: &Store,
     signer: &Signer,
@@ -164,12 +164,12 @@ pub(crate) fn put(
     let signature_name = manifest::signature_name(list, &bytes);
     store.put(&signature_name, signature.as_bytes())?;
     store.replace(&name, before.map(|before| before.1), &bytes)?;
-    // For minisign -V; no host reads it.
+    // Only for `minisign -V`; hosts do not read it.
     store.put(&format!("{name}.minisig"), signature.as_bytes())?;
     let Some((before, file_before)) = before else {
         return Ok(());
     };
-    // Hosts may still read what the manifest before names.
+    // Hosts may still be reading the files of the last manifest.
     let used: Vec<String> = [manifest, before]
         .into_iter()
         .flat_map(Manifest::files)
@@ -185,7 +185,7 @@ pub(crate) fn put(
     Ok(())
 }
 
-/// The filter to publish, all of its checksums checked.
+/// Checks the filter to publish, with all checksums, and describes it.
 fn described(wanted: &Publish) -> Result<Full, Error> {
     let filter = Filter::open(&wanted.filter, Load::Disk)?;
     filter.check_sums(1)?;
@@ -203,7 +203,7 @@ fn described(wanted: &Publish) -> Result<Full, Error> {
     Ok(Full::new(header, digest))
 }
 
-/// Keeps other publishers away from a store, if it is a folder.
+/// If the store is a folder, locks it against other publishers.
 pub(crate) fn lock_store(store: &Store, list: &str) -> Result<Option<Lock>, Error> {
     let in_store = store.folder().map(|folder| folder.join(list));
     in_store
@@ -211,7 +211,8 @@ pub(crate) fn lock_store(store: &Store, list: &str) -> Result<Option<Lock>, Erro
         .transpose()
 }
 
-/// Of the manifest after `before`. No less than the time, so that hosts believe a store that was lost and begun again.
+/// The number of the manifest after `before`. It is never lower than the time, so hosts accept a new store after the old
+/// one was lost.
 pub(crate) fn next_number(before: Option<&Manifest>, now: u64) -> u64 {
     before.map_or(now, |before| before.number.saturating_add(1).max(now))
 }
@@ -230,7 +231,7 @@ pub(crate) fn clock_warning(before: Option<&Manifest>, now: u64) -> Vec<String> 
     )]
 }
 
-/// What was published last, and its file.
+/// The last manifest, and its file.
 pub(crate) fn before(
     store: &Store,
     list: &str,
@@ -256,11 +257,11 @@ pub(crate) fn before(
         }
     }
     Err(Error::Refused(format!(
-        "{name}: what was published before is not signed with this key; if the key has changed, name the old one with --previous-key"
+        "{name}: the last publication is not signed with this key; if the key has changed, name the old one with --previous-key"
     )))
 }
 
-/// Which hosts get which filter.
+/// Sets which hosts get which filter.
 fn assign(
     manifest: &mut Manifest,
     wanted: &Publish,
@@ -274,7 +275,7 @@ fn assign(
         }
         let Some(before) = before else {
             return settings(format!(
-                "--only {only}: nothing was published to the others yet"
+                "--only {only}: publish to all hosts first, without --only"
             ));
         };
         manifest.filter = before.filter.clone();
@@ -293,7 +294,7 @@ fn assign(
             filter: filter.unwrap_or(new).clone(),
         });
     }
-    // A host takes nothing older, so that nobody can give it an old list again.
+    // Hosts refuse older generations, so that nobody can make them use an old list again.
     let replaced = match &wanted.only {
         Some(only) => had(only).into_iter().collect::<Vec<_>>(),
         None => before.into_iter().flat_map(Manifest::filters).collect(),
@@ -304,18 +305,18 @@ fn assign(
     }
 }
 
-/// Refuses a generation that is older than the last one of the hosts that are to have it.
+/// Refuses a generation that is older than the last one of the hosts that get it.
 pub(crate) fn check_order(last: u64, new: u64) -> Result<(), Error> {
     if last <= new {
         return Ok(());
     }
     Err(Error::Settings(format!(
-        "generation {last} was published, and hosts take no older one than they have: build generation {} or later",
+        "generation {last} is already published, and hosts refuse older ones: build generation {} or later",
         last.saturating_add(1)
     )))
 }
 
-/// Makes and stores what leads from a published filter to the new one.
+/// Makes a delta from a published filter to the new one, and uploads it.
 fn delta(store: &Store, wanted: &Publish, old: &Full, new: &Full) -> Result<Delta, Error> {
     let base = Removed(beside(&wanted.filter, ".base"));
     let mut file = OpenOptions::new()

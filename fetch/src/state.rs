@@ -1,8 +1,8 @@
-//! What a host remembers of a list: the manifest it saw last, and which key signs now.
+//! The state that a host stores for a list: the last manifest that it has seen, and the present key of the publisher.
 //!
-//! It lies next to the filter, as `.NAME.fetch`. Without it a host believes the key that it was given, and
-//! the newest manifest it is shown; the generation of the filter in use still is no less than before. So one that
-//! cannot be read is an error: only a person makes a host forget, by removing it.
+//! The file is next to the filter: `.NAME.fetch`. Without it, a host trusts the key that it was given and the first manifest
+//! that it sees; but it still refuses an older generation than that of the present filter. So a state file that cannot be
+//! read is an error: only an administrator can reset the state, by removing the file.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
@@ -14,29 +14,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// What a host remembers.
+/// The state of a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// The key that it was given. With another one it believes no other any more; what it has seen it still knows.
+    /// The key that the last run was given by --key. If another key is given that is not known yet, it replaces the keys
+    /// below; the other fields stay.
     pub given_key: String,
-    /// The key that has signed last.
+    /// The key that signed the last manifest.
     pub key: String,
-    /// The key that may sign from now on, too.
+    /// The announced key, which is accepted too.
     pub next_key: Option<String>,
     /// The highest number of a manifest that was seen.
     pub number: u64,
-    /// When that ceases to be believed, in seconds since 1970.
+    /// When that manifest expires, in seconds since 1970.
     pub expires: u64,
-    /// What the store calls it, to ask whether there is a newer one.
+    /// The tag (ETag) of that manifest, used to ask for a newer one.
     pub tag: Option<String>,
-    /// The store, list and host that this is of.
+    /// The store.
     pub from: String,
-    /// See there.
+    /// The list.
     pub list: String,
-    /// See there.
+    /// The host.
     pub host: String,
-    /// Identity of the filter that was in place after it.
+    /// Identity of the filter after that update.
     pub identity: String,
 }
 
@@ -45,11 +46,11 @@ pub struct State {
 pub struct Kept {
     path: PathBuf,
     _lock: Lock,
-    /// What it holds.
+    /// Its content.
     pub state: State,
 }
 
-/// A file next to another, hidden.
+/// The path of a hidden file next to this one.
 pub(crate) fn beside(file: &Path, ending: &str) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(file.file_name().unwrap_or_default());
@@ -57,43 +58,43 @@ pub(crate) fn beside(file: &Path, ending: &str) -> PathBuf {
     file.with_file_name(name)
 }
 
-/// Keeps a second run of the same program away from a file, until it is dropped.
+/// A lock that excludes a second run for the same file, until it is dropped.
 pub(crate) type Lock = Replacement;
 
-/// Takes such a lock. Its file is there only while it is held, and belongs to whom the folder belongs: what root runs
-/// by hand must not lock the service out.
+/// Takes such a lock. The lock file exists only while the lock is held, and has the owner of the folder, so that a run by root
+/// does not lock the service out.
 ///
 /// # Errors
-/// When another has it, or the folder cannot be written.
+/// Another process holds the lock, or the folder is not writable.
 pub(crate) fn lock(file: &Path, ending: &str, program: &str) -> Result<Lock, Error> {
     Replacement::claim(&beside(file, ending)).map_err(|error| match error {
         replacement::Error::Busy { .. } => Error::Settings(format!(
-            "{}: another {program} is at work on it",
+            "{}: another {program} is running for this file",
             file.display()
         )),
         error => error.into(),
     })
 }
 
-/// Longest file of a state.
+/// Largest state file, in bytes.
 const MAX_BYTES: u64 = 1 << 16;
 
 impl Kept {
     /// Opens the state of a filter.
     ///
     /// # Errors
-    /// When another fetch of the same filter runs, the folder cannot be written, or the state cannot be read.
+    /// Another fetch of the same filter is running, the folder is not writable, or the state cannot be read.
     pub fn open(filter: &Path, given_key: &str) -> Result<Self, Error> {
         let lock = lock(filter, ".fetch-lock", "blocklist-fetch")?;
         let path = beside(filter, ".fetch");
-        // What a killed one left goes.
+        // Removes leftovers of a killed run.
         drop(Replacement::claim(&path)?);
         let mut state = read(&path)?;
         if state.given_key != given_key {
             let is_known = state.key == given_key || state.next_key.as_deref() == Some(given_key);
             if !is_known {
                 given_key.clone_into(&mut state.key);
-                // Nor is it enough that the manifest is the same.
+                // Without the tag, the manifest is downloaded and verified again, even if it has not changed.
                 (state.next_key, state.tag) = (None, None);
             }
             given_key.clone_into(&mut state.given_key);
@@ -105,10 +106,10 @@ impl Kept {
         })
     }
 
-    /// Writes it, if it has changed.
+    /// Writes the state, if it has changed.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// It cannot be written.
     pub fn keep(&mut self, state: State) -> Result<(), Error> {
         if state != self.state {
             let bytes = serde_json::to_vec_pretty(&state).expect("plain data");
@@ -136,7 +137,7 @@ fn read(path: &Path) -> Result<State, Error> {
         .map_err(Error::io(path, "read"))?;
     serde_json::from_slice(&bytes).map_err(|error| {
         Error::Settings(format!(
-            "{}: not what blocklist-fetch has written ({error}): remove it, and the next run begins anew with --key",
+            "{}: not a state file of blocklist-fetch ({error}): remove it; the next run then trusts --key",
             path.display()
         ))
     })

@@ -99,7 +99,7 @@ impl fmt::Display for KnownGood {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "# {}: {} listed, {} more hit the pages",
+            "# {}: {} listed, {} more match the Bloom pages",
             counted(self.asked, "known sender", "known senders"),
             self.listed.len(),
             self.hit.len()

@@ -41,7 +41,7 @@ pub(super) fn play(sockets: &[Endpoint], findings: &mut Findings) {
             }
             Ok((answer, _)) => findings.wrong(
                 ABOUT,
-                format!("{socket}: a test message from the unlisted {SENDER} got {}", said(&answer)),
+                format!("{socket}: a test message from the unlisted {SENDER}: {}", said(&answer)),
                 "journalctl -u blocklist-milter.service   # it says which list is undecided, and why",
             ),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => findings.notice(
@@ -81,10 +81,10 @@ fn message_over(socket: &Endpoint) -> io::Result<(Answer, u128)> {
 
 fn said(answer: &Answer) -> String {
     match answer {
-        Answer::Continue | Answer::Accept => "with acceptance".to_owned(),
-        Answer::Reject => "with a refusal".to_owned(),
-        Answer::Tempfail => "with a temporary refusal".to_owned(),
-        Answer::Discard => "by deleting it".to_owned(),
+        Answer::Continue | Answer::Accept => "accepted".to_owned(),
+        Answer::Reject => "refused".to_owned(),
+        Answer::Tempfail => "refused for now (4xx)".to_owned(),
+        Answer::Discard => "deleted".to_owned(),
         Answer::Text(text) => format!("{text:?}"),
     }
 }

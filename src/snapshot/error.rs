@@ -26,7 +26,7 @@ pub enum Error {
         /// Why.
         source: filter::Error,
     },
-    /// A filter does not go with this program.
+    /// A filter does not fit this program.
     #[error("list {list}: {source}")]
     List {
         /// Name of the list.
@@ -34,7 +34,7 @@ pub enum Error {
         /// Why.
         source: policy::Error,
     },
-    /// A filter must not replace the one in effect by itself.
+    /// A filter must not replace the one in effect without a restart.
     #[error("list {list}: {}: {source}", path.display())]
     Objection {
         /// Name of the list.
@@ -44,22 +44,22 @@ pub enum Error {
         /// Why.
         source: Objection,
     },
-    /// The pages of a filter that was just read whole cannot be taken into memory.
+    /// The pages of a filter that was just read completely cannot be loaded into memory.
     #[error(transparent)]
     Pages {
         /// Why.
         source: filter::Error,
     },
-    /// A filter hits far more than it declares.
+    /// A filter matches far more keys than it declares.
     #[error("list {list}: {}: matches {found:.1e} of random addresses, more than twice the declared {declared:.1e}: the file is damaged; build it again", path.display())]
     Rate {
         /// Name of the list.
         list: String,
         /// The filter.
         path: PathBuf,
-        /// Share of random keys it hits.
+        /// Share of random keys that it matches.
         found: f64,
-        /// Share it declares.
+        /// Share that it declares.
         declared: f64,
     },
     /// An address that must never be listed is.
@@ -73,7 +73,7 @@ pub enum Error {
         address: String,
     },
     /// An address that must be listed is not.
-    #[error("list {list}: {}: does not list {address}, which must_hit demands: the wrong or an incomplete list, or made by another program; build it again, or correct must_hit", path.display())]
+    #[error("list {list}: {}: does not list {address}, which must_hit requires: the list is wrong or incomplete, or was made by another program; build it again, or correct must_hit", path.display())]
     MustHit {
         /// Name of the list.
         list: String,
@@ -90,21 +90,21 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Files that changed by themselves take all lists or the whole whitelist away.
+    /// A change of files removes all lists or the whole whitelist, and nobody asked for a reload.
     #[error(
-        "the change {0}: a file that is being written looks the same; if it is meant, run blocklist-milter reload"
+        "the change {0}: a file that is being written looks the same; if it is intended, run blocklist-milter reload"
     )]
     Loss(String),
-    /// The user of the service cannot read a file that this process can.
+    /// The user of the service cannot read a file that this process can read.
     #[error("the service reads it as another user: {0}")]
     Denied(Box<Obstacle>),
-    /// Lines of a whitelist are not understood: the senders that they were to protect would not be.
+    /// Lines of a whitelist are invalid. Without them, the senders that they should protect would be refused.
     #[error("{}", lines.join("\n"))]
     Whitelist {
         /// The first such lines, as `file:line: reason`.
         lines: Vec<String>,
     },
-    /// One of these, about a list, with the place of the list's filter in the configuration.
+    /// One of these errors, about a list, with the position of the list's filter in the configuration.
     #[error("{}:{line}:{column}: {error}", config.display())]
     Placed {
         /// The configuration.
@@ -116,7 +116,7 @@ pub enum Error {
         /// What is wrong.
         error: Box<Self>,
     },
-    /// One of these, about a list of which there is a good copy.
+    /// One of these errors, about a list that has a good copy.
     #[error("{error}; a start uses the last good copy, {copy}")]
     Covered {
         /// What is wrong.
@@ -133,9 +133,9 @@ pub enum Error {
 }
 
 impl Error {
-    /// The same with the places of those lists that it is about.
+    /// The same error, with the positions of the lists that it is about.
     pub(super) fn placed(self, config: &Path, places: &[(String, (usize, usize))]) -> Self {
-        // Not deeper than this: several are never among several.
+        // One level is enough: `Several` never contains `Several`.
         if let Self::Several { errors } = self {
             let errors = errors
                 .into_iter()
@@ -165,7 +165,7 @@ impl Error {
         }
     }
 
-    /// What denies a file to this process or to the service, if that is the error.
+    /// The missing permission of this process or of the service, if that is the error.
     pub fn obstacle(&self) -> Option<&Obstacle> {
         match self {
             Self::Denied(obstacle) => Some(obstacle),
@@ -180,7 +180,7 @@ impl Error {
         }
     }
 
-    /// The list that has no filter file, if that is the error.
+    /// The list whose filter file does not exist, if that is the error.
     pub fn list_without_filter(&self) -> Option<&str> {
         match self {
             Self::Placed { error, .. } | Self::Covered { error, .. } => error.list_without_filter(),
@@ -212,7 +212,7 @@ impl Error {
         }
     }
 
-    /// Whether the whitelist is not known as a whole.
+    /// Whether the whitelist could not be read completely.
     pub(super) fn is_of_whitelist(&self) -> bool {
         matches!(self, Self::Unreadable { .. } | Self::Whitelist { .. })
     }

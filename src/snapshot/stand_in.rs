@@ -1,8 +1,8 @@
-//! The last good copy of a filter in effect, in place of a file that is damaged or gone.
+//! The last good copy of a filter, used instead of a damaged or missing file.
 //!
-//! At a start, or when the file that a start took turns out to be damaged. A reload that finds the file as bad as
-//! before goes on with the copy, and so other changes take effect; one that finds it good takes it, if
-//! it is not older than the copy (`gate`).
+//! It is used at a start, or if the file that a start has loaded turns out to be damaged. If a reload finds the file
+//! still bad, it keeps the copy, so that other changes can take effect. If the file is good, the reload uses it, unless
+//! it is older than the copy (`gate`).
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -15,7 +15,7 @@ use super::open::{self, Loaded};
 use crate::clock::minute;
 use crate::config::{Config, ListSettings};
 
-/// So long after its filter was last seen in effect a copy is used.
+/// How long a copy may be used after its filter was last seen in effect.
 pub(super) const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// How the names of copies end.
 pub(super) const ENDING: &str = ".last-good.blf";
@@ -24,13 +24,13 @@ pub(super) const ENDING: &str = ".last-good.blf";
 #[derive(Clone, Debug)]
 pub(super) struct StandIn {
     pub(super) list: String,
-    /// What is wrong with the file itself.
+    /// The error of the file itself.
     fault: String,
     file: Loaded,
 }
 
 impl StandIn {
-    /// Opens the copy for this list, which the configuration enables; `None`: there is none that may be used.
+    /// Opens the copy for this enabled list; `None`: there is no usable copy.
     pub(super) fn open(config: &Config, list: &str, fault: String) -> Option<Self> {
         let settings = config
             .enabled_lists()
@@ -47,7 +47,7 @@ impl StandIn {
         })
     }
 
-    /// The same after the file was looked at again, if it stands in for the file that these settings name.
+    /// The same copy with the new error of the file, if it belongs to the file that these settings name.
     pub(super) fn again(&self, settings: &ListSettings, fault: &dyn Display) -> Option<Self> {
         let is_for = self.list == settings.terms.name
             && self.file.path == settings.filter
@@ -62,7 +62,7 @@ impl StandIn {
         &self.file
     }
 
-    /// Which filter the copy is of.
+    /// Generation and build time of the copied filter.
     pub(super) fn filter(&self) -> String {
         let spec = self.file.filter.spec();
         format!(
@@ -80,15 +80,15 @@ impl Display for StandIn {
         let fault = fault.replace('\n', "; ");
         write!(
             f,
-            "{list}listed by an older copy, {}: {fault}",
+            "{list}an older copy of the filter is in use, {}: {fault}",
             self.filter()
         )
     }
 }
 
-/// Where the copy of the filter at this path of the configuration is; `None`: no copies are kept.
+/// The path of the copy for this filter path of the configuration; `None`: no copies are made.
 pub(super) fn path_of(config: &Config, filter: &Path) -> Option<PathBuf> {
-    /// For those who look into the folder; the number tells the paths apart.
+    /// The stem is only for human readers; the number distinguishes the paths.
     const STEM_MAX: usize = 64;
     if config.safety.last_good_mib == 0 {
         return None;
@@ -100,10 +100,10 @@ pub(super) fn path_of(config: &Config, filter: &Path) -> Option<PathBuf> {
     Some(config.state.join(format!("{stem}-{number:016x}{ENDING}")))
 }
 
-/// Whether its filter was in effect not long ago.
+/// Whether its filter was in effect within [`KEPT`].
 fn is_fresh(copy: &Path) -> bool {
     let modified = fs::metadata(copy).and_then(|meta| meta.modified());
-    // A time in the future is a clock that was wrong.
+    // A time in the future counts as now: a clock was wrong.
     let age = modified.map(|time| SystemTime::now().duration_since(time).unwrap_or_default());
     age.is_ok_and(|age| age <= KEPT)
 }

@@ -1,5 +1,5 @@
-//! Buckets of S3, Google Cloud Storage and Azure. Their settings come from the environment, under the names
-//! that the command lines of their providers have.
+//! Buckets of S3, Google Cloud Storage and Azure. Their settings come from the environment variables that the providers'
+//! own command-line tools use.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::http::{Access, Connector};
 use super::place::{is_this_host, names_a_user};
 use crate::Error;
 
-/// Who keeps a bucket.
+/// The provider of a bucket.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bucket {
     Amazon,
@@ -23,7 +23,7 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
-    /// By the scheme of its URL.
+    /// The provider for the scheme of a URL.
     pub(super) fn of(scheme: &str) -> Option<Self> {
         match scheme {
             "s3" => Some(Self::Amazon),
@@ -33,10 +33,10 @@ impl Bucket {
         }
     }
 
-    /// Opens the bucket (of Azure: the container) with this name.
+    /// Opens the bucket (for Azure: the container) with this name.
     ///
     /// # Errors
-    /// When the environment lacks a setting, or names a server that is not to be asked: [`check_endpoint`].
+    /// The environment lacks a setting, or names a server that is not allowed (see [`check_endpoint`]).
     pub(super) fn open(
         self,
         name: &str,
@@ -87,7 +87,8 @@ impl Bucket {
     }
 }
 
-/// Whether a server that the environment names in place of the provider's is asked in clear text: on this host only.
+/// Checks a server that the environment names instead of the provider's. Returns whether it is used without TLS, which is
+/// allowed only on this host.
 fn check_endpoint(variable: &str, place: Option<String>) -> Result<bool, Error> {
     let Some(place) = place else {
         return Ok(false);
@@ -96,7 +97,7 @@ fn check_endpoint(variable: &str, place: Option<String>) -> Result<bool, Error> 
         Ok(url) if url.scheme() == "https" && !names_a_user(&url) => Ok(false),
         Ok(url) if url.scheme() == "http" && !names_a_user(&url) && is_this_host(&url) => Ok(true),
         _ => Err(Error::Settings(format!(
-            "{variable}: must be https, without a user and a password, as filters are secret"
+            "{variable}: must be https, without a user and a password, because filters are secret"
         ))),
     }
 }

@@ -1,5 +1,5 @@
-//! How a store is asked over HTTP: no redirect is followed, nobody is waited for without end, and no answer is
-//! taken that is not the file itself.
+//! Access to a store over HTTP: redirects are not followed, all waiting times are limited, and only the unmodified file is
+//! accepted as an answer.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -20,19 +20,19 @@ use url::{Host, Url};
 
 use crate::Error;
 
-/// Most bytes that are read of an answer which is an error.
+/// Most bytes that are read from an error page.
 const MAX_ERROR_BYTES: usize = 16 << 10;
 
-/// How a store is asked.
+/// How to access a store.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// User and password, for a web server alone.
+    /// User and password, only for a web server.
     pub login: Option<Login>,
     /// How long to wait.
     pub patience: Patience,
 }
 
-/// A user of a web server, and the password. It is shown nowhere.
+/// User and password for a web server. They are never shown.
 #[derive(Clone)]
 pub struct Login(HeaderValue);
 
@@ -43,10 +43,10 @@ impl fmt::Debug for Login {
 }
 
 impl Login {
-    /// From `USER:PASSWORD`.
+    /// Parses `USER:PASSWORD`.
     ///
     /// # Errors
-    /// When there is no colon.
+    /// There is no colon.
     pub fn new(written: &str) -> Result<Self, Error> {
         if !written.contains(':') {
             return Err(Error::Settings(
@@ -60,16 +60,16 @@ impl Login {
     }
 }
 
-/// How long a store may take.
+/// How long to wait for a store.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// To connect.
     pub connect: Duration,
     /// Until an answer begins, and between two pieces of it.
     pub stall: Duration,
-    /// For each request on top of what its bytes need.
+    /// For each request, in addition to the time for its bytes.
     pub request: Duration,
-    /// The slowest connection that is of use.
+    /// The slowest useful connection.
     pub bytes_a_second: u64,
 }
 
@@ -85,17 +85,17 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// The longest time that a request of so many bytes may take.
+    /// The time limit for a request of so many bytes.
     pub(super) fn limit(&self, bytes: u64) -> Duration {
         self.request + Duration::from_secs(bytes / self.bytes_a_second.max(1))
     }
 }
 
-/// Makes the clients.
+/// Creates HTTP clients.
 #[derive(Debug)]
 pub(super) struct Connector {
     access: Access,
-    /// Without TLS, to this host: no proxy may come between.
+    /// Without TLS, only to this host: never through a proxy.
     is_plain: bool,
 }
 
@@ -110,7 +110,7 @@ impl Connector {
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        // Another part of the process may have chosen one.
+        // It fails if another part of the process has already set one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut headers = HeaderMap::new();
         if let Some(login) = &self.access.login {
@@ -135,13 +135,13 @@ impl HttpConnector for Connector {
     }
 }
 
-/// A client that reads an error only so far, and says of each answer that is no file why it is none.
+/// A client that limits the size of error pages, and explains why an answer cannot be used.
 #[derive(Debug)]
 struct Bounded(reqwest::Client);
 
-/// Whether a request would cross a network in clear text. A key file of Google, for example, may name another
-/// server. Without TLS are the services that give virtual machines their credentials: at link-local addresses,
-/// and at two others of Amazon.
+/// Whether a request would cross a network in clear text. For example, a Google key file may name another server. Some
+/// services are allowed without TLS: those that give virtual machines their credentials, at link-local addresses and at
+/// two other addresses of Amazon.
 fn is_open_to_readers(url: &str) -> bool {
     let Ok(url) = Url::parse(url) else {
         return true;
@@ -171,7 +171,7 @@ impl HttpService for Bounded {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let unusable = |why: String| Err(HttpError::new(HttpErrorKind::Decode, Unusable(why)));
         if is_open_to_readers(&request.uri().to_string()) {
-            return unusable("not over http: use https, as filters are secret".to_owned());
+            return unusable("not over http: use https, because filters are secret".to_owned());
         }
         let response = self.0.call(request).await?;
         let header = |name: &str| {
@@ -181,13 +181,13 @@ impl HttpService for Bounded {
         let status = response.status();
         if status.is_redirection() && status.as_u16() != 304 {
             let place = header("location").unwrap_or_default();
-            return unusable(format!("sends us to {place}, which is not followed"));
+            return unusable(format!("redirects to {place}, which is not followed"));
         }
         if let Some(encoding) = header(CONTENT_ENCODING.as_str())
             && !encoding.eq_ignore_ascii_case("identity")
         {
             return unusable(format!(
-                "sends it with Content-Encoding {encoding}, and not as it is: turn that off for these files"
+                "sent with Content-Encoding {encoding}: turn compression off for these files"
             ));
         }
         if status.is_success() || status.as_u16() == 304 {

@@ -1,7 +1,6 @@
-//! Files by name in a folder, on a web server, or in a bucket; each read with a limit.
+//! Files by name in a folder, on a web server, or in a bucket; each is read with a limit.
 //!
-//! A store that gives more than it should is cut off, one that stalls is given up, and one that sends us
-//! elsewhere is not followed.
+//! If a store sends more than it should, stalls, or redirects, the request fails.
 
 mod bucket;
 mod http;
@@ -31,14 +30,14 @@ use tokio::runtime::Runtime;
 
 use crate::{Error, manifest};
 
-/// A store, and where in it the files are.
+/// A store, and the prefix of the files in it.
 pub struct Store {
     store: Arc<dyn ObjectStore>,
     runtime: Runtime,
     patience: Patience,
-    /// For messages.
+    /// The address, for messages.
     shown: String,
-    /// If it is a folder.
+    /// The path, if it is a folder.
     folder: Option<PathBuf>,
 }
 
@@ -53,28 +52,28 @@ impl fmt::Debug for Store {
 pub struct Small {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// What to ask with the next time.
+    /// The tag (ETag), for the next request.
     pub tag: Option<String>,
-    /// What Google Cloud Storage knows it by.
+    /// The version in Google Cloud Storage.
     pub version: Option<String>,
-    /// When it was written, by the clock of the store.
+    /// When it was written, according to the store's clock.
     pub modified: SystemTime,
 }
 
-/// What the store has under a name.
+/// The store's answer to a request for a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Got {
-    /// This.
+    /// The file.
     File(Small),
-    /// It is the one that was asked with.
+    /// The file still has the tag of the request.
     Same,
-    /// There is none.
+    /// There is no such file.
     Missing,
 }
 
 impl Store {
     fn failed(&self, name: &str, why: impl fmt::Display) -> Error {
-        // Of what a server says, one line is shown, and nothing that a terminal obeys.
+        // A server's text is shown as one line, without control characters.
         let why = why.to_string().replace(char::is_control, " ");
         Error::Store {
             name: format!("{}/{name}", self.shown),
@@ -86,7 +85,7 @@ impl Store {
         self.failed(name, why(error))
     }
 
-    /// Waits, but not for longer than a connection of any use needs for so many bytes.
+    /// Waits, but no longer than the slowest useful connection needs for so many bytes.
     fn wait<T>(
         &self,
         name: &str,
@@ -105,10 +104,10 @@ impl Store {
         })
     }
 
-    /// Reads a small file, unless it is still the one that `known` is of.
+    /// Reads a small file, unless it still has the tag `known`.
     ///
     /// # Errors
-    /// When it cannot be read, or is longer than `most_bytes`.
+    /// It cannot be read, or is longer than `most_bytes`.
     pub fn read(&self, name: &str, most_bytes: u64, known: Option<&str>) -> Result<Got, Error> {
         self.wait(name, most_bytes, async {
             let options = GetOptions {
@@ -140,10 +139,10 @@ impl Store {
         })
     }
 
-    /// Writes a file of exactly so many bytes and this SHA-256 to `to`.
+    /// Downloads a file with exactly this size and SHA-256 to `to`.
     ///
     /// # Errors
-    /// When it cannot be read, or is another one.
+    /// It cannot be read, or has another size or SHA-256.
     pub fn download(
         &self,
         name: &str,
@@ -179,10 +178,10 @@ impl Store {
         })
     }
 
-    /// Puts a small file.
+    /// Writes a small file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// It cannot be written.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
         self.wait(name, bytes.len() as u64, async {
             let put = self
@@ -193,15 +192,15 @@ impl Store {
         })
     }
 
-    /// Puts a small file in place of another, or where there was none. A bucket makes sure that nobody else has
-    /// replaced it meanwhile; other stores are only read once more.
+    /// Replaces the small file `old`, or creates it if there was none. A bucket guarantees that nobody else has replaced it
+    /// in between; for other stores, this is only checked once more before the write.
     ///
     /// # Errors
-    /// [`Error::Refused`] when it is not that one any more, and when it cannot be written.
+    /// [`Error::Refused`] if the file is no longer `old`; others if it cannot be written.
     pub fn replace(&self, name: &str, old: Option<&Small>, bytes: &[u8]) -> Result<(), Error> {
         let changed = || {
             Err(Error::Refused(format!(
-                "{name}: somebody else has published meanwhile; nothing was published: do it again"
+                "{name}: another publisher was faster; nothing was published: try again"
             )))
         };
         let mode = old.map_or(PutMode::Create, |old| {
@@ -239,16 +238,16 @@ impl Store {
         self.put(name, bytes)
     }
 
-    /// The folder, if it is one: publishers exclude each other there by a lock.
+    /// The path, if the store is a folder; publishers lock it.
     #[must_use]
     pub fn folder(&self) -> Option<&FilePath> {
         self.folder.as_deref()
     }
 
-    /// Whether it has a file of this name and size.
+    /// Whether the store has a file with this name and size.
     ///
     /// # Errors
-    /// When the store takes too long.
+    /// The store takes too long.
     pub fn has(&self, name: &str, bytes: u64) -> Result<bool, Error> {
         self.wait(name, 0, async {
             let there = self.store.head(&Path::from(name)).await;
@@ -256,10 +255,10 @@ impl Store {
         })
     }
 
-    /// Puts a file of this SHA-256, piece by piece.
+    /// Uploads a file with this SHA-256, piece by piece.
     ///
     /// # Errors
-    /// When it cannot be read or written, or is another one; the store has no such file then.
+    /// It cannot be read or written, or has another SHA-256. The store then does not have the file.
     pub fn upload(&self, name: &str, from: &FilePath, sha256: &str) -> Result<(), Error> {
         let mut file = File::open(from).map_err(Error::io(from, "open"))?;
         let bytes = file.metadata().map_err(Error::io(from, "read"))?.len();
@@ -282,14 +281,15 @@ impl Store {
         })
     }
 
-    /// Removes the files of a list that were written before `before` and are not to be kept, and what a publisher to this
-    /// folder left that was killed. Files with other names than ours are somebody else's: the folder of a list may hold its text. What cannot be removed stays for the next time.
+    /// Removes the files of a list that were written before `before` and are no longer needed, and in a folder also the
+    /// leftovers of a killed publisher. Files with other kinds of names stay, because they belong to somebody else: the
+    /// folder of a list may contain its text, for example. Errors are ignored; the next run tries again.
     pub fn prune(&self, list: &str, before: SystemTime, keep: impl Fn(&str) -> bool) {
         let _ = self.wait(list, 0, async {
             let prefix = Path::from(list);
             let mut files = self.store.list(Some(&prefix));
             while let Some(Ok(file)) = files.next().await {
-                // A later one may be of a publisher who is at work.
+                // A newer file may belong to a publisher that is still running.
                 let is_old = SystemTime::from(file.last_modified) < before;
                 let is_ours = file.location.filename().is_some_and(manifest::is_file_name);
                 if is_old && is_ours && !keep(file.location.as_ref()) {
@@ -298,7 +298,7 @@ impl Store {
             }
             Ok(())
         });
-        // Files that are being written have a # and a number behind their names, and are not listed.
+        // Files that are being written have a # and a number after their names, and are not listed.
         let manifest = manifest::name(list);
         let of_manifest = [manifest.clone(), format!("{manifest}.minisig")];
         for folder in self
@@ -322,7 +322,7 @@ impl Store {
     }
 }
 
-/// What went wrong, without the layers between.
+/// The cause of an error, without the layers in between.
 fn why(error: &object_store::Error) -> String {
     let text = match error {
         object_store::Error::PermissionDenied { .. } => "access denied".to_owned(),
@@ -356,19 +356,19 @@ fn of_io(error: &std::io::Error) -> String {
         .map_or_else(|| error.to_string(), why)
 }
 
-/// Reads the next mebibyte of a file, or what is left of it. `false`: nothing.
+/// Reads the next mebibyte of a file, or the rest of it. `false`: the end was reached.
 pub(crate) fn next_piece(file: &mut File, piece: &mut Vec<u8>) -> std::io::Result<bool> {
     const BYTES: u64 = 1 << 20;
     piece.clear();
-    // Unlike `read`, this goes on after a signal.
+    // Unlike `read`, this continues after a signal.
     file.take(BYTES).read_to_end(piece)?;
     Ok(!piece.is_empty())
 }
 
-/// A file that is not the one it was.
+/// The error for a file that has changed in between.
 pub(crate) fn replaced(path: &FilePath) -> Error {
     Error::Settings(format!(
-        "{}: was replaced while it was published: publish again",
+        "{}: was replaced during the publication: publish again",
         path.display()
     ))
 }

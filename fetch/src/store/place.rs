@@ -1,4 +1,4 @@
-//! Which store a place is: what it may be, and what would give secrets away.
+//! Opens the store for an address. Refuses addresses that would expose secrets.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,12 +21,12 @@ impl Store {
     /// Opens a folder, `http(s)://HOST/PATH`, or a bucket: `s3://BUCKET/PATH`, `gs://BUCKET/PATH`, `az://CONTAINER/PATH`.
     ///
     /// # Errors
-    /// When it can be none of these. Over `http` only this host itself is asked: filters hold their seed.
+    /// It is none of these, or not allowed: `http` is allowed only for this host, because filters contain their seed.
     pub fn open(place: &str, access: &Access) -> Result<Self, Error> {
         let url = Url::parse(place).ok();
         let is_broken = url.is_none() && place.contains("://");
         if is_broken || url.as_ref().is_some_and(names_a_user) {
-            // Not shown, as it may hold a password.
+            // The address is not shown, because it may contain a password.
             return Err(Error::Settings(
                 "the store must be a folder or a URL without a user and a password".to_owned(),
             ));
@@ -36,7 +36,7 @@ impl Store {
             .is_some_and(|url| matches!(url.scheme(), "http" | "https"));
         if access.login.is_some() && !is_web {
             return Err(Error::Settings(format!(
-                "{place}: only a web server has a login"
+                "{place}: a login is only for web servers"
             )));
         }
         let unusable = |why: &dyn fmt::Display| Error::Settings(format!("{place}: {why}"));
@@ -45,7 +45,9 @@ impl Store {
             Some("http" | "https") => {
                 let url = url.as_ref().expect("it has a scheme");
                 if url.scheme() == "http" && !is_this_host(url) {
-                    return Err(unusable(&"not over http: use https, as filters are secret"));
+                    return Err(unusable(
+                        &"not over http: use https, because filters are secret",
+                    ));
                 }
                 let http = HttpBuilder::new()
                     .with_url(place)
@@ -62,7 +64,7 @@ impl Store {
             }
             Some("file") => return Err(unusable(&"name a folder by its path")),
             Some(scheme) if place.contains("://") => {
-                return Err(unusable(&format!("{scheme} is not known")));
+                return Err(unusable(&format!("unknown scheme {scheme}")));
             }
             Some(_) | None => {
                 folder = Some(PathBuf::from(place));

@@ -151,9 +151,7 @@ fn only_what_was_read_is_replaced() {
     let refused = |old: Option<&Small>| {
         let error = store.replace("x.json", old, b"lost").unwrap_err();
         assert!(
-            error
-                .to_string()
-                .contains("somebody else has published meanwhile"),
+            error.to_string().contains("another publisher was faster"),
             "{error}"
         );
     };

@@ -123,11 +123,14 @@ fn limits_and_older_filters() {
     fs::remove_dir_all(site.path("store")).unwrap();
     fs::create_dir(site.path("store")).unwrap();
     site.publish();
-    site.refused(&wanted, &["but number"]);
+    site.refused(&wanted, &["but this host has seen"]);
     let mut again = site.to_publish();
     again.now += 60;
     publish(&again, &site.signer).unwrap();
-    site.refused(&wanted, &["generation 1 is offered, but 4 is in place"]);
+    site.refused(
+        &wanted,
+        &["the store has generation 1, but the present filter has 4"],
+    );
     // The manifest of another list, and a filter of another.
     fs::rename(
         site.path("store/spammers.json"),
@@ -320,7 +323,7 @@ fn a_filter_that_was_put_there_by_hand() {
     fs::copy(site.path("spammers.blf"), site.path("host.blf")).unwrap();
     site.refused(
         &site.to_fetch(),
-        &["generation 2 is offered, but 4 is in place"],
+        &["the store has generation 2, but the present filter has 4"],
     );
     site.publish();
     assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
@@ -334,7 +337,7 @@ fn a_filter_that_was_put_there_by_hand() {
         &wanted,
         &[
             "other.blf: a filter of the list other",
-            "an --output of its own",
+            "use another --output",
         ],
     );
 }
@@ -427,8 +430,8 @@ fn a_host_that_is_set_up_wrongly() {
     site.refused(&wanted, &["not a regular file"]);
     site.fetch().unwrap();
     for (bytes, words) in [
-        (b"{".to_vec(), "not what blocklist-fetch has written"),
-        (vec![b' '; 100_000], "not what blocklist-fetch has written"),
+        (b"{".to_vec(), "not a state file of blocklist-fetch"),
+        (vec![b' '; 100_000], "not a state file of blocklist-fetch"),
         (vec![0xff; 10], "remove it"),
     ] {
         fs::write(site.path(".host.blf.fetch"), bytes).unwrap();

@@ -81,7 +81,7 @@ fn a_host_that_is_given_another_key_still_refuses_what_is_older() {
     fs::write(site.path("store/spammers.json"), early).unwrap();
     site.refused(&wanted, &["not signed with the key"]);
     wanted.key.clone_from(&old.public);
-    let numbers = format!("number {NOW}, but number {} was there before", NOW + 1);
+    let numbers = format!("manifest {NOW}, but this host has seen {}", NOW + 1);
     site.refused(&wanted, &[&numbers]);
 }
 

@@ -110,7 +110,7 @@ fn a_store_that_sends_elsewhere() {
     ] {
         for file in ["spammers.json", ".minisig"] {
             server.lie_about(file, Answer::Redirect(place.clone()));
-            let words = [file, "sends us to ", &place, ", which is not followed"];
+            let words = [file, "redirects to ", &place, ", which is not followed"];
             refused_soon(&site, &wanted, &words);
         }
     }
@@ -161,7 +161,7 @@ fn a_store_that_says_unasked_that_nothing_has_changed() {
     server.lie_about(".json", Answer::Broken("304 Same", 0));
     assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
     wanted.host = "another".to_owned();
-    let said = "spammers.json: the store says that it has not changed, and was not asked";
+    let said = "spammers.json: the store answers that it is unchanged";
     site.refused(&wanted, &[said]);
     wanted.host = site.to_fetch().host;
     fs::remove_file(&wanted.output).unwrap();
@@ -223,14 +223,14 @@ fn files_that_are_mixed() {
     server.be_honest();
     fetch(&wanted).unwrap();
     server.lie_about("spammers.json", Answer::Other(old));
-    let numbers = format!("number {NOW}, but number {} was there before", NOW + 1);
+    let numbers = format!("manifest {NOW}, but this host has seen {}", NOW + 1);
     refused_soon(&site, &wanted, &[&numbers]);
     // Nor after somebody has removed what the host remembers.
     fs::remove_file(site.path(".host.blf.fetch")).unwrap();
     refused_soon(
         &site,
         &wanted,
-        &["generation 1 is offered, but 2 is in place"],
+        &["the store has generation 1, but the present filter has 2"],
     );
     server.be_honest();
     assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);

@@ -158,7 +158,7 @@ fn a_filter_that_changes_while_it_is_published_is_not_stored() {
     let store = Store::open(&site.to_publish().to, &Access::default()).unwrap();
     let error = store.upload("x.blf", &site.path("spammers.blf"), &"0".repeat(64));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("was replaced while"), "{error}");
+    assert!(error.contains("was replaced during"), "{error}");
     assert_eq!(fs::read_dir(site.path("store")).unwrap().count(), 0);
     // Nor do two publishers work on one.
     let held = site.path(".spammers.blf.publish-lock");
@@ -183,9 +183,7 @@ fn of_two_publishers_one_is_told_to_do_it_again() {
     for seen in [Some(&seen), None] {
         let error = store.replace("spammers.json", seen, b"{}").unwrap_err();
         assert!(
-            error
-                .to_string()
-                .contains("somebody else has published meanwhile"),
+            error.to_string().contains("another publisher was faster"),
             "{error}"
         );
     }
@@ -197,7 +195,7 @@ fn of_two_publishers_one_is_told_to_do_it_again() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("store/spammers: another blocklist-publish is at work"),
+        error.contains("store/spammers: another blocklist-publish is running"),
         "{error}"
     );
     drop(lock);

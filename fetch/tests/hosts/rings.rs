@@ -185,7 +185,7 @@ fn what_cannot_be_promoted_changes_nothing() {
     };
     assert_eq!(
         said(&empty, "first", None),
-        "--promote first: nothing was published yet"
+        "--promote first: nothing is published yet"
     );
     let (site, mut wanted) = two_rings();
     let before = fs::read(site.path("store/spammers.json")).unwrap();
@@ -195,7 +195,7 @@ fn what_cannot_be_promoted_changes_nothing() {
     );
     assert!(said(&site, "first", Some("secnod")).starts_with("--only secnod: no such ring"));
     // The second ring has an older one than the first.
-    assert!(said(&site, "second", None).contains("hosts take no older one"));
+    assert!(said(&site, "second", None).contains("hosts refuse older ones"));
     let stranger = new_key(site.folder.path(), "stranger.key");
     let error = promote(&to_promote(&site, "first", None), &stranger).unwrap_err();
     assert!(

@@ -314,7 +314,11 @@ fn a_full_disk_is_said_before_anything_is_read() {
     server.log.lock().unwrap().clear();
     site.refused(
         &wanted,
-        &["host.blf: needs ", " bytes, and its disk has ", " free"],
+        &[
+            "host.blf: needs ",
+            " bytes, but its disk has only ",
+            " free",
+        ],
     );
     assert!(!server.log.lock().unwrap().join(" ").contains(".blf"));
     // By a link from a disk that has room.
@@ -324,7 +328,10 @@ fn a_full_disk_is_said_before_anything_is_read() {
         output: link,
         ..wanted.clone()
     };
-    site.refused(&linked, &["link.blf: needs ", " bytes, and its disk has "]);
+    site.refused(
+        &linked,
+        &["link.blf: needs ", " bytes, but its disk has only "],
+    );
     assert!(!server.log.lock().unwrap().join(" ").contains(".blf"));
     // A publisher that says too little, so that the disk is full in the midst of a write.
     let bytes = fs::read(site.path("store/spammers.json")).unwrap();

@@ -69,27 +69,27 @@ pub enum Command {
     Remove(EditArgs),
     /// Merge filters with the same seed (see --seed-from) into one, or the parts of a list into its filter.
     ///
-    /// The parts of a list (see build --part) give the same file, byte for byte, as one build of the whole
-    /// list with the same seed, date and --source, in whatever order they are given. Two equal parts of
-    /// one piece are taken once; two different ones are refused.
+    /// The parts of a list (see build --part) give, in any order, the same file, byte for byte, as one build of
+    /// the whole list with the same seed, date and --source. Of two equal parts of one piece, one is used; two
+    /// different ones are refused.
     ///
     /// Several machines can merge the parts of a list together: see --count and --pages.
     #[command(after_long_help = examples::MERGE)]
     Merge(Merge),
-    /// Write what has changed from one filter to the next, for hosts that have the first.
+    /// Write the changes from one filter to the next, for hosts that have the first.
     ///
-    /// A delta holds the added and removed entries, and what apply needs to make NEW from OLD to the last
-    /// byte. Entries that expire need no space. Both filters must have records and the same hash seed, as
-    /// two builds of one output have. Like a filter, a delta holds the seed: keep it private.
+    /// A delta contains the added and removed entries, and all that apply needs to make NEW from OLD, byte for
+    /// byte. Entries that expire need no space. Both filters must have records and the same hash seed, which
+    /// is the case if they were built to the same output file. Like a filter, a delta contains the seed: keep
+    /// it private.
     ///
     /// Exit code 1: nothing was written, because the filters are too different. Use NEW itself.
     #[command(after_long_help = examples::DELTA)]
     Delta(Delta),
     /// Make a filter from an older one and deltas.
     ///
-    /// The result is NEW, the filter that the last delta was made for, to the last byte: its SHA-256 is compared
-    /// with the one in the delta before the output is replaced. A delta for another filter, or a damaged one, is
-    /// refused, and nothing is written.
+    /// The result is byte for byte NEW of the last delta: its SHA-256 is compared with the one in the delta before
+    /// the output is replaced. If a delta is for another filter, or is damaged, nothing is written.
     #[command(after_long_help = examples::APPLY)]
     Apply(Apply),
     /// Count the entries that two filters share.
@@ -103,7 +103,7 @@ pub enum Command {
         /// The second filter file.
         b: PathBuf,
     },
-    /// Count the entries that each pair of filters shares, to see which lists are worth having.
+    /// Count the entries that each pair of filters shares, to see which lists are worth using.
     #[command(after_long_help = examples::OVERLAP)]
     Overlap {
         /// Print JSON.
@@ -163,9 +163,9 @@ pub struct Build {
     pub fpr: f64,
     /// Write a part of a list instead of a filter: the entries of one piece.
     ///
-    /// For lists that are too large for one machine: build each piece anywhere, then merge all parts. All of
-    /// them need the same seed (--seed-from or --seed) and should have the same --date. NAME tells the
-    /// piece from the others [default: the input file].
+    /// For lists that are too large for one machine: build each piece on any machine, then merge all parts. All
+    /// parts need the same seed (--seed-from or --seed) and should have the same --date. NAME is the name of the
+    /// piece [default: the input file].
     #[arg(
         long,
         value_name = "NAME",
@@ -175,10 +175,10 @@ pub struct Build {
         conflicts_with_all = ["name", "no_records", "max_shrink", "max_growth", "allow_empty"]
     )]
     pub part: Option<String>,
-    /// Count all inputs as this one list: they are pieces of it.
+    /// Count all inputs as this one list, of which they are pieces.
     ///
-    /// The filter then names NAME in their place. With the name of the file that was cut into pieces, the
-    /// filter is the same as that of the whole file.
+    /// The filter then has the source NAME instead of the pieces. If NAME is the file that was cut into pieces,
+    /// the filter is the same as that of the whole file.
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
     /// Leave out the exact records, which confirm matches.
@@ -186,7 +186,7 @@ pub struct Build {
     /// The file is less than half as large, but the share --fpr of unlisted senders is treated as listed.
     #[arg(long)]
     pub no_records: bool,
-    /// Use the hash seed of this filter, to merge and compare the two.
+    /// Use the hash seed of this filter, so that both can be merged and compared.
     #[arg(long, value_name = "FILE", conflicts_with = "seed")]
     pub seed_from: Option<PathBuf>,
     /// Hash seed, in hexadecimal [default: that of the file to replace, or random].
@@ -320,7 +320,7 @@ pub struct Update {
     /// A list of entries to add, or one entry such as spam@bad.example; may be repeated.
     #[arg(long, value_name = "INPUT")]
     pub add: Vec<PathBuf>,
-    /// A list of entries to remove, or one entry; may be repeated. Wins over --add.
+    /// A list of entries to remove, or one entry; may be repeated. Has precedence over --add.
     #[arg(long, value_name = "INPUT")]
     pub remove: Vec<PathBuf>,
     /// Rebuild the filter for another false-positive rate.
@@ -396,15 +396,15 @@ pub struct Merge {
     /// Replace an output that is not a filter file, or is damaged.
     #[arg(long)]
     pub overwrite: bool,
-    /// Parts only: write nothing unless exactly the pieces in this file are there.
+    /// Parts only: write nothing unless the parts are exactly the pieces in this file.
     ///
-    /// One per line: the name of a piece, its digest, or its digest and its name. A missing and an
-    /// additional piece are errors.
+    /// The file has one piece per line: its name, its digest, or its digest and its name. A missing or an
+    /// additional piece is an error.
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
     /// Parts only: write nothing unless they are parts of this list; may be repeated.
     ///
-    /// As given to build --source. A part of another list, and a list without a part, are errors.
+    /// NAME as given to build --source. A part of another list, or a list without a part, is an error.
     #[arg(long, value_name = "NAME")]
     pub source: Vec<String>,
     /// The filters or parts to merge, or the pages of all shares.
@@ -418,12 +418,12 @@ pub struct Merge {
 /// Options of `delta`.
 #[derive(Debug, Args)]
 pub struct Delta {
-    /// The delta to write; replaces a delta only.
+    /// The delta to write. An existing file is replaced only if it is a delta.
     #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
     /// The filter that the hosts have.
     pub old: PathBuf,
-    /// The filter that they are to have.
+    /// The filter that the hosts are to get.
     pub new: PathBuf,
     /// Print JSON.
     #[arg(long)]
@@ -454,7 +454,7 @@ pub struct Apply {
     pub max_growth: Option<Percent>,
     /// The filter that the first delta is for.
     pub old: PathBuf,
-    /// The deltas, each for what the one before it makes.
+    /// The deltas, each for the result of the one before it.
     #[arg(required = true, value_name = "DELTA")]
     pub deltas: Vec<PathBuf>,
     /// Number of worker threads [default: one per processor].

@@ -123,17 +123,17 @@ pub enum Command {
     /// Print the effective configuration, with defaults.
     #[command(after_long_help = PRINT_CONFIG_EXAMPLES)]
     PrintConfig,
-    /// Have the running daemon load configuration, filters and whitelists again, and wait for the outcome.
+    /// Make the running daemon load configuration, filters and whitelists again, and wait for the result.
     ///
-    /// Sends SIGHUP and reads the answer from `status_file`. Exit code 0: all is in effect; 2: the reload was refused
-    /// and the previous configuration and filters are kept, or the daemon does not answer.
+    /// Sends SIGHUP and reads the result from `status_file`. Exit code 0: all is in effect; 2: the reload was refused
+    /// and the previous configuration and filters stay in effect, or the daemon does not answer.
     #[command(after_long_help = RELOAD_EXAMPLES)]
     Reload(Reload),
     /// Show the state of the running daemon: lists, verdicts, problems.
     ///
-    /// Reads its status socket. As a monitoring check: exit code 0 if all is well, 1 for a warning (mail is checked,
-    /// but a reload was refused, a list is too old, or the circuit breaker is on), 2 if mail is not checked as
-    /// configured, or the daemon does not answer.
+    /// Reads its status socket. Can be used as a monitoring check: exit code 0 if all is well, 1 for a warning (mail is
+    /// checked, but for example a reload was refused, a list is too old, or the circuit breaker is on), 2 if mail is not
+    /// checked as configured, or the daemon does not answer.
     Status(Status),
     /// Show what would happen to a message, and why.
     ///
@@ -142,38 +142,38 @@ pub enum Command {
     Explain(Explain),
     /// Show what would have happened to a whole mailbox.
     ///
-    /// Tests a new list with last week's mail before you use it. Shows every message that would not simply
-    /// be accepted, with its listed sender, list and source. Uses all processors. Does not apply the
-    /// circuit breaker (max_reject_share), because stored mail has no arrival rate.
+    /// Use it to test a new list with last week's mail. Shows every message that would not simply be accepted, with its
+    /// listed sender, list and source. Uses all processors. Does not apply the circuit breaker (max_reject_share),
+    /// because stored mail has no arrival rate.
     #[command(after_long_help = REPLAY_EXAMPLES)]
     Replay(Replay),
-    /// Report what the daemon did, from its log, as text for a mail or as JSON.
+    /// Report what the daemon did, from its log, as text or JSON.
     ///
     /// Summarizes what was refused (by list and source, first time, most often), tagged or exempt; which lists
     /// and sources have had no hit for 30 days; errors and warnings. Reads both log formats, from files, syslog
     /// or journalctl (-o cat, short or json).
     #[command(after_long_help = REPORT_EXAMPLES)]
     Report(Report),
-    /// Explain the decision with a case id, from the daemon's log.
+    /// Find the decision with a case id in the daemon's log, and explain it.
     ///
-    /// Also says how to accept the sender.
-    /// Exit code 1: the case is in none of the logs; the time of the decision, which is part of the id, is
-    /// printed instead.
+    /// Also says how to accept the sender. Exit code 1: the case is in none of the logs; in this case it prints
+    /// the time of the decision, which is part of the id.
     #[command(after_long_help = CASE_EXAMPLES)]
     Case(Case),
     /// Maintain a file of addresses that your users write to, so that no list refuses them.
     ///
-    /// Reads logs of Postfix and Sendmail (from files, syslog or journalctl) or mailboxes of sent mail. From logs,
-    /// it counts mail that an authenticated client sent and another server accepted. Bounces, automatic
-    /// replies, mail that lists or aliases pass on, and messages to more than 100 recipients do not
-    /// count. Keeps addresses only, never domains, each with the date of the last message to it.
+    /// Reads logs of Postfix and Sendmail (from files, syslog or journalctl) or mailboxes of sent mail. In logs,
+    /// only mail counts that an authenticated client sent and another server accepted. Bounces, automatic
+    /// replies, mail that lists or aliases forward, and messages to more than 100 recipients do not
+    /// count. Stores only addresses, never domains, each with the date of the last message to it.
     Correspondents(Correspondents),
     /// Add the senders of messages that users report as junk to a blocklist of your own.
     ///
-    /// Lists the one address in From, never a domain, with the reporter, the Message-ID and a day of expiry.
-    /// Does not list whitelisted senders, correspondents, your own domains, role mailboxes (postmaster, abuse) or,
-    /// if authserv_ids is set, addresses that DKIM does not confirm, which may be forged. A message
-    /// may be reported any number of times; a report on a later day renews the expiry. The entries take effect with the next build of the list.
+    /// Adds the address in From, never a domain, with the reporter, the Message-ID and a day of expiry.
+    /// Does not add whitelisted senders, correspondents, your own domains, role mailboxes (postmaster, abuse) or,
+    /// if authserv_ids is set, addresses that DKIM does not confirm, because these may be forged. A message can be
+    /// reported several times; a report on a later day renews the expiry. The entries take effect with the next
+    /// build of the list.
     Junk(Junk),
     /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message
     /// through the milter.
@@ -181,7 +181,7 @@ pub enum Command {
     /// Shows each finding and, for each fault, the command or setting that fixes it. Changes nothing. Run it as
     /// root, so that all files and sockets are accessible. Exit code 1: something is wrong.
     SetupCheck(SetupCheck),
-    /// Show the milter at work, with nothing installed.
+    /// Show how the milter works, without an installation.
     ///
     /// Compiles ./blocklists, serves on a private socket, and sends messages as a mail server would. Exit
     /// code 1: a verdict was not the expected one.
@@ -259,15 +259,15 @@ pub struct Replay {
     /// Show what another configuration would change.
     #[arg(long, value_name = "FILE")]
     pub against: Option<PathBuf>,
-    /// Show what this file of correspondents would change, such as how much mail would not have been
-    /// refused; may be repeated.
+    /// Show what this file of correspondents would change: which mail would not have been refused; may be
+    /// repeated.
     #[arg(long, value_name = "FILE", conflicts_with = "against")]
     pub correspondents: Vec<PathBuf>,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// A maildir, another folder of messages, or an mbox file, which may be compressed by gzip or zstd.
-    /// Takes envelope senders from Return-Path.
+    /// A maildir, another folder of messages, or an mbox file; it may be compressed with gzip or zstd.
+    /// Envelope senders are taken from Return-Path.
     #[arg(value_name = "MAILBOX")]
     pub mailbox: PathBuf,
 }

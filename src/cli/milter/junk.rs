@@ -18,7 +18,7 @@ pub struct Junk {
     /// The text list of reported senders; created if missing.
     #[arg(long, value_name = "FILE")]
     pub list: PathBuf,
-    /// Remove entries that reports added for these senders; entries added by hand stay.
+    /// Remove the entries that reports have added for these senders; entries added by hand stay.
     #[arg(long)]
     pub undo: bool,
     /// Name of the reporting user, for the comment.

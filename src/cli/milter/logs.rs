@@ -24,7 +24,7 @@ pub struct Report {
     /// Remember in this file what was refused and which lists had hits, for the next report.
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
-    /// Begin with the headers of a mail to this address, for sendmail -t.
+    /// Begin the output with mail headers to this address, for sendmail -t.
     #[arg(long, value_name = "ADDRESS", value_parser = mail_address, conflicts_with = "json")]
     pub mail_to: Option<String>,
     /// Print one JSON object instead of text.
@@ -41,7 +41,7 @@ pub struct Case {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// The case id, as the reply has it.
+    /// The case id, as in the reply.
     pub id: String,
     /// Log files, also compressed ones; - for standard input.
     #[arg(value_name = "LOG", default_value = "-")]

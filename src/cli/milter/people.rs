@@ -12,7 +12,7 @@ use crate::policy::Network;
 /// Arguments of `correspondents`.
 #[derive(Debug, Args)]
 pub struct Correspondents {
-    /// The file to keep; the setting correspondents of the configuration names it.
+    /// The file to update; name it in the setting correspondents of the configuration.
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
     /// Drop addresses that nobody has written to for this long.

@@ -23,10 +23,10 @@ const COMMAND: &str = "blocklist-milte";
 /// Arguments of `reload`.
 #[derive(Debug, Args)]
 pub struct Reload {
-    /// Process of the daemon [default: the one that has written `status_file`].
+    /// Process ID of the daemon [default: that of the daemon that wrote `status_file`].
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: Option<i32>,
-    /// Give up after so many seconds; reading large filters takes a while.
+    /// Give up after this many seconds; reading large filters takes a while.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub timeout: u32,
 }
@@ -53,7 +53,7 @@ pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
             }
             _ if Instant::now() > end => {
                 let seconds = args.timeout;
-                let text = "the daemon has not written what came of the reload; see its log";
+                let text = "the daemon has not reported the result of the reload; see its log";
                 return Err(format!("{}: after {seconds} s {text}", file.display()).into());
             }
             _ => {}
