@@ -1,4 +1,4 @@
-//! What `blocklist-milter check` finds.
+//! The checks of `blocklist-milter check`, and their result.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs;
@@ -16,10 +16,10 @@ use crate::numbers::counted;
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";
 
-/// Checks configuration, filters and whitelists as a start would; a report for an admin.
+/// Checks configuration, filters and whitelists as at a start, for a report to an administrator.
 ///
 /// # Errors
-/// All faults, those of filters with the place where the configuration names them.
+/// All errors; those of filters with their position in the configuration.
 pub fn check(config_path: &Path) -> Result<Checked, Error> {
     let (config, problems) = Config::load_what_is_good(config_path);
     let unreadable = matches!(problems, Some(crate::config::Error::Unreadable { .. }));
@@ -43,7 +43,7 @@ pub fn check(config_path: &Path) -> Result<Checked, Error> {
         },
     };
     snapshot.faults = faults.into_iter().map(with_copy).collect();
-    // Wrong settings and missing filters are shown together, so that all are mended in one go.
+    // Wrong settings and missing filters are shown together, so that the user can fix them all at once.
     snapshot.faults.splice(..0, problems.map(Error::from));
     let denied = denied_to_service(config_path, &snapshot.config);
     snapshot.faults.extend(
@@ -107,9 +107,9 @@ pub struct Checked {
     pub lists: Vec<CheckedList>,
     /// Entries of the whitelist.
     pub whitelist_entries: usize,
-    /// Addresses that users write to, if they are kept.
+    /// Number of correspondents, if there is such a file.
     pub correspondents: Option<usize>,
-    /// What an admin should know.
+    /// Warnings for the administrator.
     pub warnings: Vec<String>,
 }
 
@@ -120,9 +120,9 @@ pub struct CheckedList {
     pub name: String,
     /// Whether it is used.
     pub enabled: bool,
-    /// What a hit does.
+    /// The action for a hit.
     pub action: &'static str,
-    /// Whether it changes nothing.
+    /// Whether hits are only logged.
     pub dry_run: bool,
     /// The senders it looks up.
     pub check: Vec<&'static str>,
@@ -133,7 +133,7 @@ pub struct CheckedList {
 }
 
 impl Checked {
-    /// What is good, a line each.
+    /// What is in order, one line each.
     pub fn good(&self) -> Vec<String> {
         let mut lines = vec![format!("{}: OK", self.config.display())];
         lines.extend(self.lists.iter().map(ToString::to_string));
@@ -176,7 +176,7 @@ impl Display for CheckedList {
     }
 }
 
-/// What root can read of a configuration, and the service cannot.
+/// The files of a configuration that root can read, but the service cannot.
 fn denied_to_service(config_path: &Path, config: &Config) -> Vec<Obstacle> {
     if !rustix::process::geteuid().is_root() {
         return Vec::new();
@@ -184,10 +184,10 @@ fn denied_to_service(config_path: &Path, config: &Config) -> Vec<Obstacle> {
     let Some(account) = service_account(config_path, config) else {
         return Vec::new();
     };
-    // A draft elsewhere is not read by the service, but what it names will be.
+    // The service does not read a draft in another place, but it will read the files that the draft names.
     let is_draft = config_path != Path::new(config::DEFAULT_PATH);
     let config_path = (!is_draft).then_some(config_path);
-    // What is not there is a fault of its own.
+    // A missing file is reported elsewhere.
     let files = config_path.into_iter().chain(config.files());
     files
         .filter_map(|file| account.obstacle(file, Wish::Read).ok()?)

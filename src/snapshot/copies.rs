@@ -1,27 +1,29 @@
-//! Copies of the filters in effect, for a start that finds one of them damaged or gone.
+//! Copies of the filters in effect, used when a filter file is damaged or missing at the next start.
 //!
 //! ```text
-//!   a filter is in effect, and was read as a whole -> a thread copies it to the folder `state`
-//!   a start finds the filter damaged or gone       -> its copy is in effect, and a warning says so
+//!   a filter is in effect, and was read completely   -> a thread copies it to the folder `state`
+//!   a filter is damaged or missing at the next start -> its copy is used, and a warning is logged
 //! ```
 //!
-//! - A copy is that of the filter which was in effect last under the path of the configuration, or there is none:
-//!   when a newer one cannot be copied, the older copy is removed. So no entry comes back that a running daemon had
-//!   dropped, unless it ends in the seconds before the copy of the newer filter is complete, and that file is
-//!   damaged, too. The path is part of its name: no other list takes its place, and a list that the configuration no
-//!   longer names loses its copy.
-//! - It is copied from the file that was read, whatever is under the name now; it is read as a whole, too, before it gets
-//!   its name. A killed process leaves only a hidden file without a lock, which the next one removes.
-//! - Its time of modification says when its filter was last seen in effect. After [`stand_in::KEPT`] it is not used any more.
-//! - File systems that share blocks between files (XFS, Btrfs) make the copy at once and without space. A hard
-//!   link would be as cheap anywhere, but the units mount the folder of the filters read-only, and a file that somebody
-//!   writes over is damaged under both names.
-//! - No copies of whitelists: without its whitelist a start defers listed senders and nobody else, and an old
-//!   whitelist could let one pass who was taken off it.
+//! - For each path in the configuration there is at most one copy: of the filter that was last in effect under this
+//!   path. If a newer filter cannot be copied, the older copy is removed. So a copy never restores an entry that the
+//!   running daemon had dropped. One exception: the daemon ends before the copy of the newer filter is complete, and
+//!   the new file is damaged, too. The name of the copy contains a hash of the path, so a list never gets the copy of
+//!   another list. If the configuration no longer names a list, its copy is removed.
+//! - The data comes from the open file that was read and checked, even if the path now leads to another file. The
+//!   copy is read completely, too, before it gets its final name. A killed process leaves only a hidden, unlocked
+//!   file, which the next process removes.
+//! - The modification time of the copy is the time at which its filter was last seen in effect. After
+//!   [`stand_in::KEPT`] the copy is no longer used.
+//! - File systems that share blocks between files (XFS, Btrfs) make the copy at once and without additional space. A
+//!   hard link would be as cheap on every file system, but the units mount the folder of the filters read-only, and
+//!   if the file is overwritten, a hard link is damaged, too.
+//! - Whitelists are not copied: without its whitelist, a daemon defers only listed senders, and an old whitelist
+//!   could exempt a sender who has been removed from it.
+//! - Only one process uses the folder: it holds a lock. A second process with the same folder makes no copies, and
+//!   reports this.
 //!
-//! - One process has the folder, by a lock. Another that is configured with the same one keeps no copies there, and says so.
-//!
-//! A folder that is not there means that no copies are wanted. What fails there never delays mail or a reload.
+//! If the folder does not exist, no copies are made. Errors here never delay mail or a reload.
 
 use std::fs::{self, File};
 use std::io;
@@ -39,15 +41,15 @@ use crate::filter::{self, Filter, Load};
 use crate::numbers::size;
 use crate::replacement::{self, Replacement};
 
-/// How often the time of a copy is brought up to date, and whether it is still there is looked at.
+/// How often the modification time of a copy is updated, and a missing copy is made again.
 const LOOK_AGAIN: Duration = Duration::from_secs(86_400);
-/// When a copy that failed is tried again.
+/// After an error, how long to wait before the next attempt.
 const TRY_AGAIN: Duration = Duration::from_secs(3600);
 
-/// How those of unfinished copies do, which begin with a dot.
+/// How the names of unfinished copies end; they begin with a dot.
 const UNFINISHED: &str = ".last-good.blf.writing";
 
-/// What is to be in the folder for a filter of the configuration.
+/// The copy that should exist for a filter of the configuration.
 #[derive(Debug)]
 struct Wanted {
     list: String,
@@ -55,18 +57,18 @@ struct Wanted {
     source: Source,
 }
 
-/// Where it comes from.
+/// Where the data of a copy comes from.
 #[derive(Debug)]
 enum Source {
-    /// This good filter, which is in effect.
+    /// From the file of the filter in effect, which was checked.
     File(File),
-    /// It is in effect itself.
+    /// The copy itself is in effect.
     Itself,
-    /// No good filter is in effect: what is there stays as it is.
+    /// No good filter is in effect: an existing copy stays.
     Unknown,
 }
 
-/// A copy, and the filter that it is to be of.
+/// The path of a copy, and the filter that it should contain.
 #[derive(Debug)]
 struct Kept(PathBuf, Weak<Filter>);
 
@@ -80,29 +82,29 @@ impl PartialEq for Kept {
 #[derive(Debug)]
 struct Held(PathBuf, #[allow(dead_code, reason = "holds the lock")] File);
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug, Default)]
 struct Done {
     held: Option<Held>,
     problems: Vec<String>,
 }
 
-/// Makes copies, one after the other, each time that other filters are in effect.
+/// Makes copies, one after the other, each time the filters in effect have changed.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     job: Option<JoinHandle<Done>>,
-    /// The folder, locked: another process with the same one would remove these copies as not its own.
+    /// The locked folder. Without the lock, another process with the same folder would remove these copies.
     held: Option<Held>,
-    /// What the last job was started for, and when.
+    /// The copies that the last job should make, and when it was started.
     done: Option<(Vec<Kept>, Instant)>,
-    /// What is wrong, a line each.
+    /// Current problems, one line each.
     pub(super) problems: Vec<String>,
 }
 
 impl Copies {
-    /// Begins what is to be done; never waits. `false` while it is under way.
+    /// Starts a job if copies are out of date; never waits. `false` while a job is running.
     ///
-    /// `is_good` says whether a filter in effect was read as a whole and found good.
+    /// `is_good` says whether a filter in effect was read completely and is undamaged.
     pub(super) fn update(
         &mut self,
         snapshot: &Snapshot,
@@ -110,14 +112,14 @@ impl Copies {
         now: Instant,
     ) -> bool {
         if let Some(job) = self.job.take_if(|job| job.is_finished()) {
-            // It has panicked: nobody knows what there is.
+            // The default is for a job that has panicked.
             let Done { held, problems } = job.join().unwrap_or_default();
             (self.held, self.problems) = (held, problems);
         }
         if self.job.is_some() {
             return false;
         }
-        // Nobody knows which lists there should be.
+        // Without a configuration, it is unknown which lists there should be.
         if snapshot.is_without_config() {
             return true;
         }
@@ -164,7 +166,7 @@ impl Copies {
         let folder = snapshot.config.state.clone();
         let max_bytes = snapshot.config.safety.last_good_mib.saturating_mul(1 << 20);
         let held = self.held.take();
-        // It inherits the low priority of the thread that calls this.
+        // The new thread inherits the low priority of the calling thread.
         let job = thread::Builder::new()
             .name("copies".to_owned())
             .spawn(move || work(folder, held, wanted, max_bytes));
@@ -176,22 +178,22 @@ impl Copies {
     }
 }
 
-/// Why there is no copy.
+/// Why a copy could not be made.
 #[derive(Debug, thiserror::Error)]
 enum Error {
-    #[error("the filter has {}, more than last_good_mib allows, and this file system shares no blocks", size(*.0))]
+    #[error("the filter has {}, more than last_good_mib allows, and this file system cannot share blocks between files", size(*.0))]
     TooLarge(u64),
-    #[error("it takes {}, and as much again must stay free on this file system, which has {}", size(*.0), size(*.1))]
+    #[error("it needs {}, and as much again must stay free, but this file system has only {} free", size(*.0), size(*.1))]
     NoRoom(u64, u64),
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
     Replacement(#[from] replacement::Error),
-    #[error("the copy is not good: {0}")]
+    #[error("the copy is damaged: {0}")]
     Damaged(#[from] filter::Error),
 }
 
-/// Locks the folder, unless that was done, and brings it up to date.
+/// Locks the folder, unless it is already locked, and updates the copies in it.
 fn work(folder: PathBuf, held: Option<Held>, wanted: Vec<Wanted>, max_bytes: u64) -> Done {
     let held = match held.filter(|held| held.0 == folder) {
         Some(held) => held,
@@ -220,9 +222,9 @@ fn work(folder: PathBuf, held: Option<Held>, wanted: Vec<Wanted>, max_bytes: u64
     }
 }
 
-const OTHER: &str = "another process keeps copies there; give each a folder of its own (state)";
+const OTHER: &str = "another process keeps copies there; give each daemon its own folder (state)";
 
-/// Brings the folder up to date; what is wrong, a line each.
+/// Updates the copies in the folder. Returns the problems, one line each.
 fn keep(folder: &Path, wanted: Vec<Wanted>, max_bytes: u64) -> Vec<String> {
     match tidy(folder, &wanted) {
         Ok(()) => {}
@@ -238,7 +240,7 @@ fn keep(folder: &Path, wanted: Vec<Wanted>, max_bytes: u64) -> Vec<String> {
                 note_in_effect(&copy).map_err(Error::from)
             }
             Source::File(file) => make(&copy, &file, max_bytes).inspect_err(|_| {
-                // It is of an older filter.
+                // The existing copy is of an older filter.
                 let _ = fs::remove_file(&copy);
             }),
         };
@@ -257,7 +259,7 @@ fn problem(folder: &Path, error: &dyn std::fmt::Display) -> String {
     )
 }
 
-/// Removes copies of filters that the configuration does not name, and what a killed process has left.
+/// Removes copies of filters that the configuration does not name, and unfinished copies of killed processes.
 fn tidy(folder: &Path, wanted: &[Wanted]) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -276,7 +278,7 @@ fn is_unlocked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
-/// Whether the copy is of this file: the header holds sums of all its parts.
+/// Whether the copy is of this file. It compares only the headers, which contain the checksums of all sections.
 fn is_copy(copy: &Path, of: &File) -> bool {
     const HEADER_BYTES: usize = 4096;
     let header = |file: &File| -> io::Result<([u8; HEADER_BYTES], u64)> {
@@ -288,7 +290,7 @@ fn is_copy(copy: &Path, of: &File) -> bool {
     matches!((kept, header(of)), (Ok(kept), Ok(of)) if kept == of)
 }
 
-/// Notes that the filter of this copy is in effect.
+/// Records in the modification time that the filter of this copy is in effect now.
 fn note_in_effect(copy: &Path) -> io::Result<()> {
     File::options()
         .write(true)
@@ -310,7 +312,7 @@ fn make(copy: &Path, source: &File, max_bytes: u64) -> Result<(), Error> {
         }
         copy_bytes(source, replacement.file(), bytes)?;
     }
-    // One thread: the others serve mail.
+    // With one thread only, because mail is served at the same time.
     Filter::open(replacement.path(), Load::Disk)?.check(1)?;
     Ok(replacement.commit()?)
 }

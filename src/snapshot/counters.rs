@@ -1,8 +1,8 @@
-//! What the daemon has counted since its start: the one place that all reports read.
+//! The counters of the daemon since its start. All reports read them from here.
 //!
-//! The counters of a list belong to its name. A snapshot holds those of its own lists and sources in the
-//! order of their numbers, so that a message finds them without a look-up by name; a reload hands the
-//! same ones to the next snapshot, and a list that comes back goes on where it was.
+//! The counters of a list belong to its name. A snapshot has those of its own lists and sources in the order of
+//! their numbers, so a message needs no look-up by name. A reload passes the same counters to the next snapshot, and
+//! a list that is removed and comes back continues with its old values.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::metrics::{Counter, Each, Histogram};
 use crate::policy::{Action, Evidence, Exemption, Hit, Policy, Reason};
 use crate::sender::Identity;
 
-/// Sources counted for a list; those beyond share one counter. A list is made from a handful.
+/// Sources that are counted separately for a list; all others share one counter. Most lists have only a few.
 const SOURCES_MAX: usize = 1_000;
 /// Refused senders that are remembered.
 const REFUSALS_MAX: usize = 20;
@@ -21,22 +21,21 @@ const OTHER_SOURCES: &str = "(others)";
 /// Counts since the start.
 #[derive(Debug)]
 pub struct Counters {
-    /// Messages by what was done with them; `None`: accepted. A message that is refused to one recipient
-    /// counts as refused.
+    /// Messages by action; `None`: accepted. A message that is refused for one recipient counts as refused.
     pub verdicts: Each<Option<Action>>,
-    /// The same messages by reason, but for those of `exemptions`.
+    /// The same messages by reason, except those in `exemptions`.
     pub reasons: Each<Reason>,
-    /// The same messages, those that no list applies to, by reason.
+    /// The messages to which no list applies, by reason.
     pub exemptions: Each<Exemption>,
     /// How long each message took.
     pub durations: Histogram,
-    /// Recipients asked to come in a transaction of their own.
+    /// Recipients that were deferred to a separate transaction.
     pub deferred: Counter,
     /// Messages that named more senders than were looked up.
     pub truncated: Counter,
     /// Reloads that put something new into effect.
     pub reloads: Counter,
-    /// Reloads that kept the old.
+    /// Reloads that were refused.
     pub reloads_refused: Counter,
     /// Filled only where `[status] show_addresses` allows it.
     last_refused: Mutex<VecDeque<Refusal>>,
@@ -49,29 +48,29 @@ pub struct Counters {
 pub struct Refusal {
     /// When, in seconds since 1970.
     pub time_s: u64,
-    /// The sender as far as it can be shown.
+    /// The sender, escaped for display.
     pub address: String,
-    /// Where it stood.
+    /// The field in which it was found.
     pub identity: Identity,
     /// The list that names it.
     pub list: String,
-    /// What was done.
+    /// The action taken.
     pub action: Action,
-    /// Names the decision in the log.
+    /// The case id of the decision in the log.
     pub case: String,
 }
 
 /// Counts of a list.
 #[derive(Debug)]
 pub struct ListCounters {
-    /// Senders that it names, by sender field, also whitelisted ones. A message's
-    /// second sender of the same kind counts too.
+    /// Senders on the list, by sender field, including whitelisted ones. Several senders of a message in the
+    /// same field count separately.
     pub hits: Each<Identity>,
-    /// Messages that it decided, by what was done with them.
+    /// Messages that the list decided, by action.
     pub verdicts: Each<Option<Action>>,
     /// Hits on whitelisted addresses.
     pub whitelisted: Counter,
-    /// Senders that nobody knows to be listed or not, since the filter could not be read.
+    /// Senders that could not be looked up, because the filter could not be read.
     pub undecided: Counter,
     /// Matches of the Bloom filter that the records did not confirm.
     pub false_positives: Counter,
@@ -91,7 +90,7 @@ struct Known {
 pub struct ListCounts {
     /// Those of the list.
     pub list: Arc<ListCounters>,
-    /// Hits by source, with its name, in the order of the filter's.
+    /// Name and hits of each source, in the order of the filter's sources.
     sources: Vec<(String, Arc<Counter>)>,
 }
 
@@ -129,7 +128,7 @@ impl Default for Known {
     }
 }
 
-/// What can be done with a message.
+/// A counter for each possible action.
 fn verdicts() -> Each<Option<Action>> {
     let actions = Action::NAMES.map(|(_, action)| Some(action));
     Each::new(std::iter::once(None).chain(actions))

@@ -1,4 +1,4 @@
-//! What differs between two snapshots, and the log lines about it.
+//! The differences between two snapshots, and the log lines about them.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use super::{Error, Loaded, Snapshot};
 use crate::filter::Filter;
 
 impl Snapshot {
-    /// Whether what is in effect is what the files say.
+    /// Whether all files are in effect as they are: no errors, and no copies in use.
     pub(super) fn is_as_configured(&self) -> bool {
         self.faults.is_empty() && self.stand_ins.is_empty()
     }
@@ -21,7 +21,7 @@ impl Snapshot {
         file.as_ref().map(|file| &file.filter)
     }
 
-    /// Whether nothing has changed, not even what is wrong.
+    /// Whether nothing has changed, including the errors.
     pub(super) fn is_same(&self, old: &Self) -> bool {
         let filter = |file: &Option<Loaded>| file.as_ref().map(|file| Arc::as_ptr(&file.filter));
         let texts = |faults: &[Error]| faults.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -37,7 +37,7 @@ impl Snapshot {
     }
 }
 
-/// Logs what has changed, and what is wrong now.
+/// Logs the changes, and the present errors.
 pub(super) fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
     for (list, file) in new.policy.lists().iter().zip(&new.loaded) {
         let Some(file) = file else { continue };

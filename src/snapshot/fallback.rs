@@ -1,12 +1,12 @@
-//! A snapshot with the last good copies of filters in place of files that are damaged or gone.
+//! A snapshot that uses the last good copies of filters instead of damaged or missing files.
 
 use super::Snapshot;
 use super::stand_in::StandIn;
 use crate::config::Config;
 
 impl Snapshot {
-    /// The same with the last good copy of each of these lists, as far as there is one that is better than what
-    /// is in effect. `None`: there is none. Each list comes with what is wrong with its file.
+    /// The same snapshot with the last good copies of these lists, if they are better than the filters in effect.
+    /// `None`: there is no such copy. `bad` has each list with the error of its file.
     pub(super) fn with_copies(&self, bad: impl Iterator<Item = (String, String)>) -> Option<Self> {
         let opened = bad.filter_map(|(list, fault)| StandIn::open(&self.config, &list, fault));
         let mut stand_ins: Vec<StandIn> = opened.collect();
@@ -25,7 +25,7 @@ impl Snapshot {
         None
     }
 
-    /// With copies in place of what a start finds damaged or gone.
+    /// The snapshot of a start, with copies instead of damaged or missing files.
     pub(super) fn or_copies(self) -> Self {
         let bad = self.faults.iter().filter_map(|fault| {
             let list = fault.list()?.to_owned();
@@ -34,17 +34,17 @@ impl Snapshot {
         self.with_copies(bad).unwrap_or(self)
     }
 
-    /// The copy that a start would use for this list, in words.
+    /// A description of the copy that a start would use for this list.
     pub(super) fn copy_for(config: &Config, list: &str) -> Option<String> {
         StandIn::open(config, list, String::new()).map(|one| one.filter())
     }
 
-    /// The lists that are listed by an older copy, as their file is bad; a line each.
+    /// The lists for which an older copy is in use, because their file is bad; one line each.
     pub fn stand_ins(&self) -> impl Iterator<Item = String> + '_ {
         self.stand_ins.iter().map(ToString::to_string)
     }
 
-    /// Whether this list is listed by an older copy.
+    /// Whether an older copy of this list is in use.
     pub fn has_stand_in(&self, list: &str) -> bool {
         self.stand_ins.iter().any(|one| one.list == list)
     }

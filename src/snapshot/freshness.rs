@@ -1,14 +1,14 @@
-//! Whether lists are as new as they should be.
+//! Whether lists are out of date (`max_age`, `max_unchanged`).
 
 use super::Snapshot;
 use crate::config::age_text;
 
-/// How new a list is, in seconds.
+/// The age of a list, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Freshness {
     /// Since the filter was built.
     pub age_s: u64,
-    /// Since it was built with these entries, as far as this process knows.
+    /// Since it was first built with these entries, as far as this process knows.
     pub unchanged_s: u64,
     /// More than `max_age`.
     pub is_too_old: bool,
@@ -17,7 +17,7 @@ pub struct Freshness {
 }
 
 impl Snapshot {
-    /// How new each list is, in the order of the policy's; `None` without a filter.
+    /// The age of each list, in the order of the policy's lists; `None` without a filter.
     pub fn freshness(&self, now_s: u64) -> impl Iterator<Item = Option<Freshness>> + '_ {
         let lists = self.config.enabled_lists().zip(&self.loaded);
         lists.map(move |(settings, file)| {
@@ -35,7 +35,7 @@ impl Snapshot {
         })
     }
 
-    /// The lists that are not as new as they should be, a line each.
+    /// The lists that are out of date, one line each.
     pub(super) fn stale(&self, now_s: u64) -> impl Iterator<Item = String> + '_ {
         let lists = self.config.enabled_lists().zip(self.freshness(now_s));
         lists.filter_map(|(settings, freshness)| {

@@ -2,24 +2,24 @@
 //!
 //! | gate | refuses | because |
 //! |---|---|---|
-//! | older | what was built before the one in effect | a restored backup, a slow copy, a builder that hangs |
-//! | renamed | a filter that says it is another list | a copy to the wrong path |
-//! | shrunk, grown | far fewer or more entries | half a download, the wrong input |
+//! | older | a filter that was built before the one in effect | it may be a restored backup, a slow copy, or the work of a build that was blocked for long |
+//! | renamed | a filter with the name of another list | it may have been copied to the wrong path |
+//! | shrunk, grown | a filter with far fewer or far more entries | the download may be incomplete, or the input wrong |
 //!
-//! A restart asks none of them: there is nothing to compare with, and it is the way to say "yes, take it".
+//! At a start there is no filter in effect to compare with. So a restart is the way to use such a filter nevertheless.
 //!
-//! **Older.** A list keeps its seed from build to build, and its generation rises. Within one seed the
-//! generation decides, unless the new file was built later: it was built from scratch with the old seed. A list
-//! that is built from scratch after its file was lost has another seed and generation 1; then the time decides.
-//! A time in the future is a clock that was wrong, and says nothing.
+//! **Older.** A list keeps its seed from build to build, and its generation rises. If the seeds are equal, the
+//! generation decides, unless the new file was built later: then it was built from scratch with the old seed. A list
+//! that is built from scratch after its file was lost has another seed and generation 1; then the build time decides.
+//! A build time in the future is ignored, because a clock was wrong.
 
 use crate::config::{Percent, SafetySettings};
 use crate::filter::Filter;
 
-/// Lists with fewer entries than this may shrink and grow as they like.
+/// Lists with fewer entries than this may shrink and grow without limit.
 const COMPARED_FROM: u64 = 100;
 
-/// What a filter says of itself.
+/// The header fields of a filter that are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) name: String,
@@ -46,7 +46,7 @@ impl Facts {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Objection {
-    /// It was built before.
+    /// It was built earlier.
     #[error(
         "it is generation {found} (built {}), older than generation {running} in effect (built {}); build it again, or restart the daemon to go back",
         time(*found_built), time(*running_built)
@@ -61,7 +61,7 @@ pub enum Objection {
         /// When that was built.
         running_built: u64,
     },
-    /// It says that it is another list.
+    /// It has the name of another list.
     #[error(
         "this filter is named {found:?}, the one in effect {running:?}; build it with --name {running}, or restart the daemon to use it"
     )]

@@ -1,9 +1,9 @@
-//! Who holds which snapshot, and who frees it.
+//! Which message uses which snapshot, and which thread frees old snapshots.
 //!
-//! A message holds a [`Lease`] from MAIL to its verdict, and takes the snapshot itself only for the time
-//! of a step. So a caller that replaces a snapshot can take it back, however long a client keeps its message
-//! open: at most [`OLD_MAX`] old ones are kept for messages under way, and gigabytes are freed by the
-//! thread that replaces them, never by one that serves mail.
+//! A message holds a [`Lease`] from MAIL to its verdict, and an `Arc` of the snapshot only during each step. So the
+//! thread that replaces a snapshot can revoke leases, however long a client keeps its message open. At most
+//! [`OLD_MAX`] old snapshots are kept for messages in progress. Gigabytes of memory are freed by the thread that
+//! replaces the snapshot, never by a thread that serves mail.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,10 +11,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::Snapshot;
 
-/// Old snapshots that are kept for the messages that began with them.
+/// How many old snapshots are kept for the messages that began with them.
 const OLD_MAX: usize = 1;
 
-/// A snapshot, until it is taken back.
+/// A snapshot, empty after it was revoked.
 type Slot = ArcSwapOption<Snapshot>;
 
 /// A message's claim to the snapshot it began with.
@@ -22,7 +22,7 @@ type Slot = ArcSwapOption<Snapshot>;
 pub struct Lease(Arc<Slot>);
 
 impl Lease {
-    /// The snapshot, to be held for a moment; `None`: it was taken back.
+    /// The snapshot, to be held only for a moment; `None`: the lease was revoked.
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.0.load_full()
     }
@@ -39,7 +39,7 @@ pub(super) struct Shelf {
 struct Old {
     /// Leased to messages, the oldest first.
     leased: Vec<Arc<Slot>>,
-    /// Taken back, and for a moment still in somebody's hands.
+    /// Revoked, but still used by some step in progress.
     taken: Vec<Arc<Snapshot>>,
 }
 
@@ -54,7 +54,7 @@ impl Shelf {
     pub(super) fn lease(&self) -> (Lease, Arc<Snapshot>) {
         loop {
             let slot = self.current.load_full();
-            // Taken back since? Then another one is in effect.
+            // If it has been revoked in between, another snapshot is in effect: try again.
             if let Some(snapshot) = slot.load_full() {
                 return (Lease(slot), snapshot);
             }
@@ -68,13 +68,13 @@ impl Shelf {
         old.tidy(OLD_MAX);
     }
 
-    /// Frees the old snapshots that nobody uses; `false` while there are others.
+    /// Frees the old snapshots that are no longer used; `false` while others are still in use.
     pub(super) fn tidy(&self) -> bool {
         let mut old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
         old.tidy(OLD_MAX)
     }
 
-    /// Takes all old snapshots back and frees them; `false` while somebody is still using one.
+    /// Revokes all leases of old snapshots and frees them; `false` while one is still in use.
     pub(super) fn take_back(&self) -> bool {
         let mut old = self.old.lock().unwrap_or_else(PoisonError::into_inner);
         old.tidy(0)
@@ -88,14 +88,14 @@ impl Old {
         let taken = &mut self.taken;
         self.leased.retain(|slot| {
             number += 1;
-            // The one count is ours: no message has a lease, and none can get one any more.
+            // A count of one is this vector's own: no message has a lease, and none can get one any more.
             let keep = number > too_many && Arc::strong_count(slot) > 1;
             if !keep {
                 taken.extend(slot.swap(None));
             }
             keep
         });
-        // Likewise: what only we hold stays ours, and is freed here.
+        // Likewise: a snapshot with a count of one is used nowhere else, and is freed here.
         self.taken
             .retain(|snapshot| Arc::strong_count(snapshot) > 1);
         self.leased.is_empty() && self.taken.is_empty()

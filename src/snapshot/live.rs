@@ -1,4 +1,4 @@
-//! The snapshot in effect, its replacement, and what outlives it: counts, the circuit breaker.
+//! The snapshot in effect, its replacement, and the state that survives a reload: counters, the circuit breaker.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -21,15 +21,15 @@ use crate::memory;
 use crate::numbers::counted;
 use crate::policy::{Change, CircuitBreaker};
 
-/// What is in effect now, and what outlives a reload.
+/// The snapshot in effect, and the state that survives a reload.
 pub struct Live {
     shelf: Shelf,
     config_path: Option<PathBuf>,
-    /// One reload at a time; filters that were read for a reload that was refused.
+    /// Allows one reload at a time. Contains filters that were read for a refused reload.
     reloading: Mutex<Tried>,
-    /// Since when the files that take something away have not changed.
+    /// Since when the files whose change removes something have not changed.
     rest: Mutex<Option<Rest>>,
-    /// Never held while a file is read: who asks how it is does not wait for that.
+    /// Never locked while a file is read, so that status queries do not wait for it.
     trouble: Mutex<Trouble>,
     copies: Mutex<Copies>,
     /// Counts since the start.
@@ -41,22 +41,22 @@ pub struct Live {
     has_room_for: fn(u64) -> bool,
 }
 
-/// What a reload did.
+/// The result of a reload.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reloaded {
     /// Something new is in effect.
     Changed,
     /// Nothing had changed.
     Same,
-    /// A doubt: the old is still in effect.
+    /// Refused for this reason: the old snapshot stays in effect.
     Kept(String),
-    /// Something would be taken away by files that may still be written: the old is in effect until they have
-    /// rested, which [`Live::upkeep`] sees.
+    /// The change removes something, and the files may still be being written. The old snapshot stays in effect
+    /// until the files have not changed for `REST`; [`Live::upkeep`] checks this.
     Waits,
 }
 
 impl Live {
-    /// Puts a snapshot into effect. With a path, a reload reads the configuration from there again.
+    /// Puts a snapshot into effect. If there is a path, a reload reads the configuration from it.
     pub fn new(mut snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
         let counters = Counters::default();
         snapshot.counts = counters.of(&snapshot.policy);
@@ -78,12 +78,12 @@ impl Live {
         }
     }
 
-    /// What is in effect, for a moment.
+    /// The snapshot in effect, to be held only for a moment.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.shelf.lease().1
     }
 
-    /// What is in effect, for a message: the lease for as long as it lasts, the snapshot for now.
+    /// The snapshot in effect, for a message: keep the lease until its end, and the snapshot only for this step.
     pub fn lease(&self) -> (Lease, Arc<Snapshot>) {
         self.shelf.lease()
     }
@@ -99,7 +99,7 @@ impl Live {
         self.circuit_breaker.count(refused, self.uptime_s(), limit)
     }
 
-    /// Whether the circuit breaker makes tags of refusals now.
+    /// Whether the circuit breaker is on: refusals are turned into tags.
     pub fn is_circuit_breaker_on(&self, config: &Config) -> bool {
         let limit = config.safety.max_reject_share.share();
         self.circuit_breaker.is_on(self.uptime_s(), limit)
@@ -110,7 +110,7 @@ impl Live {
         self.cases.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Says at most once a minute that a filter cannot be read.
+    /// Logs that a filter cannot be read, at most once a minute.
     pub fn tell_failure(&self, list: &str, failure: &str) {
         const PERIOD_S: u64 = 60;
         let now = self.uptime_s() + PERIOD_S;
@@ -130,15 +130,15 @@ impl Live {
         }
     }
 
-    /// Reads configuration, filters and whitelists again, and puts them into effect if nothing is doubtful.
-    /// Somebody asked for it: what takes entries of the whitelist or lists away is meant.
+    /// Reads configuration, filters and whitelists again, and puts them into effect if all checks succeed.
+    /// An administrator asked for this reload, so the removal of lists or whitelist entries is intended.
     ///
-    /// Blocks on files for as long as it takes to read them; not for an async task.
+    /// Blocks while it reads files; do not call it in an async task.
     pub fn reload(&self) -> Reloaded {
         self.reload_as(true, Instant::now())
     }
 
-    /// The same because files have changed: what takes something away may be half of a file (`loss`).
+    /// The same, because files have changed. If a change removes something, a file may be incomplete (`loss`).
     pub fn reload_changed(&self) -> Reloaded {
         self.reload_as(false, Instant::now())
     }
@@ -151,7 +151,7 @@ impl Live {
             Some(path) if let Some(fault) = fault_of_pipe(path) => Err(fault.into()),
             Some(path) => match Config::load_what_is_good(path) {
                 (config, None) => Snapshot::rebuild(config, &old, &mut tried),
-                // Without a configuration before, there is none to keep.
+                // There was no valid configuration before, so there is none to keep.
                 (config, Some(fault)) if old.is_without_config() => {
                     Ok(Snapshot::without_config(config, fault))
                 }
@@ -176,7 +176,7 @@ impl Live {
         });
         match new {
             Ok(new) => {
-                // What is still bad need not be read again before it changes.
+                // A file that is still bad need not be read again until it changes.
                 match new.is_as_configured() {
                     true => tried.clear(),
                     false => tried.tidy(),
@@ -205,7 +205,7 @@ impl Live {
         }
     }
 
-    /// Whether the texts that take something away have not changed for [`REST`]; notes how they are.
+    /// Whether the text files have not changed for [`REST`]. Otherwise records their present state.
     fn have_rested(&self, old: &Snapshot, loss: &Loss, now: Instant) -> bool {
         let paths = self.texts(old);
         let mut rest = lock(&self.rest);
@@ -233,11 +233,11 @@ impl Live {
             .collect()
     }
 
-    /// Takes the pages of new filters into memory where there is room for both them and the old ones.
+    /// Loads the pages of new filters into memory if there is enough memory for both the old and the new ones.
     fn load_pages(&self, new: &Snapshot) -> Result<(), Error> {
         let lacking = new.lacking_pages();
         let bytes = lacking.iter().map(|filter| filter.memory_bytes()).sum();
-        // What old messages hold is the first to go.
+        // First, free the snapshots that old messages still hold.
         if (self.has_room_for)(bytes) || (self.take_back() && (self.has_room_for)(bytes)) {
             for filter in lacking {
                 filter
@@ -248,8 +248,8 @@ impl Live {
         Ok(())
     }
 
-    /// Puts a snapshot into effect. Where its pages do not fit into memory together with the old ones, look-ups
-    /// read them from the disk until the old ones are freed.
+    /// Puts a snapshot into effect. If its pages do not fit into memory together with the old ones, look-ups read
+    /// them from disk until the old ones are freed.
     fn replace(&self, mut new: Snapshot, old: Arc<Snapshot>, began: Instant) {
         report_changes(&new, &old, began);
         new.counts = self.counters.of(&new.policy);
@@ -267,7 +267,7 @@ impl Live {
         }
     }
 
-    /// Takes pages into memory that are still on disk, if there is room now; `false` if there is not.
+    /// Loads pages that are still on disk into memory; `false` if there is not enough memory.
     fn load_lacking_pages(&self, snapshot: &Snapshot) -> bool {
         for filter in snapshot.lacking_pages() {
             if !(self.has_room_for)(filter.memory_bytes()) {
@@ -282,9 +282,9 @@ impl Live {
         true
     }
 
-    /// Takes all old snapshots back from the messages that hold them, and frees them.
+    /// Revokes all old snapshots from the messages that hold them, and frees them.
     fn take_back(&self) -> bool {
-        /// Longer than any step of a message takes.
+        /// Longer than any step of a message.
         const PATIENCE: Duration = Duration::from_secs(10);
         let began = Instant::now();
         while !self.shelf.take_back() {
@@ -296,11 +296,11 @@ impl Live {
         true
     }
 
-    /// What is to be done now and then: frees old snapshots, reads what a start left unread, puts into effect
-    /// what waited for files to rest, has good filters copied, repeats every hour what is still wrong. `false`: there
-    /// is more to free or to wait for, come again soon.
+    /// Regular work: frees old snapshots, checks the parts of filters that a start has not read, puts changes into
+    /// effect that had to wait until the files were unchanged for a while, makes copies of good filters, and logs
+    /// current problems again every hour. `false`: not finished, call again soon.
     ///
-    /// Not for an async task, like [`reload`](Self::reload).
+    /// Do not call it in an async task, as for [`reload`](Self::reload).
     pub fn upkeep(&self, now: Instant) -> bool {
         let rested = lock(&self.rest).as_ref().map(|rest| rest.is_over(now));
         if rested == Some(true) {
@@ -322,12 +322,12 @@ impl Live {
         freed && is_copied
     }
 
-    /// Reads the filters of a start as a whole. In place of one that is damaged, the last good copy comes into effect.
+    /// Reads the filters of a start completely. If one is damaged, its last good copy is put into effect.
     fn check_start(&self, snapshot: &Snapshot) {
         let mut bad = Vec::new();
         for (settings, file) in snapshot.config.enabled_lists().zip(&snapshot.loaded) {
             let Some(file) = file else { continue };
-            // One thread: the others serve mail.
+            // With one thread only, because mail is served at the same time.
             if let Err(fault) = file.filter.check(1) {
                 error!(reason = %fault, "a filter in effect is damaged");
                 lock(&self.trouble).damage(&file.filter, fault.to_string());
@@ -351,7 +351,7 @@ impl Live {
         }
     }
 
-    /// What is wrong at the moment, the worst first. Never waits for a reload or a check.
+    /// The current problems, the worst first. Never waits for a reload or a check.
     pub fn complaints(&self) -> Vec<Complaint> {
         lock(&self.trouble).complaints(&self.snapshot())
     }
@@ -361,7 +361,7 @@ impl Live {
         lock(&self.trouble).reloads.clone()
     }
 
-    /// How it is, in a line: for `systemctl status`.
+    /// The state in one line, for `systemctl status`.
     pub fn status(&self) -> String {
         let snapshot = self.snapshot();
         if let Some(first) = self.complaints().into_iter().next() {
@@ -377,7 +377,7 @@ impl Live {
         )
     }
 
-    /// The folders and files whose changes call for a [`reload`](Self::reload).
+    /// The files whose changes require a [`reload`](Self::reload).
     pub fn files(&self) -> Vec<PathBuf> {
         let snapshot = self.snapshot();
         self.config_path
@@ -388,7 +388,7 @@ impl Live {
     }
 }
 
-/// A start may read the configuration from a pipe, once; a reload would wait there for ever.
+/// At a start, the configuration may be a pipe. A reload would wait for its data forever.
 fn fault_of_pipe(path: &Path) -> Option<config::Error> {
     match access::open_regular(path) {
         Err(source) if source.kind() == ErrorKind::InvalidInput => {
@@ -421,8 +421,8 @@ mod tests {
         );
     }
 
-    /// Where memory is too small for the old pages and the new, the new ones are on disk until the old
-    /// are freed, even if a client holds a message open.
+    /// If the old and the new pages do not fit into memory together, the new ones are read from disk until the old
+    /// ones are freed, even if a client keeps a message open.
     #[test]
     fn pages_are_exchanged_in_little_memory() {
         let folder = tempfile::tempdir().unwrap();

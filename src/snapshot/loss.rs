@@ -1,14 +1,14 @@
-//! What a change of the configuration or a whitelist takes away.
+//! Detects what a change of the configuration or a whitelist removes.
 //!
-//! Who writes such a file in place (`generator > whitelist.txt`, a full disk) leaves it empty or incomplete for
-//! a while, and an incomplete file is as valid as a whole one. So what takes something away is taken once the
-//! files have rested, and what takes everything away only when somebody asks for a reload.
+//! A file that is written in place (`generator > whitelist.txt`), or on a full disk, is empty or incomplete for a
+//! while, and an incomplete file can be valid. So a change that removes something takes effect only after the files
+//! have not changed for some time, and a change that removes everything only when an administrator asks for a reload.
 //!
-//! | change | in effect |
+//! | change | takes effect |
 //! |---|---|
-//! | something is added or altered | at once |
-//! | a list, entries of the whitelist, correspondents or exempt recipients are gone | after [`REST`] without a change |
-//! | all lists, or the whole whitelist | by `blocklist-milter reload` or SIGHUP alone |
+//! | something is added or changed | at once |
+//! | a list, whitelist entries, correspondents or exempt recipients are removed | after [`REST`] without a change |
+//! | all lists, or the whole whitelist, are removed | only by `blocklist-milter reload` or SIGHUP |
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,15 +18,15 @@ use super::Snapshot;
 use crate::file_state::FileState;
 use crate::numbers::counted;
 
-/// So long no file may change, before what takes something away is put into effect.
+/// How long the files must not change before a removal takes effect.
 pub(super) const REST: Duration = Duration::from_secs(10);
 
-/// What a new snapshot lacks.
+/// What is missing in a new snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Loss {
-    /// What there was.
+    /// A description, for messages.
     text: String,
-    /// Whether nothing of it is left.
+    /// Whether nothing is left.
     pub(super) is_total: bool,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Loss {
 }
 
 impl Loss {
-    /// The worst that `new` lacks of `old`; a list that is there and disabled is not lacking.
+    /// The worst loss from `old` to `new`. A list that is disabled, but still configured, is no loss.
     pub(super) fn of(new: &Snapshot, old: &Snapshot) -> Option<Self> {
         let names = |of: &Snapshot| -> Vec<String> {
             let lists = of.config.lists.iter();
@@ -66,7 +66,7 @@ impl Loss {
             "whitelist entry",
             "whitelist entries",
         );
-        // The command that writes them drops old ones, and replaces the file as a whole.
+        // Never total: the command that writes this file drops old addresses, and replaces the file by rename.
         let correspondents = count(
             new.policy.correspondents.len(),
             old.policy.correspondents.len(),
@@ -96,7 +96,7 @@ impl Loss {
     }
 }
 
-/// The text files of a configuration as they were when they were first found like this.
+/// The state of a configuration's text files, and since when they are in this state.
 #[derive(Debug)]
 pub(super) struct Rest {
     files: Vec<Option<FileState>>,
@@ -104,7 +104,7 @@ pub(super) struct Rest {
 }
 
 impl Rest {
-    /// As they are now.
+    /// Records their present state.
     pub(super) fn begin(paths: &[PathBuf], now: Instant) -> Self {
         Self {
             files: states(paths),
@@ -112,12 +112,12 @@ impl Rest {
         }
     }
 
-    /// Whether they have rested.
+    /// Whether they have been in this state for [`REST`].
     pub(super) fn is_over(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.since) >= REST
     }
 
-    /// Whether they are as they were.
+    /// Whether they are still in this state.
     pub(super) fn is_of(&self, paths: &[PathBuf]) -> bool {
         self.files == states(paths)
     }

@@ -1,32 +1,32 @@
-//! Everything a verdict depends on, exchanged as one: configuration, filters, whitelist.
+//! Everything on which a verdict depends, replaced in one step: configuration, filters, whitelist.
 //!
 //! ```text
-//!   files change -> Live::reload -> read and check, next to the one in effect
-//!                     all well:  one atomic store; messages under way keep what they began with
-//!                     any doubt: keep the old, log an error, try again later
+//!   files change -> Live::reload -> read and check the new files, while the old ones stay in effect
+//!                     all good:  one atomic store; messages in progress keep the old snapshot
+//!                     any error: keep the old snapshot, log an error, try again later
 //! ```
 //!
 //! | file | about |
 //! |---|---|
-//! | `open` | filter files, each opened and read as seldom as can be |
+//! | `open` | filter files, each opened and read only if it has changed |
 //! | `gate` | reasons not to load a valid file in place of the one in effect |
-//! | `loss` | what a change takes away, and when that is meant |
-//! | `copies`, `stand_in`, `fallback` | copies of the filters in effect; one that is used where the file is bad; the snapshot with it |
-//! | `lease` | who holds which snapshot, and who frees it |
-//! | `counters` | what was counted since the start, by list and in all |
-//! | `trouble`, `freshness` | what is wrong at the moment; lists that are older than they should be |
+//! | `loss` | what a change removes, and when such a change takes effect |
+//! | `copies`, `stand_in`, `fallback` | making copies of the filters in effect; a copy that replaces a bad file; a snapshot with such copies |
+//! | `lease` | which message uses which snapshot, and which thread frees it |
+//! | `counters` | counters since the start, by list and in total |
+//! | `trouble`, `freshness` | current problems; lists that are out of date |
 //! | `live`, `differences` | the snapshot in effect, and its replacement; what a reload has changed |
-//! | `check`, `status` | the report of `--check`, and what the running daemon leaves for it |
+//! | `check`, `status` | the report of `check`, and the status file that the running daemon writes for it |
 //!
-//! New files are also refused when their pages answer more than twice as often as declared (a file
-//! that matches every key is well formed too), when they match an address of `must_miss` or miss one of their `must_hit`, and when they
-//! were made by other address rules than this program's.
+//! A new filter is also refused if its pages match more than twice as often as declared (a file that matches every key
+//! can be well-formed), if it matches an address of `must_miss` or does not list one of `must_hit`, or if it was
+//! compiled with other address rules than those of this program.
 //!
-//! A *start* has nothing to keep, and a daemon that does not start lets all mail wait or pass. So it
-//! starts with what is good. What is not good is *undecided*, and `on_error` says what that means: every sender
-//! that a list without a readable filter would check, every hit while the whitelist cannot be read (it may
-//! clear the sender), and everything without a configuration. In place of a bad filter it uses the last good copy, if
-//! there is one. A reload then takes whatever is better.
+//! At a *start* there is no old snapshot to keep, and if the daemon does not start, all mail waits or passes
+//! unchecked. So it starts with all that is good. The rest is *undecided*, and `on_error` applies: to every sender
+//! that a list without a readable filter would check, to every hit while the whitelist cannot be read (it may exempt
+//! the sender), and to all mail without a configuration. Instead of a bad filter, the daemon uses its last good copy,
+//! if there is one. Each later reload replaces what has become better.
 
 mod check;
 mod copies;
@@ -70,10 +70,10 @@ use crate::lookup::{Outcome, Reads};
 use crate::policy::{Action, Budget, Circumstances, Entries, Policy, Scratch, Seen};
 use crate::sender::{Identity, Sender, Strength};
 
-/// Rejected whitelist lines that an error shows.
+/// How many rejected whitelist lines an error shows.
 const LINES_SHOWN: usize = 5;
 
-/// Everything a verdict depends on.
+/// Everything on which a verdict depends.
 #[derive(Debug)]
 pub struct Snapshot {
     /// The settings.
@@ -84,34 +84,34 @@ pub struct Snapshot {
     loaded: Vec<Option<Loaded>>,
     /// The counters of each list, in the same order.
     pub counts: Vec<ListCounts>,
-    /// What is wrong, with what is affected by it undecided.
+    /// The errors; what they affect is undecided.
     faults: Vec<Error>,
-    /// The lists of which an older copy is in effect.
+    /// The lists for which an older copy is in use.
     stand_ins: Vec<StandIn>,
 }
 
 impl Snapshot {
-    /// Opens all that a configuration names.
+    /// Opens all files that a configuration names.
     ///
     /// # Errors
-    /// All faults.
+    /// All errors found.
     pub fn build(config: Config) -> Result<Self, Error> {
         Self::assemble(config, None, None, Vec::new()).without_faults()
     }
 
-    /// Opens all that a configuration names, and goes without what is faulty: what a faulty list
-    /// would say of a sender is not known, and `on_error` decides, unless there is a good copy of its filter.
+    /// Opens all files that a configuration names, and starts without the faulty ones. For a list with a faulty
+    /// filter, the last good copy is used; without a copy, its look-ups are undecided, and `on_error` applies.
     pub fn start(config: Config) -> Self {
         Self::assemble(config, None, None, Vec::new()).or_copies()
     }
 
-    /// What can be done without a configuration: nobody knows whether any sender is listed.
+    /// The snapshot without a valid configuration: every sender is undecided.
     pub fn without_config(mut config: Config, fault: config::Error) -> Self {
         let reason: Arc<str> = "the configuration is faulty".into();
         config.lists = vec![ListSettings::unknown("configuration")];
         let mut policy = Policy::new();
         for settings in &config.lists {
-            // One is not too many.
+            // It fails only if there are too many lists, and this is the only one.
             let _ = policy.add_unavailable(settings.terms.clone(), Arc::clone(&reason));
         }
         configure(&mut policy, &config);
@@ -125,7 +125,7 @@ impl Snapshot {
         }
     }
 
-    /// Replaces `old`, unless something that works would no longer.
+    /// The snapshot that replaces `old`. An error if something that works in `old` would no longer work.
     fn rebuild(config: Config, old: &Self, tried: &mut Tried) -> Result<Self, Error> {
         let new = Self::assemble(config, Some(old), Some(tried), Vec::new());
         let no_worse = new.faults.iter().all(|fault| old.has_like(fault));
@@ -136,8 +136,8 @@ impl Snapshot {
         }
     }
 
-    /// `tried`: read new filters as a whole, and leave their pages on disk for now. Otherwise mail waits,
-    /// and what can be checked later is. `stand_ins`: use these in place of the files of their lists.
+    /// With `tried` (a reload), new filters are read completely, and their pages stay on disk for now. Without it (a
+    /// start), mail waits, so some checks are done later. `stand_ins` are used instead of the files of their lists.
     fn assemble(
         config: Config,
         old: Option<&Self>,
@@ -180,7 +180,7 @@ impl Snapshot {
                 Ok(file) => loaded.push(Some(file)),
                 Err(fault) => {
                     let reason = fault.to_string().into();
-                    // Not too many: the configuration was checked for that.
+                    // It fails only if there are too many lists, which the configuration does not allow.
                     let _ = policy.add_unavailable(Arc::clone(terms), reason);
                     loaded.push(None);
                     faults.push(fault);
@@ -215,18 +215,18 @@ impl Snapshot {
         }
     }
 
-    /// What is wrong with it, and undecided therefore.
+    /// The errors; what they affect is undecided.
     pub fn faults(&self) -> &[Error] {
         &self.faults
     }
 
-    /// Whether it stands in for a faulty configuration.
+    /// Whether the configuration is faulty.
     fn is_without_config(&self) -> bool {
         let mut faults = self.faults.iter();
         faults.any(|fault| matches!(fault, Error::Config(_)))
     }
 
-    /// Whether the same list, or the whitelist, is faulty here too; everything is without a configuration.
+    /// Whether the same list, or the whitelist, has an error here, too. Without a configuration, everything has.
     fn has_like(&self, fault: &Error) -> bool {
         let is_like = |own: &Error| {
             own.list().is_some() && own.list() == fault.list()
@@ -240,7 +240,7 @@ impl Snapshot {
         self.loaded.iter().flatten()
     }
 
-    /// The filters whose pages are to be in memory and are not, each once.
+    /// The filters whose pages should be in memory, but are not; each once.
     fn lacking_pages(&self) -> Vec<Arc<Filter>> {
         let mut lacking: Vec<Arc<Filter>> = Vec::new();
         for file in self.files().filter(|file| file.lacks_pages()) {
@@ -251,7 +251,7 @@ impl Snapshot {
         lacking
     }
 
-    /// A list that hits one of `must_miss` is not to be trusted: its hits are undecided.
+    /// A list that matches an address of `must_miss` cannot be trusted: its hits are undecided.
     fn check_must_miss(&mut self) {
         let mut scratch = Scratch::default();
         let mut found: BTreeMap<usize, &str> = BTreeMap::new();
@@ -269,7 +269,7 @@ impl Snapshot {
                     today: 0,
                     aligned: &|_| false,
                 };
-                // An unlimited budget lasts for all.
+                // It cannot fail: the budget is unlimited.
                 let _ =
                     self.policy
                         .examine(&sender, &mut now, &mut scratch, &mut Vec::new(), |seen| {
@@ -299,7 +299,7 @@ impl Snapshot {
         }
     }
 
-    /// Things that an admin should know although they are not errors.
+    /// Warnings for the administrator.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = permissions::writable_by_others(self.config.files());
         if self.policy.lists().is_empty() {
@@ -336,7 +336,7 @@ impl Snapshot {
     }
 }
 
-/// The settings that concern all lists.
+/// Applies the settings that concern all lists.
 fn configure(policy: &mut Policy, config: &Config) {
     policy.whitelist_wants_dkim = config.whitelist.require_dkim;
     policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;
@@ -363,7 +363,7 @@ pub fn cleared_senders(config: &Config) -> Result<(Entries, Entries), Error> {
     }
 }
 
-/// The whitelist and the correspondents; what is wrong with them goes to `errors`.
+/// The whitelist and the correspondents; errors are appended to `errors`.
 fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
     let mut whitelist = config.whitelist.entries.entries.clone();
     let mut correspondents = Entries::default();

@@ -1,12 +1,11 @@
-//! Opening filter files, each as seldom as can be.
+//! Opening filter files, each only if it has changed.
 //!
-//! A file that is the same as the one in effect (device, inode, size, time of change) is shared with it. A
-//! new one is opened with its pages on disk, compared with the one in effect (`gate`), and read as a
-//! whole: every checksum, every record. The result is remembered with the file as long as the reload it was
-//! read for is refused, so that trying again costs nothing until the file changes.
+//! If a file is unchanged (device, inode, size, time of change), the open filter is shared. A new file is opened with
+//! its pages on disk, compared with the one in effect (`gate`), and read completely: every checksum, every record.
+//! The result is stored as long as the reload is refused, so another attempt costs nothing until the file changes.
 //!
-//! At a start nothing sound is to be protected and mail waits, so there the pages are taken into memory at
-//! once, and the rest is read while mail is served (see [`super::Live`]).
+//! At a start there is no filter in effect to protect, and mail waits. So the pages are loaded into memory at once,
+//! and the rest is checked while mail is served (see [`super::Live`]).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -25,8 +24,8 @@ use crate::filter::{self, Fault, Filter, Load};
 use crate::lookup::{Lookup, Outcome, Reads};
 use crate::memory;
 
-/// Random keys that a filter on disk is asked at a start, where its pages are not read: each may be a
-/// read. What is looked for is a file that matches a visible part of all mail.
+/// Number of random keys that are looked up at a start in a filter whose pages stay on disk. Each may need a read, so
+/// there are few; they are enough to find a file that matches a noticeable share of all mail.
 const PROBES: u64 = 2_000;
 
 /// An opened filter and the file it came from.
@@ -40,35 +39,35 @@ pub(super) struct Loaded {
     pub(super) unchanged_since_s: u64,
 }
 
-/// A filter that was read as a whole, and what is wrong with it.
+/// A filter that was read completely, and its error, if any.
 #[derive(Debug)]
 struct Checked {
     file: Loaded,
     result: Result<(), Fault>,
 }
 
-/// What outlives the snapshots: the filters that were read for a reload that has not come to pass, and what
-/// was in effect last under each path.
+/// State that survives a reload: the filters that were read for a refused reload, and the facts about the filter that was
+/// last in effect under each path.
 #[derive(Debug, Default)]
 pub(super) struct Tried {
     checked: Vec<Checked>,
-    /// Also of paths that the configuration does not name at the moment: a list that comes back is compared
-    /// with what it was.
+    /// Also for paths that the configuration does not name at present: if a list comes back, its filter is compared
+    /// with the last one.
     last: BTreeMap<PathBuf, Facts>,
 }
 
 impl Tried {
-    /// Reads a filter as a whole, unless that was done.
+    /// Reads a filter completely, unless this was already done.
     fn check(&mut self, file: &Loaded) -> Result<(), filter::Error> {
         let known = self.checked.iter().find(|known| known.file.is(file));
         let result = if let Some(known) = known {
             known.result.clone()
         } else {
-            // One thread: the others serve mail.
+            // With one thread only, because mail is served at the same time.
             let result = match file.filter.check(1) {
                 Ok(()) => Ok(()),
                 Err(filter::Error::Invalid { fault, .. }) => Err(fault),
-                // May be better next time.
+                // It may succeed the next time, so it is not stored.
                 Err(other) => return Err(other),
             };
             self.checked.push(Checked {
@@ -83,13 +82,13 @@ impl Tried {
         })
     }
 
-    /// Forgets what is no longer there.
+    /// Forgets files that no longer exist or have changed.
     pub(super) fn tidy(&mut self) {
         self.checked
             .retain(|known| FileState::of(&known.file.path).ok() == known.file.state);
     }
 
-    /// Notes filters that are put into effect.
+    /// Stores the facts about filters that are put into effect.
     pub(super) fn remember<'a>(&mut self, files: impl Iterator<Item = &'a Loaded>) {
         for file in files {
             self.last.insert(file.path.clone(), Facts::of(&file.filter));
@@ -121,15 +120,15 @@ impl Loaded {
         })
     }
 
-    /// Whether its pages are to be in memory and are not.
+    /// Whether its pages should be in memory, but are not.
     pub(super) fn lacks_pages(&self) -> bool {
         self.load == Load::Memory && !self.filter.is_in_memory()
     }
 }
 
-/// Opens the filter of a list, or shares what is open already.
+/// Opens the filter of a list, or shares the one that is already open.
 ///
-/// `tried` is what was read for earlier tries; none at a start.
+/// `tried` contains the filters that were read for earlier attempts; `None` at a start.
 pub(super) fn open(
     settings: &ListSettings,
     safety: &SafetySettings,
@@ -177,8 +176,8 @@ pub(super) fn open(
     Ok(file)
 }
 
-/// Whether the filter lists what it must, asked as a sender of a message is: so its entries and our keys come
-/// from the same texts. Rules that this program does not know are another error's.
+/// Checks that the filter lists all addresses of `must_hit`. They are looked up like senders of a message, which shows
+/// that the compiler and this program make the same keys. Unknown address rules are reported elsewhere.
 pub(super) fn check_must_hit(settings: &ListSettings, filter: &Arc<Filter>) -> Result<(), Error> {
     let Ok(lookup) = Lookup::new(Arc::clone(filter)) else {
         return Ok(());
@@ -205,7 +204,7 @@ pub(super) fn check_must_hit(settings: &ListSettings, filter: &Arc<Filter>) -> R
     Ok(())
 }
 
-/// Opens the copy of the filter of a list, as a start opens the filter itself.
+/// Opens the copy of a list's filter in the same way as a start opens the filter itself.
 pub(super) fn copy(settings: &ListSettings, copy: &Path) -> Result<Loaded, Error> {
     let failed = |source| Error::Filter {
         list: settings.terms.name.clone(),
@@ -213,12 +212,12 @@ pub(super) fn copy(settings: &ListSettings, copy: &Path) -> Result<Loaded, Error
     };
     let mut file = Loaded::open(copy, settings.load).map_err(failed)?;
     begin(settings, &file)?;
-    // In its place it is compared with what comes there. Its state is never that of the file there.
+    // Under this path it is compared with the next file. Its file state never equals that of the file at the path.
     file.path.clone_from(&settings.filter);
     Ok(file)
 }
 
-/// With the user who is not permitted to read the file, and what would change that.
+/// Adds which user may not read the file, and the command that changes this.
 fn with_obstacle(error: filter::Error) -> filter::Error {
     match error {
         filter::Error::Io {
@@ -234,7 +233,7 @@ fn with_obstacle(error: filter::Error) -> filter::Error {
     }
 }
 
-/// A filter that is not there has not been compiled yet.
+/// If a filter does not exist, adds how to compile it.
 fn with_advice(path: &Path, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;
@@ -246,7 +245,7 @@ fn with_advice(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{error}; {advice}"))
 }
 
-/// What a start does: pages into memory, or a sample of them where they stay on disk.
+/// The checks of a start: loads the pages into memory, or looks up random keys if the pages stay on disk.
 fn begin(settings: &ListSettings, file: &Loaded) -> Result<(), Error> {
     let failed = |source| Error::Filter {
         list: settings.terms.name.clone(),
@@ -268,7 +267,7 @@ fn begin(settings: &ListSettings, file: &Loaded) -> Result<(), Error> {
     Ok(())
 }
 
-/// Twice the declared rate and what chance may add: six standard deviations of a Poisson count.
+/// Twice the declared rate, plus six standard deviations of a Poisson count, which is the possible effect of chance.
 fn rate_bound(declared: f64, probes: u64) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
     let probes = probes as f64;

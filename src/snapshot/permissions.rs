@@ -1,4 +1,4 @@
-//! Who else can change what the daemon reads: a list that anybody can write refuses anybody's mail.
+//! Warns about files that other users can write: whoever can write a list decides whose mail is refused.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,8 +9,7 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
-/// A warning for each of these files, and for each of their folders, that others can write. What
-/// is not there is no concern of this.
+/// A warning for each of these files, and each of their folders, that other users can write. Missing files are ignored.
 pub fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<String> {
     let mut looked_at = BTreeSet::new();
     for file in files {
@@ -25,7 +24,7 @@ pub fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<Stri
 
 fn warning(path: &Path) -> Option<String> {
     let found = fs::metadata(path).ok()?;
-    // In a sticky folder nobody replaces the files of others.
+    // In a sticky folder, users cannot replace the files of other users.
     let sticky = found.is_dir() && found.mode() & STICKY != 0;
     let own_group = [0, rustix::process::getegid().as_raw()].contains(&found.gid());
     let who = if sticky {

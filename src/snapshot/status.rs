@@ -1,14 +1,14 @@
-//! What the running daemon writes down of itself for `check` and `reload`, which run in another process.
+//! The status file that the running daemon writes for `check` and `reload`, which run in another process.
 //!
 //! ```text
-//!   1234                                    its process
-//!   81023556 refused: c.toml:3:1: ...       when the last reload by SIGHUP began, and what came of it
-//!   serving 2 lists, ...                    how it is, in a line
-//!   reload refused, keeping ...             what is wrong, a line each
+//!   1234                                    process ID
+//!   81023556 refused: c.toml:3:1: ...       when the last reload by SIGHUP began, and its result
+//!   serving 2 lists, ...                    the state in one line
+//!   reload refused, keeping ...             current problems, one line each
 //! ```
 //!
-//! The time is in microseconds of the system's monotonic clock: a reload that began after somebody asked for it
-//! is the answer, even if others ask at the same time. Before the first reload the line is `-`.
+//! The time is in microseconds of the system's monotonic clock. Every reload that began after the request answers it,
+//! even if other processes send requests at the same time. Before the first reload the line is `-`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,18 +28,18 @@ const REFUSED: &str = "refused: ";
 pub struct AskedReload {
     /// When it began, by [`monotonic_us`].
     pub began_us: u64,
-    /// Why what runs is not what the files say, in one line, if so.
+    /// Why the reload was refused, in one line, if it was.
     pub refused: Option<String>,
 }
 
-/// The monotonic clock of the system, which all its processes share, in microseconds.
+/// The system's monotonic clock, which is the same for all processes, in microseconds.
 pub fn monotonic_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
     seconds * 1_000_000 + u64::try_from(now.tv_nsec).unwrap_or_default() / 1000
 }
 
-/// The file, written where something has changed.
+/// The file, written when something has changed.
 #[derive(Debug, Default)]
 pub struct StatusFile {
     reload: Option<AskedReload>,
@@ -47,13 +47,13 @@ pub struct StatusFile {
 }
 
 impl StatusFile {
-    /// Notes what came of a reload that was asked for.
+    /// Stores the result of a requested reload.
     pub fn note(&mut self, reload: AskedReload) {
         self.reload = Some(reload);
     }
 
-    /// Writes how it is, if that has changed or the file is gone. Mail does not depend on it, so that a folder which
-    /// is missing or read-only is no error.
+    /// Writes the state, if it has changed or the file is missing. Mail does not depend on this file, so a missing or
+    /// read-only folder is not an error.
     pub fn update(&mut self, live: &Live) {
         let path = live.snapshot().config.status_file.clone();
         let reload = match &self.reload {
@@ -90,7 +90,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     fs::rename(&aside, path)
 }
 
-/// What a daemon that runs has written.
+/// The content of a running daemon's status file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Running {
     /// Its process.
@@ -103,14 +103,14 @@ pub struct Running {
     pub complaints: Vec<String>,
 }
 
-/// Whether there is such a process. Not from `/proc`, where the units hide it even from its own user.
+/// Whether this process exists. It does not use `/proc`, where the units hide the process even from its own user.
 pub fn is_running(process: i32) -> bool {
     let found = Pid::from_raw(process).map(test_kill_process);
     matches!(found, Some(Ok(()) | Err(Errno::PERM)))
 }
 
 impl Running {
-    /// From the daemon's status file; `None`: none is known to run.
+    /// Reads the daemon's status file; `None`: no daemon is known to run.
     pub fn read(path: &Path) -> Option<Self> {
         let found = Self::parse(&fs::read_to_string(path).ok()?)?;
         is_running(found.process).then_some(found)

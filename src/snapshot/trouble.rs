@@ -1,4 +1,4 @@
-//! What is wrong at the moment, for the log, the service manager, `--check` and the status pages.
+//! The current problems, for the log, the service manager, `check` and the status pages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,47 +9,47 @@ use super::Snapshot;
 use crate::clock::{minute, now_s};
 use crate::filter::Filter;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Mail is not checked as configured; otherwise it is, but somebody should look.
+    /// `true`: mail is not checked as configured. `false`: it is, but an administrator should act.
     pub is_critical: bool,
-    /// What is wrong, in one line.
+    /// The problem in one line.
     pub text: String,
 }
 
-/// A reload and when it was, in seconds since 1970.
+/// The last reloads and their times, in seconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloads {
     /// The last that put something new into effect.
     pub good_s: Option<u64>,
     /// The last that was refused, and why.
     pub refused: Option<(u64, String)>,
-    /// What is in effect is older than the files, since the last reload was refused.
+    /// The snapshot in effect is older than the files, because the last reload was refused.
     pub is_old: bool,
 }
 
-/// What is wrong, beside the faults of the snapshot.
+/// The problems other than the errors of the snapshot.
 #[derive(Default)]
 pub(super) struct Trouble {
-    /// Since when reloads are refused, in seconds since 1970, and why the last was.
+    /// Since when reloads are refused, in seconds since 1970, and the reason of the last one.
     refused: Option<(u64, String)>,
     /// The last reloads of either kind.
     pub(super) reloads: Reloads,
-    /// What is wrong with filters that a start took without reading their records.
+    /// Errors in filters that a start has loaded without reading their records.
     damaged: Vec<(Arc<Filter>, String)>,
-    /// Whether those were read since.
+    /// Whether these filters have been read since.
     pub(super) start_is_checked: bool,
-    /// Lists that are known to be older than they should be.
+    /// Lists that are known to be out of date.
     stale: Vec<String>,
-    /// What keeps copies of filters from being made.
+    /// Why copies of filters cannot be made.
     pub(super) copies: Vec<String>,
     /// When the complaints were last repeated.
     reminded: Option<Instant>,
 }
 
 impl Trouble {
-    /// A reload was refused: the log says so, once for each reason.
+    /// Records a refused reload, and logs it once for each reason.
     pub(super) fn refuse(&mut self, doubt: &str) {
         let now = now_s();
         self.reloads.refused = Some((now, doubt.to_owned()));
@@ -69,7 +69,7 @@ impl Trouble {
         self.refused = Some((since, doubt.to_owned()));
     }
 
-    /// A reload was not refused; whether the one before was.
+    /// Records a reload that was not refused. Returns whether the previous one was refused.
     pub(super) fn accept(&mut self) -> bool {
         self.reloads.is_old = false;
         self.refused.take().is_some()
@@ -82,12 +82,12 @@ impl Trouble {
             .any(|(known, _)| Arc::ptr_eq(known, filter))
     }
 
-    /// A filter in effect is damaged.
+    /// Records that a filter in effect is damaged.
     pub(super) fn damage(&mut self, filter: &Arc<Filter>, fault: String) {
         self.damaged.push((Arc::clone(filter), fault));
     }
 
-    /// Says what is newly wrong with this snapshot, and once an hour all that is.
+    /// Logs new problems of this snapshot, and once an hour all problems.
     pub(super) fn look(&mut self, snapshot: &Snapshot, now: Instant) {
         self.damaged.retain(|(filter, _)| {
             snapshot
@@ -95,7 +95,7 @@ impl Trouble {
                 .any(|file| Arc::ptr_eq(&file.filter, filter))
         });
         let stale: Vec<String> = snapshot.stale(now_s()).collect();
-        // Without the age, which changes.
+        // Compared without the age, which changes.
         let of_list = |text: &str| text.split(": ").next().unwrap_or_default().to_owned();
         for text in &stale {
             if !self.stale.contains(&of_list(text)) {
@@ -113,7 +113,7 @@ impl Trouble {
         }
     }
 
-    /// Notes what keeps copies of filters from being made.
+    /// Records why copies of filters cannot be made, and logs new reasons.
     pub(super) fn note_copies(&mut self, problems: &[String]) {
         for text in problems {
             if !self.copies.contains(text) {
@@ -123,7 +123,7 @@ impl Trouble {
         self.copies = problems.to_vec();
     }
 
-    /// What is wrong at the moment, the worst first.
+    /// The current problems, the worst first.
     pub(super) fn complaints(&self, snapshot: &Snapshot) -> Vec<Complaint> {
         let stale = snapshot.stale(now_s());
         let others = snapshot.stand_ins().chain(stale).chain(self.copies.clone());
@@ -136,7 +136,7 @@ impl Trouble {
         complaints
     }
 
-    /// The same without lists that are too old.
+    /// The same without lists that are out of date and copies.
     fn faults<'a>(&'a self, snapshot: &'a Snapshot) -> impl Iterator<Item = Complaint> + 'a {
         let complaint = |is_critical, text: String| Complaint {
             is_critical,
@@ -166,7 +166,7 @@ impl Trouble {
     }
 }
 
-/// Once an hour, from an hour after the first call on.
+/// Whether an hour has passed since the last time, or since the first call.
 fn is_due(last: &mut Option<Instant>, now: Instant) -> bool {
     const PERIOD: Duration = Duration::from_secs(3600);
     let last = last.get_or_insert(now);

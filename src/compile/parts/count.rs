@@ -1,9 +1,8 @@
-//! How many entries the parts have together: nobody knows the size of a filter before.
+//! Counts the distinct entries of all parts, which determines the size of the filter.
 //!
-//! The workers read the parts batch by batch, sort each and join its duplicates. What comes of this is
-//! kept as long as memory lasts, so that the pages are made from it. Where memory was too
-//! small the parts are read again for the pages: to sort a batch again costs less than
-//! to write it to a temporary file and to read it.
+//! The workers read the parts in batches, sort each batch and join its duplicates. The results are kept in memory as
+//! far as possible, and the pages are later made from them. The other batches are read from the parts again: sorting
+//! a batch again costs less than writing it to a temporary file and reading it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -27,8 +26,8 @@ pub(super) struct Counted<'m> {
     pub(super) kept: Kept<'m>,
 }
 
-/// Counts the entries of all parts whose keys lie from the first key to before the second (without: to the last).
-/// None when a record has dates that `I` cannot keep.
+/// Counts the entries of all parts whose keys are from the first key to before the second one (`None`: to the last).
+/// `None` if a record has dates that `I` cannot store.
 ///
 /// # Errors
 /// When a part is damaged or cannot be read, and on an interrupt.
@@ -43,7 +42,7 @@ pub(super) fn count<'m, I: StagedKey>(
     let worker = || {
         let done = work::<I>(reading, ranges, keys, &next, &kept);
         if !matches!(done, Ok(Some(_))) {
-            // Nobody takes another batch.
+            // The other workers take no further batch.
             next.store(u64::MAX / 2, Ordering::Relaxed);
         }
         done
@@ -71,12 +70,12 @@ pub(super) fn count<'m, I: StagedKey>(
     }))
 }
 
-/// What a worker has counted.
+/// The counts of one worker.
 #[derive(Debug, Default)]
 struct Work {
     counts: EntryCounts,
     expired: Vec<u64>,
-    /// Of each part, duplicates and expired ones included.
+    /// Records of each part, including duplicates and expired ones.
     records: Vec<u64>,
 }
 
@@ -136,12 +135,12 @@ fn work<'m, I: StagedKey>(
     }
 }
 
-/// Sorted keys that are in memory, as the bytes of staged keys.
+/// Sorted keys in memory, as the bytes of staged keys.
 #[derive(Debug)]
 pub(super) struct Kept<'m> {
     ranges: Ranges,
     free: Mutex<&'m mut [u8]>,
-    /// The ranges of each batch that is kept.
+    /// The ranges of each batch that is in memory.
     batches: Vec<OnceLock<Vec<&'m [u8]>>>,
 }
 
@@ -154,7 +153,7 @@ impl<'m> Kept<'m> {
         }
     }
 
-    /// So much memory, unless there is less.
+    /// Allocates this much memory; `None` if less is left.
     fn take(&self, length_bytes: usize) -> Option<&'m mut [u8]> {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         let (taken, rest) = std::mem::take(&mut *free).split_at_mut_checked(length_bytes)?;
@@ -167,23 +166,23 @@ impl<'m> Kept<'m> {
             .ok()
             .and_then(|batch| self.batches.get(batch))
         {
-            // Each batch is put once.
+            // Each batch is stored only once.
             let _ = place.set(ranges);
         }
     }
 
-    /// The ranges of a batch, if it is kept.
+    /// The ranges of a batch, if it is in memory.
     pub(super) fn batch(&self, batch: u64) -> Option<&[&'m [u8]]> {
         let batch = self.batches.get(usize::try_from(batch).ok()?)?;
         batch.get().map(Vec::as_slice)
     }
 
-    /// Whether all is kept.
+    /// Whether all batches are in memory.
     pub(super) fn is_all(&self) -> bool {
         self.batches.iter().all(|batch| batch.get().is_some())
     }
 
-    /// Appends the keys of a kept range that lie from `from` to before `end`.
+    /// Appends the keys of a stored range from `from` to before `end`.
     pub(super) fn load<I: StagedKey>(
         &self,
         range: u64,

@@ -1,22 +1,21 @@
-//! The parts of a list -> the filter that one build of the whole list would give.
+//! Merges the parts of a list into the filter that one build of the whole list would give.
 //!
 //! ```text
-//!   headers of all parts --> one seed, one set of rules, every piece there, and once
-//!   parts --batch of keys by batch--> sorted, joined, counted --> the size of the filter
-//!         (kept in memory, or read again) --pages by pages--> the filter
+//!   headers of all parts --> check: one seed, one set of rules, every piece exactly once
+//!   parts --one batch of keys at a time--> sorted, joined, counted --> size of the filter
+//!         (from memory, or read again) --pages in file order--> the filter
 //! ```
 //!
-//! A part is sorted, so that the records of some keys lie side by side in each of them. A worker
-//! reads those of a batch of keys from all parts, one part open at a time, so that there may be any
-//! number of parts; sorts them; and joins duplicates, by the rules of a build. With the same
-//! seed, date and sources the bytes are the same too.
+//! Each part is sorted, so the records of a range of keys are contiguous in it. A worker reads the records of a batch of
+//! keys from all parts, with only one part open at a time, so the number of parts is not limited. It sorts them and joins
+//! duplicates by the same rules as a build. With the same seed, date and sources, the result has the same bytes.
 //!
 //! | file | about |
 //! |---|---|
-//! | `pieces` | which parts there are, and whether they are those that must be there |
-//! | `ranges` | how the keys are divided, and how much memory that takes |
+//! | `pieces` | the parts, and whether they are the expected ones |
+//! | `ranges` | how the keys are divided, and how much memory this needs |
 //! | `read` | the records of all parts in a range of keys, sorted |
-//! | `count` | how many entries there are; what is kept of them in memory |
+//! | `count` | the number of entries; those that stay in memory |
 //! | `pages` | pages in file order |
 //! | `totals` | the counts of all shares of a merge |
 //! | `shares` | counts and pages of one share of a merge, on one of several machines |
@@ -51,23 +50,22 @@ pub use self::pieces::Expected;
 pub use self::shared::join_shares;
 pub use self::shares::{count_share, is_share, write_share};
 
-/// A line of text that has an entry has about so many bytes: memory is shared out alike.
+/// Assumed bytes of a line of text with an entry. Used to divide memory in the same way as for a build.
 const LINE_BYTES: u64 = 16;
 
-/// Whether this is a part of a list.
+/// Whether this file is a part of a list.
 ///
 /// # Errors
-/// When it is neither that nor a filter.
+/// The file is neither a part nor a filter.
 pub fn is_part(path: &Path) -> Result<bool, Error> {
     Ok(Part::is_at(path)?)
 }
 
-/// Joins the parts that are the inputs of `plan` into the filter that is its output. The rate is
-/// `fpr`, or the lowest of theirs.
+/// Merges the parts that are the inputs of `plan` into the filter that is its output. The false-positive rate is `fpr`,
+/// or the lowest rate of the parts.
 ///
 /// # Errors
-/// When a part is missing, foreign, or there twice with different records, and whatever keeps
-/// the filter from being written.
+/// A part is missing, belongs to another list, or exists twice with different records; or the filter cannot be written.
 pub fn join(
     plan: &Plan,
     fpr: Option<f64>,
@@ -99,32 +97,32 @@ pub fn join(
     join.run(replacement, join.ranges::<Narrow>(), join.ranges::<Wide>())
 }
 
-/// Parts being joined.
+/// A merge of parts in progress.
 struct Join<'a> {
     plan: &'a Plan,
     progress: &'a Progress,
     started: Instant,
     lineage: Lineage,
     reading: Reading<'a>,
-    /// Of all parts, duplicates included.
+    /// Entries of all parts, including duplicates.
     entries: u64,
     spec: Spec,
 }
 
-/// What came of it.
+/// The result.
 enum Done {
     Joined(Box<Report>),
-    /// A record has dates that the staged keys cannot keep.
+    /// A record has dates that the staged keys cannot store.
     Dated(Replacement),
 }
 
 impl Join<'_> {
-    /// How the keys are divided when they are staged as `I`.
+    /// How the keys are divided if they are staged as `I`.
     fn ranges<I: StagedKey>(&self) -> Ranges {
         ranges_of::<I>(self.plan, &self.reading, self.entries, self.entries)
     }
 
-    /// Parts to the finished file, with narrow keys unless they cannot keep all.
+    /// Makes the finished file from the parts, with narrow keys if these can store all records.
     fn run(
         &self,
         mut replacement: Replacement,
@@ -143,7 +141,7 @@ impl Join<'_> {
         }
     }
 
-    /// Parts to the finished file.
+    /// Makes the finished file from the parts.
     fn run_as<I: StagedKey>(
         &self,
         replacement: Replacement,
@@ -163,7 +161,7 @@ impl Join<'_> {
         }
     }
 
-    /// Counted entries to the finished file.
+    /// Makes the finished file from the counted entries.
     fn write<I: StagedKey>(
         &self,
         replacement: Replacement,
@@ -199,17 +197,17 @@ impl Join<'_> {
     }
 }
 
-/// From the first key, to the last.
+/// From the first key to the last.
 const ALL_KEYS: (Key, Option<Key>) = (Key(0), None);
 
-/// How the keys are divided when they are staged as `I`: those of so many entries of all parts, of which
-/// this process has pages for `own`.
+/// How the keys are divided if they are staged as `I`: `entries` of all parts, of which this process makes the pages for
+/// `own`.
 fn ranges_of<I: StagedKey>(plan: &Plan, reading: &Reading<'_>, entries: u64, own: u64) -> Ranges {
     let room = plan.stage_bytes(own.saturating_mul(LINE_BYTES)) as u64;
     Ranges::of::<I>(plan, entries, reading.parts() as u64, room)
 }
 
-/// The same, when what has expired is left out.
+/// The same without expired entries.
 fn left_of(spec: Spec, counts: &EntryCounts, expired: &[u64]) -> Spec {
     let mut spec = Spec {
         kinds: counts.kind_bits(),
@@ -253,7 +251,7 @@ fn judge(
     report
 }
 
-/// What the headers of parts say, each of which may say anything.
+/// The sum of counts from headers, which may have any value.
 fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -265,7 +263,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    /// Parts of a list, some of whose rows are in several of them, with dates where `dated`.
+    /// Parts of a list; some rows are in several parts, and have dates if `dated`.
     fn parts(folder: &Path, dated: bool) -> Vec<PathBuf> {
         let part = |piece: usize| {
             let rows = (0..2500).filter(|n| n % 7 == piece || n % 100 < piece);
@@ -287,7 +285,7 @@ mod tests {
         (0..7).map(part).collect()
     }
 
-    /// However the keys are divided, and whether all are kept in memory, some or none.
+    /// The division of the keys, and how many of them are kept in memory, do not matter.
     #[test]
     fn any_division_gives_the_same_bytes() {
         for dated in [false, true] {
@@ -331,7 +329,7 @@ mod tests {
         }
     }
 
-    /// Another attempt at a piece may take the place of the first at any time.
+    /// Another attempt at a piece may replace the first one at any time.
     #[test]
     fn a_part_that_is_replaced_meanwhile_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();

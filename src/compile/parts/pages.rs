@@ -1,8 +1,7 @@
-//! The sorted keys of all parts -> pages and records in file order, on all threads.
+//! Makes pages and records in file order from the sorted keys of all parts, on all threads.
 //!
-//! A worker takes the next pages, and finds their keys by itself: those that were kept in memory, or
-//! those that it reads from the parts again. So the reading and the sorting are done on all
-//! threads, too, and only the pages wait for their turn to be appended.
+//! A worker takes the next pages and gets their keys by itself: from memory, or by reading the parts again. So reading
+//! and sorting also run on all threads; only the finished pages are appended one after the other.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +16,7 @@ use crate::filter::page::first_key;
 use crate::filter::{EncodedPage, Key, Record, Shape, Writer, encode_page};
 use crate::parallel::on_threads;
 
-/// All that the workers share.
+/// The data that the workers share.
 pub(super) struct Paging<'a, 'm> {
     pub(super) reading: &'a Reading<'a>,
     pub(super) ranges: Ranges,
@@ -25,10 +24,10 @@ pub(super) struct Paging<'a, 'm> {
 }
 
 impl Paging<'_, '_> {
-    /// Writes the records of all parts to `writer`, which is still to be finished.
+    /// Writes the records of all parts to `writer`, which the caller must finish.
     ///
     /// # Errors
-    /// When a part has changed or cannot be read, the disk fails, and on an interrupt.
+    /// A part has changed or cannot be read, the disk fails, or the user interrupts.
     pub(super) fn fill<I: StagedKey>(&self, writer: Writer, entries: u64) -> Result<Writer, Error> {
         let shape = writer.shape();
         // All of a filter, or those of a share.
@@ -36,7 +35,7 @@ impl Paging<'_, '_> {
         let turns = Turns::new(writer);
         let at_once = match self.kept.is_all() {
             true => PAGES_AT_ONCE,
-            // As many as fill a batch: each is read from all parts.
+            // As many pages as fill a batch, because each batch is read from all parts.
             false => {
                 let keys_of_page = (entries / shape.pages).max(1);
                 (self.ranges.batch_keys / keys_of_page).max(PAGES_AT_ONCE)
@@ -142,11 +141,11 @@ impl Paging<'_, '_> {
     }
 }
 
-/// Sorted keys, and those of them that have not become records yet.
+/// Sorted keys, and how many of them are already records.
 #[derive(Debug)]
 struct Taken<I> {
     keys: Vec<I>,
-    /// For each range its stage, and its end in `keys`.
+    /// The stage of each range, and its end in `keys`.
     ends: Vec<(usize, usize)>,
     range: usize,
     at: usize,
@@ -170,7 +169,7 @@ impl<I: StagedKey> Taken<I> {
         (self.range, self.at) = (0, 0);
     }
 
-    /// Appends the next records, those before `end` (without: all that are left).
+    /// Appends the next records, up to before `end` (`None`: all that are left).
     fn before(&mut self, end: Option<Key>, dates: Dates, into: &mut Vec<Record>) {
         while let Some(&(stage, stop)) = self.ends.get(self.range) {
             let left = &self.keys[self.at..stop];

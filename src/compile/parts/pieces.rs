@@ -1,13 +1,13 @@
-//! Which parts there are, and whether they are those that must be there.
+//! Which parts there are, and whether they are the expected ones.
 //!
-//! A part names its piece of the text and has the digest of it:
+//! The header of a part has the name of its piece and the digest of the text:
 //!
-//! | two parts with | are |
+//! | two parts with | mean |
 //! |---|---|
-//! | the same piece, digest and records | attempts at the same piece: one is taken |
-//! | the same piece and digest, other records | made in different ways: refused |
-//! | the same piece, another digest | of different texts; one of them is out of date: refused |
-//! | no piece (standard input), the same digest | the same piece |
+//! | the same name, digest and records | two attempts at the same piece: one is used |
+//! | the same name and digest, other records | they were compiled in different ways: refused |
+//! | the same name, another digest | the texts differ, so one of them is out of date: refused |
+//! | no name (standard input), the same digest | the same piece |
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,22 +24,21 @@ use crate::filter::{Digest, Header, Part, Source, Spec};
 use crate::lookup;
 use crate::numbers::grouped;
 
-/// Names shown in a message; the others are counted.
+/// How many names a message shows; the others are only counted.
 const SHOWN: usize = 8;
-/// Bytes of a file of names: a million names of 64 bytes.
+/// Longest file of names, in bytes: enough for a million names of 64 bytes.
 const MAX_NAMES_BYTES: u64 = 64 << 20;
 
-/// What the parts of a list must be.
+/// The parts that are expected.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
-    /// Names the pieces that must be there, and no others: a line for each, with its name, its
-    /// digest, or its digest and its name.
+    /// File with exactly the pieces that must be there, one per line: name, digest, or digest and name.
     pub pieces: Option<PathBuf>,
-    /// The files whose pieces they must be, each with one piece or more; any when there are none.
+    /// The lists to which the parts must belong, each with at least one part. If empty, any list is allowed.
     pub sources: Vec<String>,
 }
 
-/// What a file says of the parts that it is, or was made of.
+/// The parts that a file is, or was made from.
 #[derive(Clone)]
 pub(super) struct Known<'a> {
     pub(super) path: &'a Path,
@@ -48,12 +47,12 @@ pub(super) struct Known<'a> {
     pub(super) sources: &'a [Source],
 }
 
-/// A file is refused by its name.
+/// The error for a file that is refused; it names the file.
 pub(super) fn refused(path: &Path, why: &str) -> Error {
     Error::Unlike(format!("{}: {why}", path.display()))
 }
 
-/// A part by its header.
+/// The header of a part.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) path: PathBuf,
@@ -98,7 +97,7 @@ impl Piece {
         refused(&self.path, why)
     }
 
-    /// Whether its keys mean what those of `first` mean.
+    /// Checks that its keys were made in the same way as those of `first`.
     fn check_like(&self, first: &Self) -> Result<(), Error> {
         let (spec, other) = (&self.header.spec, &first.header.spec);
         let path = first.path.display();
@@ -115,7 +114,7 @@ impl Piece {
         Ok(())
     }
 
-    /// Whether it and `other` are two attempts at one piece.
+    /// Checks that it and `other` are equal attempts at one piece.
     fn check_twin(&self, other: &Self) -> Result<(), Error> {
         let path = other.path.display();
         let piece = match self.name() {
@@ -147,7 +146,7 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// # Errors
-    /// When a part cannot be read, and when it is not as expected.
+    /// A part cannot be read, or is not as expected.
     pub(super) fn of(
         paths: &[PathBuf],
         expected: &Expected,
@@ -161,7 +160,7 @@ impl Pieces {
             if let Some(first) = pieces.first() {
                 piece.check_like(first)?;
             }
-            // What has no name is known by its digest.
+            // A part without a name is identified by its digest.
             let digest = piece.header.part.filter(|_| piece.name().is_empty());
             match places.entry((piece.name().to_owned(), digest)) {
                 Entry::Vacant(place) => {
@@ -184,14 +183,14 @@ impl Pieces {
         Ok(Self { pieces, sources })
     }
 
-    /// Entries of all parts, duplicates among them included.
+    /// Entries of all parts, including duplicates.
     pub(super) fn entries(&self) -> u64 {
         self.pieces.iter().fold(0, |sum: u64, piece| {
             sum.saturating_add(piece.header.entries)
         })
     }
 
-    /// What all have in common, the lowest of their rates, and the sources of all.
+    /// The properties that all parts share, the lowest of their rates, and the sources of all.
     pub(super) fn spec(&self) -> Spec {
         let rates = self.pieces.iter().map(|piece| piece.header.spec.fpr);
         Spec {
@@ -207,7 +206,7 @@ impl Pieces {
         self.pieces.iter().map(name).collect()
     }
 
-    /// Tells these parts from others: what they hold, and what their keys mean.
+    /// A digest of the content of these parts and of how their keys were made.
     pub(super) fn digest(&self) -> Digest {
         let spec = &self.pieces[0].header.spec;
         let mut bytes = Vec::new();
@@ -225,7 +224,7 @@ impl Pieces {
         Digest::of(&bytes)
     }
 
-    /// For each part, the numbers of its sources among those of all.
+    /// For each part, the index of each of its sources among the sources of all parts.
     pub(super) fn numbers(&self) -> Vec<Vec<u32>> {
         let numbers = |piece: &Piece| self.sources.numbers(&piece.header.spec.sources);
         self.pieces.iter().map(numbers).collect()
@@ -318,7 +317,7 @@ impl Expected {
     }
 }
 
-/// The lines of a file of names; of a digest and a name, with one space between them.
+/// The lines of a file of names. Digest and name are separated by one space.
 fn names_in(file: &Path) -> io::Result<BTreeSet<String>> {
     let mut names = String::new();
     let read = File::open(file)?

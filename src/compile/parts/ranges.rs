@@ -1,33 +1,32 @@
-//! How the keys are divided among the workers, and how much memory each of them needs.
+//! How the keys are divided among the workers, and how much memory each worker needs.
 //!
 //! ```text
 //!   all keys   | batch 0                       | batch 1                       | ...
 //!              | range 0 | range 1 | ...       | range n | ...
 //! ```
 //!
-//! A **range** holds as many keys as are sorted quickly, of which each part has a few dozen. A **batch** is what a
-//! worker reads from all parts at once: many ranges, so that it opens each part seldom.
-//! Both are powers of two, and a range is a stage or a part of one (see `staged_key`).
+//! A **range** has as many keys as can be sorted quickly, usually some dozens from each part. A **batch** is what a
+//! worker reads from all parts at once: many ranges, so that it opens each part less often. The numbers of ranges and
+//! batches are powers of two, and a range is a stage or a fraction of one (see `staged_key`).
 
 use crate::compile::Plan;
 use crate::compile::partition::{STAGE_BITS, StagedKey};
 use crate::filter::Key;
 
-/// Keys of a range, about: twice these are sorted in the second cache.
+/// Approximate number of keys in a range: twice as many fit into the L2 cache for sorting.
 const RANGE_KEYS: u64 = 16 << 10;
-/// Keys of a range that come from each part, at least: to look where they are costs about as
-/// much as to sort so many.
+/// Minimum number of keys in a range from each part: finding them costs about as much as sorting so many.
 const KEYS_OF_PART: u64 = 64;
-/// Bytes of a batch that come from each part: to open it costs far less than to decode so many.
+/// Bytes of a batch from each part: opening the part costs far less than decoding so many.
 const BYTES_OF_PART: u64 = 64 << 10;
-/// Even where memory is scarce; with less one thread works instead of several.
+/// The minimum if memory is scarce; before it gets less, fewer threads are used.
 const MIN_BYTES_OF_PART: u64 = 16 << 10;
-/// Bytes of a batch, whatever the number of parts.
+/// Minimum bytes of a batch, for any number of parts.
 const BATCH_BYTES: u64 = 1 << 20;
 const MIN_BATCH_BYTES: u64 = 128 << 10;
-/// A worker has its batch four times: as it was read, sorted, as pages, and what is needed beside.
+/// A worker needs the memory of four batches: as read, sorted, as pages, and for other data.
 const BATCHES_OF_WORKER: u64 = 4;
-/// Ranges at most: what is known of each takes 16 bytes.
+/// Limits the number of ranges: each needs 16 bytes of memory.
 const MAX_RANGE_BITS: u32 = 32;
 
 /// The division of the keys.
@@ -35,16 +34,16 @@ const MAX_RANGE_BITS: u32 = 32;
 pub(super) struct Ranges {
     range_bits: u32,
     batch_bits: u32,
-    /// Keys of a batch, about.
+    /// Approximate number of keys in a batch.
     pub(super) batch_keys: u64,
-    /// How many workers there may be.
+    /// Number of workers for which there is memory.
     pub(super) workers: usize,
-    /// Memory for sorted keys, beside that of the workers.
+    /// Memory for sorted keys, in addition to that of the workers.
     pub(super) kept_bytes: usize,
 }
 
 impl Ranges {
-    /// For so many keys in so many parts, `room_bytes` of memory, and staged keys of `I`.
+    /// The division for `entries` keys in `parts` parts, with `room_bytes` of memory and staged keys of type `I`.
     pub(super) fn of<I: StagedKey>(plan: &Plan, entries: u64, parts: u64, room_bytes: u64) -> Self {
         let workers = plan.workers() as u64;
         let half = room_bytes / 2 / BATCHES_OF_WORKER;
@@ -90,7 +89,7 @@ impl Ranges {
         1 << self.batch_bits
     }
 
-    /// First bits of a range's keys that are those of its stage, or beside them the same for all.
+    /// How many bits of a key, after those of its stage, are the same for all keys of a range.
     pub(super) fn alike_bits(self) -> u32 {
         self.range_bits - STAGE_BITS
     }
@@ -107,12 +106,12 @@ impl Ranges {
         range >> (self.range_bits - self.batch_bits)
     }
 
-    /// The first range of a batch, or the one behind the last.
+    /// The first range of a batch, or the one after the last range.
     pub(super) fn first_range(self, batch: u64) -> u64 {
         batch << (self.range_bits - self.batch_bits)
     }
 
-    /// The first key of a range; none behind the last range.
+    /// The first key of a range; `None` after the last range.
     pub(super) fn first_key(self, range: u64) -> Option<Key> {
         (range < 1 << self.range_bits).then(|| Key(range << (64 - self.range_bits)))
     }

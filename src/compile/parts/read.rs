@@ -6,10 +6,9 @@
 //!   part 2   ...| blocks |...  --+
 //! ```
 //!
-//! The records of a part are sorted, so that those of a range of keys follow each other, and the
-//! directory says in which blocks they are. What is read at once from all parts is a batch of
-//! `ranges`, a part is opened for it and closed again: there may be any number of parts, and
-//! memory holds no more than a batch.
+//! The records of a part are sorted, so those of a range of keys are contiguous, and the directory says in which blocks
+//! they are. A batch of ranges (see `ranges`) is read from all parts at once. Each part is opened for this and closed
+//! again, so the number of parts is not limited, and memory contains no more than a batch.
 
 use super::pieces::{Piece, Pieces};
 use super::ranges::Ranges;
@@ -17,23 +16,23 @@ use crate::compile::partition::{Dates, StagedKey, Tag, join_doubles, sort_runs};
 use crate::compile::{Error, Progress};
 use crate::filter::{Class, Excerpt, ExcerptMemory, Key, Part, Run};
 
-/// All that the workers share.
+/// The data that the workers share.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     pub(super) progress: &'a Progress,
     pieces: &'a Pieces,
-    /// For each part, the numbers of its sources.
+    /// For each part, the indexes of its sources.
     numbers: Vec<Vec<u32>>,
     pub(super) sources: usize,
-    /// Of the first record: of all, where staged keys keep no dates.
+    /// The dates of the first record. If staged keys store no dates, all records must have these.
     pub(super) dates: Dates,
-    /// Entries that end on this day (since 1970) or before are left out.
+    /// Entries that expire on this day (since 1970) or earlier are left out.
     today: u16,
 }
 
 impl<'a> Reading<'a> {
     /// # Errors
-    /// When the first record cannot be read.
+    /// The first record cannot be read.
     pub(super) fn of(
         pieces: &'a Pieces,
         today: u16,
@@ -49,7 +48,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Whether each part has as many records as it says: so many were read.
+    /// Checks that as many records were read from each part as its header says.
     pub(super) fn check_counts(&self, counted: &[u64]) -> Result<(), Error> {
         for (piece, counted) in self.pieces.pieces.iter().zip(counted) {
             if piece.header.entries != *counted {
@@ -65,7 +64,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What a worker needs to read ranges of keys.
+/// The state of a worker that reads ranges of keys.
 #[derive(Debug)]
 pub(super) struct Reader<'a, I> {
     reading: &'a Reading<'a>,
@@ -74,9 +73,9 @@ pub(super) struct Reader<'a, I> {
     pub(super) expired: Vec<u64>,
     /// Records read of each part.
     pub(super) counted: Vec<u64>,
-    /// Of all parts, part after part.
+    /// The keys of all parts, part after part.
     keys: Vec<I>,
-    /// For each part, and each range of the batch, where it ends in `keys`.
+    /// For each part and each range of the batch: the end of its keys in `keys`.
     ends: Vec<usize>,
     sorted: Vec<I>,
     scratch: Vec<I>,
@@ -98,13 +97,12 @@ impl<'a, I: StagedKey> Reader<'a, I> {
         }
     }
 
-    /// Visits the keys from `from` to before `end` (without: to the last), a range at a time, which may
-    /// be empty. Says how many records there were, duplicates and expired ones included; none when one has dates
-    /// that `I` cannot keep.
+    /// Visits the keys from `from` to before `end` (`None`: to the last), one range at a time; a range may be empty.
+    /// Returns the number of records, including duplicates and expired ones; `None` if one has dates that `I` cannot
+    /// store.
     ///
     /// # Errors
-    /// When a part is damaged, has changed, or cannot be read, on an interrupt, and what
-    /// `visit` says.
+    /// A part is damaged, has changed, or cannot be read; the user interrupts; or `visit` fails.
     pub(super) fn read(
         &mut self,
         from: Key,
@@ -119,7 +117,7 @@ impl<'a, I: StagedKey> Reader<'a, I> {
         };
         let count = usize::try_from(last - first + 1).unwrap_or(usize::MAX);
         for (place, range) in (first..=last).enumerate() {
-            // Part after part, and range after range: each begins where the one before ends.
+            // `ends` is ordered by part, then by range: each run begins where the previous one ends.
             let runs = (place..self.ends.len()).step_by(count).map(|at| {
                 let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
                 &self.keys[start..self.ends[at]]
@@ -213,7 +211,7 @@ impl<'a, I: StagedKey> Reader<'a, I> {
     }
 }
 
-/// What is known of a record beside its key.
+/// The data of a record other than its key.
 fn about(class: Class) -> (u8, u32, Dates) {
     let dates = Dates {
         added: class.added,
