@@ -1,10 +1,10 @@
-//! Accepting connections: as many as there may be, whatever goes wrong.
+//! Accepting connections up to the limit. Errors never end this loop.
 //!
-//! Above the limit of connections nothing is accepted: a mail server then waits in the queue of the socket,
-//! which is better than a closed connection.
+//! At the limit, no connections are accepted: a mail server then waits in the queue of the socket, which is better than a
+//! closed connection.
 //!
-//! A worker has a permit before it accepts, so that one may have none while another idles with the last: nobody
-//! waits then. A wait is counted only when connections have reached the limit and a mail server is in the queue.
+//! A worker takes a permit before it accepts. So one worker may be without a permit while an idle one has the last, and no
+//! mail server waits. A wait is counted only if the limit is reached and a mail server is in the queue.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,17 +21,17 @@ use super::traffic::Traffic;
 
 /// How long accepting pauses when the process has no descriptors or no memory left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How often the queue is looked at while there may be no more connections.
+/// How often the queue is checked while the limit is reached.
 const QUEUE_LOOK: Duration = Duration::from_millis(100);
-/// What goes on and on is logged again after this long.
+/// A repeated message is logged again after this time.
 const LOGGED_AGAIN: Duration = Duration::from_secs(60);
 
-/// How many connections there may be, in all workers.
+/// The connection limit of all workers together.
 pub(super) struct ConnectionLimit {
-    /// One permit for each connection there may be.
+    /// One permit for each allowed connection.
     permits: Arc<Semaphore>,
     connections_max: u64,
-    /// A mail server waits, and it was counted.
+    /// A mail server is waiting, and was counted.
     is_waited: AtomicBool,
     full: Throttle,
     failing: Throttle,
@@ -50,12 +50,12 @@ impl ConnectionLimit {
         }
     }
 
-    /// A permit, if there may be one more now.
+    /// A permit, if one is available now.
     pub(super) fn try_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).try_acquire_owned().ok()
     }
 
-    /// As soon as there may be one more.
+    /// Waits for a permit.
     async fn permit(&self, sockets: &[Socket]) -> OwnedSemaphorePermit {
         if let Some(permit) = self.try_permit() {
             self.is_waited.store(false, Relaxed);
@@ -71,7 +71,7 @@ impl ConnectionLimit {
         }
     }
 
-    /// Counts a mail server that must wait: once until the next connection may come, and again each minute.
+    /// Counts a mail server that must wait: once until the next connection is allowed, and again each minute.
     fn look_at_queue(&self, sockets: &[Socket]) {
         let is_reached = self.traffic.open() >= self.connections_max;
         if !is_reached || !sockets.iter().any(Socket::has_queue) {
@@ -88,7 +88,7 @@ impl ConnectionLimit {
     }
 }
 
-/// Lets a message be logged once a minute, however often it holds.
+/// Limits a log message to once a minute.
 #[derive(Default)]
 struct Throttle(Mutex<Option<Instant>>);
 
@@ -104,8 +104,7 @@ impl Throttle {
     }
 }
 
-/// The next connection, as soon as there may be one more. Never fails: what goes wrong
-/// is waited out.
+/// The next connection, as soon as one is allowed. Never fails: after an error it waits and tries again.
 pub(super) async fn accept(
     sockets: &[Socket],
     limit: &ConnectionLimit,
@@ -118,7 +117,7 @@ pub(super) async fn accept(
         });
         match accepted.await {
             Ok(stream) => return (stream, permit),
-            // The mail server was gone before we came: its own affair.
+            // The mail server has already closed the connection: not an error.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
                 if limit.failing.is_due() {
@@ -170,11 +169,11 @@ mod tests {
         let waits = || site.limit.traffic.full.get();
         let first = site.negotiated().await;
         let second = site.negotiated().await;
-        // The limit is reached, and nobody is in the queue.
+        // The limit is reached, and the queue is empty.
         sleep(Duration::from_secs(300)).await;
         assert_eq!(waits(), 0);
         let third = site.connect().await;
-        // Something ends the worker's wait each second.
+        // The worker's wait is interrupted each second.
         sleep(Duration::from_secs(50)).await;
         assert_eq!(waits(), 1);
         sleep(Duration::from_secs(60)).await;
@@ -188,7 +187,7 @@ mod tests {
         drop((second, third));
     }
 
-    /// Two workers and one permit: the one without is no mail server that waits.
+    /// Two workers and one permit: the worker without a permit does not count as a waiting mail server.
     #[tokio::test(start_paused = true)]
     async fn an_idle_worker_keeps_nobody_waiting() {
         let folder = tempfile::tempdir().expect("a folder");

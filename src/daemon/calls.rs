@@ -1,7 +1,7 @@
-//! The system calls that the running daemon makes; the kernel refuses it all others.
+//! The system calls that the running daemon may make; the kernel refuses all others.
 //!
-//! Taken from what the threads do (`strace -f -c`), and for each call its relatives, which another C library or
-//! another version may use in its place. What is missing is the point:
+//! The list was made from the calls of all threads (`strace -f -c`), with their variants, which another C library or
+//! another version may use instead. Not on the list, on purpose:
 //!
 //! - programs: no `execve`, no `fork`; `clone` for threads only;
 //! - sockets: unix ones only; no `bind`, no `listen`;
@@ -9,9 +9,9 @@
 //! - modes, owners, links, devices, mounts, namespaces, users, keys, modules, the clock;
 //! - other processes: no `ptrace`, no signals.
 //!
-//! The answer is `ENOSYS`, as from a kernel that does not know the call: C libraries then take an
-//! older one, and `clone3`, of which no filter sees what it asks for, becomes `clone`. No call kills:
-//! one that was forgotten here must not stop mail.
+//! A refused call returns `ENOSYS`, as from a kernel that does not have it: C libraries then use an older call. For
+//! example, they use `clone` instead of `clone3`, whose arguments a filter cannot see. No call kills the process: one that
+//! was forgotten here must not stop mail.
 
 use super::confine::Confined;
 
@@ -48,7 +48,7 @@ mod filter {
         SeccompFilter, SeccompRule,
     };
 
-    /// Whatever they ask for.
+    /// Allowed with any arguments.
     const CALLS: [c_long; 105] = [
         // Descriptors.
         libc::SYS_close,
@@ -165,7 +165,7 @@ mod filter {
         libc::SYS_sigaltstack,
     ];
 
-    /// Older forms of some of them, which newer kinds of processors never had.
+    /// Older variants, which newer processor architectures do not have.
     #[cfg(target_arch = "x86_64")]
     const OLDER: &[c_long] = &[
         libc::SYS_access,
@@ -203,7 +203,7 @@ mod filter {
         for call in [libc::SYS_socket, libc::SYS_socketpair] {
             rules.insert(call, vec![SeccompRule::new(vec![unix.clone()])?]);
         }
-        // A thread of this process, no process.
+        // Only a thread of this process, not a new process.
         let thread = number(libc::CLONE_THREAD);
         let thread = condition(0, SeccompCmpOp::MaskedEq(thread), thread)?;
         rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![thread])?]);
@@ -212,7 +212,7 @@ mod filter {
         for call in [libc::SYS_mmap, libc::SYS_mprotect] {
             rules.insert(call, vec![SeccompRule::new(vec![no_code.clone()])?]);
         }
-        // Its own threads and limits alone.
+        // Only its own threads and limits.
         let own = condition(0, SeccompCmpOp::Eq, u64::from(std::process::id()))?;
         rules.insert(libc::SYS_tgkill, vec![SeccompRule::new(vec![own])?]);
         let itself = condition(0, SeccompCmpOp::Eq, 0)?;
@@ -223,7 +223,7 @@ mod filter {
             libc::FIONREAD,
             libc::TCGETS,
             libc::TCGETS2,
-            // Copies of filters, where the file system shares blocks.
+            // For copies of filters, if the file system can share blocks.
             libc::FICLONE,
         ];
         let requests = requests.into_iter().map(|request| {
@@ -242,7 +242,7 @@ mod filter {
         SeccompFilter::new(rules, refused, SeccompAction::Allow, here)?.try_into()
     }
 
-    /// The kernel looks at four bytes of these arguments too.
+    /// Compares four bytes, as the kernel does for these arguments.
     fn condition(
         argument: u8,
         is: SeccompCmpOp,

@@ -1,10 +1,10 @@
-//! Folders that the kernel reports changes of, by inotify(7).
+//! Watches folders for changes, by inotify(7).
 //!
-//! A report is only a hint to look, so what it says is not read, and many are one. Between two reads the thread
-//! rests: somebody who changes files in a watched folder a million times a second costs no more than one who
-//! does it twenty times. What the kernel cannot keep meanwhile it drops, and reports that: a hint as well.
-//! (The crate `notify` reads as long as there is something to read. So this took half a core, and
-//! watching another folder waited until it was over.)
+//! An event is only a hint to check the files, so its content is ignored, and several events count as one. The thread
+//! pauses between two reads: a million changes a second in a watched folder cost no more than twenty. If the kernel's
+//! queue is full, it drops events and reports this, which is a hint, too.
+//! (The crate `notify` reads as long as there are events. With many changes, this took half a core, and a new watch had to
+//! wait until they ended.)
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeWriter};
@@ -18,14 +18,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-/// Between two reads of what the kernel has to report.
+/// Pause between two reads of events.
 const REST: Duration = Duration::from_millis(50);
-/// Read at once: more than the kernel keeps, 16,384 reports as a rule, is dropped there anyway.
+/// Bytes per read. The kernel usually stores at most 16,384 events, and drops further ones.
 const BYTES_AT_ONCE: usize = 64 << 10;
-/// Reads before a rest.
+/// Reads before a pause.
 const READS_MAX: usize = 32;
 
-/// What can mean another content. Reading a file is none, or our own look at the files would wake us again.
+/// Events that can mean a change of content. Reading is not one of them: otherwise our own reads would wake this thread.
 const REPORTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::DELETE)
     .union(WatchFlags::DELETE_SELF)
@@ -36,17 +36,17 @@ const REPORTED: WatchFlags = WatchFlags::CREATE
     .union(WatchFlags::CLOSE_WRITE)
     .union(WatchFlags::ATTRIB);
 
-/// Watched folders. The thread that listens ends when this is dropped.
+/// The watched folders. The thread that reads events ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Changes {
     inotify: Arc<OwnedFd>,
-    /// What the kernel calls each folder.
+    /// The kernel's watch number of each folder.
     folders: BTreeMap<PathBuf, i32>,
     _alive: PipeWriter,
 }
 
 impl Changes {
-    /// Watches nothing yet. `hint` is called after changes, on a thread of its own.
+    /// Starts without watches. `hint` is called after changes, on a separate thread.
     pub(super) fn new(hint: impl Fn() + Send + 'static) -> io::Result<Self> {
         let flags = CreateFlags::NONBLOCK | CreateFlags::CLOEXEC;
         let inotify = Arc::new(inotify::init(flags)?);
@@ -62,7 +62,7 @@ impl Changes {
         })
     }
 
-    /// Watches a folder, also one that has taken the place of another of its name.
+    /// Watches a folder. Also detects that it has replaced another folder with the same name.
     pub(super) fn watch(&mut self, folder: &Path) -> io::Result<()> {
         let number = inotify::add_watch(&self.inotify, folder, REPORTED | WatchFlags::ONLYDIR)?;
         let before = self.folders.insert(folder.to_owned(), number);
@@ -72,14 +72,14 @@ impl Changes {
         Ok(())
     }
 
-    /// Watches it no longer.
+    /// Ends the watch of a folder.
     pub(super) fn unwatch(&mut self, folder: &Path) {
         if let Some(number) = self.folders.remove(folder) {
             self.forget(number);
         }
     }
 
-    /// Ends a watch, unless the folder is watched by another name too.
+    /// Ends a watch, unless the same folder is also watched under another name.
     fn forget(&self, number: i32) {
         if !self.folders.values().any(|other| *other == number) {
             // The folder may have been removed, and its watch with it.
@@ -103,7 +103,7 @@ fn listen(inotify: &OwnedFd, ended: &OwnedFd, hint: impl Fn()) {
             match retry_on_intr(|| rustix::io::read(inotify, &mut reports)) {
                 Ok(_) => {}
                 Err(Errno::AGAIN) => break,
-                // It does not happen to a descriptor that is open; the files are polled, too.
+                // This does not happen with an open descriptor. If it does, polling still finds changes.
                 Err(_) => return,
             }
         }
@@ -122,7 +122,7 @@ mod tests {
     fn watched(folder: &Path) -> (Changes, Receiver<()>) {
         let (send, hints) = mpsc::channel();
         let hint = move || {
-            // Nobody may listen any more at the end of a test.
+            // At the end of a test, the receiver may be gone.
             let _ = send.send(());
         };
         let mut changes = Changes::new(hint).expect("inotify");
@@ -155,7 +155,7 @@ mod tests {
         assert!(hints.recv().is_err(), "the thread has ended");
     }
 
-    /// By one name and by another.
+    /// The same folder under two names.
     #[test]
     fn a_folder_is_watched_as_long_as_one_name_of_it_is() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -172,7 +172,7 @@ mod tests {
         hints.recv().expect("a hint");
     }
 
-    /// Without the rest there are as many hints as reads, many thousands a second, and another folder waits.
+    /// Without the pause, each read gives a hint, many thousands a second, and a new watch has to wait.
     #[test]
     fn many_changes_are_few_hints() {
         let folder = tempfile::tempdir().expect("a folder");

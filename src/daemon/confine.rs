@@ -1,25 +1,25 @@
-//! What the process gives up for good, since it does not need it: a fault in the code that reads mail must
-//! not become a way into the machine.
+//! Permissions that the process gives up permanently, because it does not need them: a bug in the code that reads mail must
+//! not give access to the machine.
 //!
 //! | given up | by | when |
 //! |---|---|---|
-//! | files: reading outside of given folders, writing and making anything else than sockets, the status file and copies of filters | Landlock | at the start, before any other thread |
-//! | connecting over TCP, signals to other processes | Landlock | likewise |
-//! | memory dumps and debuggers: they would show addresses and the seeds of filters | not dumpable, `RLIMIT_CORE` | likewise |
-//! | programs, new sockets but unix ones, mounts, owners, modes, ... | seccomp (`calls`) | when all sockets are open |
+//! | reading files outside of the given folders; creating and writing files except sockets, the status file and copies of filters | Landlock | at the start, before any other thread |
+//! | TCP connections, signals to other processes | Landlock | likewise |
+//! | memory dumps and debuggers, which would show addresses and the seeds of filters | not dumpable, `RLIMIT_CORE` | likewise |
+//! | starting programs, new sockets except unix sockets, mounts, changes of owners and modes, ... | seccomp (`calls`) | when all sockets are open |
 //!
-//! Folders count, and not files, so that a file which comes later can be read. They are
-//! those in which the files are named and those in which they are; where a link leads to another folder,
-//! the folder above that too, because links are often swapped between folders beside each other:
+//! Access is given to folders, not to files, so that files can be read that are created later. These are the folders in
+//! which the files are named, and those in which they are. If a link leads to another folder, the folder above its target
+//! is included, because links are often changed from one folder to another next to it:
 //!
 //! ```text
 //!   /etc/lists/current -> /srv/lists/41/        may be read: /etc/lists, /srv/lists
 //! ```
 //!
-//! A folder that does not exist yet cannot be allowed, only the next one above it that does.
+//! A folder that does not exist yet cannot be allowed; the closest existing folder above it is allowed instead.
 //!
-//! What an older kernel does not know is left out, and a warning says so. Paths that are watched need no
-//! permission: the kernel tells of changes, not of content.
+//! What an older kernel does not support is left out, with a warning. Watching a path needs no permission, because it
+//! reports changes, not content.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,10 +32,10 @@ use landlock::{
 };
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 
-/// The newest rules that this was tried with.
+/// The newest version of Landlock with which this was tested.
 const NEWEST: ABI = ABI::V6;
 
-/// What a program reads of the system itself: its memory, control groups, users and groups.
+/// System files that the daemon reads: about memory, control groups, users and groups.
 const OF_SYSTEM: [&str; 5] = [
     "/proc",
     "/sys/fs/cgroup",
@@ -62,13 +62,13 @@ const OF_NAMES: [&str; 12] = [
 /// The files that a process needs.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
-    /// Read, now or later, under these names.
+    /// Files to read under these names, now or later.
     pub read: Vec<PathBuf>,
-    /// Replaced, by way of a file beside them.
+    /// Files to replace, through a temporary file next to them.
     pub replaced: Vec<PathBuf>,
-    /// Folders in which files are kept: made, replaced, read and removed.
+    /// Folders in which files are created, replaced, read and removed.
     pub kept: Vec<PathBuf>,
-    /// Sockets that are made and removed.
+    /// Sockets to create and remove.
     pub sockets: Vec<PathBuf>,
     /// Whether host names are looked up.
     pub names: bool,
@@ -77,11 +77,11 @@ pub struct Needs {
 /// The result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Confined {
-    /// All of it is in effect.
+    /// All limits are in effect.
     Fully,
-    /// The kernel knows only a part of it.
+    /// The kernel supports only some of them.
     Partly,
-    /// The kernel has none of it, or refused; why.
+    /// None is in effect, for this reason.
     Not(String),
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for Confined {
     }
 }
 
-/// Limits this thread, and all that it starts from now on, to these files. There is no way back.
+/// Limits this thread, and all threads that it starts later, to these files. This cannot be undone.
 pub fn limit_files(needs: &Needs) -> Confined {
     match restrict(needs) {
         Ok(status) => match status.ruleset {
@@ -114,14 +114,13 @@ pub fn limit_files(needs: &Needs) -> Confined {
     }
 }
 
-/// Lets nobody look into the memory of this process: neither a file after a crash, nor a debugger of the same
-/// user. What fails here changes nothing else.
+/// Protects the memory of this process: no dump after a crash, no debugger of the same user. Errors are ignored.
 pub fn keep_memory_private() {
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),
     };
-    // A program that takes dumps by a pipe does not ask for the limit, but for the other.
+    // Programs that receive dumps through a pipe ignore the limit, but not the other setting.
     let _ = setrlimit(Resource::Core, none);
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
@@ -131,7 +130,7 @@ fn restrict(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(NEWEST))?
         .handle_access(AccessNet::ConnectTcp)?
-        // Not abstract sockets: the service manager may listen on one.
+        // Abstract sockets stay allowed: the service manager may listen on one.
         .scope(Scope::Signal)?
         .create()?;
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
@@ -142,7 +141,7 @@ fn restrict(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
     for path in OF_SYSTEM.iter().chain(names) {
         rules = allow(rules, Path::new(path), read)?;
     }
-    // A folder is locked while a socket is made in it, and for that it is opened.
+    // The folder is opened and locked while a socket is created in it.
     let socket = AccessFs::ReadDir | AccessFs::MakeSock | AccessFs::RemoveFile;
     for folder in needs.sockets.iter().filter_map(|path| path.parent()) {
         rules = allow(rules, folder, socket)?;
@@ -161,7 +160,7 @@ fn restrict(needs: &Needs) -> Result<RestrictionStatus, RulesetError> {
     rules.restrict_self()
 }
 
-/// Allows this at a path and below it. What is not there is not needed.
+/// Allows this access at a path and below it. A missing path is ignored.
 fn allow(
     rules: RulesetCreated,
     path: &Path,
@@ -171,7 +170,7 @@ fn allow(
     let Ok(opened) = opened else {
         return Ok(rules);
     };
-    // A rule about a file may speak of files only.
+    // A rule for a file may only have access rights for files.
     let access = match path.is_dir() {
         true => access,
         false => access & AccessFs::from_file(NEWEST),
@@ -179,7 +178,7 @@ fn allow(
     rules.add_rule(PathBeneath::new(opened, access))
 }
 
-/// The folders that must be readable, so that these files are, as they are now and as they may become.
+/// The folders that must be readable so that these files can be read, now and after later changes.
 fn folders_to_read(files: &[PathBuf]) -> BTreeSet<PathBuf> {
     let mut folders = BTreeSet::new();
     for file in files {
@@ -208,7 +207,7 @@ fn folders_to_read(files: &[PathBuf]) -> BTreeSet<PathBuf> {
     folders
 }
 
-/// How many folders a path names.
+/// The number of folders in a path.
 fn depth(path: &Path) -> usize {
     let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
     path.components().filter(is_name).count()

@@ -1,30 +1,27 @@
 //! One connection of a mail server, from accept to close.
 //!
-//! A task that reads what is there, gives it to its [`Session`], and writes all answers
-//! at once. It holds no read buffer: it waits for bytes with none, then borrows one of
-//! its thread for the moment in which it reads, decides and writes, and nothing in there
-//! waits. An incomplete packet is kept by the session. So ten thousand idle connections
-//! cost their tasks and no more.
+//! Each connection is a task. It reads the available bytes, passes them to its [`Session`], and writes all answers at
+//! once. It has no read buffer of its own: while it reads, decides and writes, it borrows the buffer of its thread, and
+//! does not wait. The session stores an incomplete packet. So ten thousand idle connections need memory only for their
+//! tasks.
 //!
 //! ```text
 //!   wait until readable -> [ read -> session -> write ] -> wait ...
 //!                                     |           | could not write all
 //!                                     |           v
-//!                                     |    wait until writable, and read nothing meanwhile
+//!                                     |    wait until writable, without reading
 //!                                     | an answer is not known yet
 //!                                     v
-//!                      wait until the handler has it, and read nothing meanwhile
+//!                      wait for the handler's answer, without reading
 //! ```
 //!
-//! A real message takes some ten microseconds a step. A step that will take longer, since a long
-//! packet is complete or steps before it took long, is made in the [`slow_lane`](super::slow_lane), a
-//! thread of its own: the connection goes there as a whole, with the input that it has, and comes
-//! back with the answer. So however many senders make their messages as costly as they can, the worker
-//! goes on with the others at once.
+//! A step of a real message takes about ten microseconds. If a step is expected to take longer, because a long packet is
+//! complete or earlier steps took long, it runs in the [`slow_lane`](super::slow_lane), a separate thread: the whole
+//! connection moves there with its input, and comes back with the answer. So the worker can serve other connections at
+//! once, however many senders send messages that are as costly as possible.
 //!
-//! Per round trip that is one `recv` and one `send`. Deadlines cost nothing here: a
-//! connection notes in its [`ConnectionState`] until when it may live, and its worker ends the
-//! ones that are over.
+//! A round trip needs one `recv` and one `send`. Timeouts cost nothing here: a connection stores its deadline in its
+//! [`ConnectionState`], and the worker ends connections whose deadline has passed.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -44,21 +41,20 @@ use super::socket::Transport;
 use super::state::{ConnectionState, IDLE_SECONDS, PACKET_SECONDS, WRITE_SECONDS};
 use crate::milter::{Handler, Session, Status};
 
-/// Read at once. Postfix writes 4 KiB at a time, so this takes all it has sent.
+/// Bytes per read. Postfix writes 4 KiB at a time, so one read gets all of it.
 const READ_BYTES: usize = 8 << 10;
 
-/// A turn ends after so many reads. A mail server waits after each of its own, so that only one
-/// gone wild comes here.
+/// A turn ends after this many reads. A normal mail server waits for answers, so only a faulty one reaches this.
 const READS_A_TURN: u32 = 4;
-/// Less input than this makes no long step, and its time is not taken.
+/// With less input than this, a step is never long, and its time is not measured.
 const TIMED_BYTES: usize = 1 << 10;
 
 /// How a connection ended.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// In order, by the mail server.
+    /// Normally, by the mail server.
     Closed,
-    /// Another process goes on with it.
+    /// Another process continues it.
     Detached(Detached),
     /// The mail server broke the protocol ([`ProtocolError::kind`](crate::milter::ProtocolError::kind)).
     Broken(&'static str),
@@ -66,47 +62,46 @@ pub(super) enum Ended {
     Lost,
 }
 
-/// How a turn ended.
+/// How a turn ended. (A turn is what a task does before other tasks of its thread run.)
 enum Turn {
-    /// There may be more to do, after the others have had theirs.
+    /// There may be more to do, after other connections have been served.
     Over,
-    /// The next step is one for the slow lane.
+    /// The next step must run in the slow lane.
     Long,
-    /// The connection has ended; with a history when it is only left.
+    /// The connection has ended. It has a history if another process continues it.
     Last(Option<Vec<u8>>),
 }
 
-/// Both directions of a thread's current connection.
+/// The buffers for both directions of a thread's current connection.
 struct Buffers {
     input: Box<[u8]>,
     output: Vec<u8>,
 }
 
 thread_local! {
-    /// Borrowed inside one poll, never across one.
+    /// Borrowed only within one poll.
     static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
         input: vec![0; READ_BYTES].into_boxed_slice(),
         output: Vec::new(),
     });
 }
 
-/// A connection: the socket, the session, and what could not be dealt with at once. It lives in a box, so that
-/// its way to the slow lane and back takes no room in its task.
+/// A connection: the socket, the session, and unprocessed input and output. It is boxed, so that moving it to the slow lane
+/// and back needs no memory in its task.
 pub(super) struct Connection<S, H> {
     stream: S,
     session: Session<H>,
     state: Arc<ConnectionState>,
-    /// Answers that the socket did not take yet. Empty but for a stuck mail server.
+    /// Answers that the socket has not accepted yet. Empty, unless the mail server does not read.
     unsent: Vec<u8>,
-    /// Input that must wait until they are sent, or for a turn in the slow lane.
+    /// Input that must wait until these are sent, or for the slow lane.
     unread: Vec<u8>,
-    /// The session has ended: close once all is sent.
+    /// The session has ended: close the connection when all answers are sent.
     ending: bool,
-    /// The session has ended by this kind of error.
+    /// The session has ended with this kind of error.
     broken: Option<&'static str>,
     pace: Pace,
-    /// Makes room for another connection when this one is gone. One that was taken over
-    /// may be above the limit.
+    /// Allows another connection when this one ends. `None` if it was taken over above the limit.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -128,20 +123,20 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
             pace: Pace::default(),
             _permit: permit,
         });
-        // One that was taken over is negotiated, and perhaps inside a message.
+        // A connection that was taken over is negotiated, and may be inside a message.
         connection.note(true);
         connection
     }
 
-    /// Serves the mail server until it quits, closes the connection, or breaks the protocol; or until
-    /// another process is to go on. Long steps are made in the `slow_lane`.
+    /// Serves the mail server until it quits, closes the connection, or breaks the protocol, or until another process
+    /// takes over. Long steps run in the `slow_lane`.
     pub(super) async fn serve(mut self: Box<Self>, slow_lane: Handle) -> Ended {
         let ended = loop {
             let turn = poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll_turn(cx, buffers)));
             match turn.await {
                 Ok(Turn::Over) => yield_now().await,
                 Ok(Turn::Long) => {
-                    // It is not the mail server now that lets the others wait.
+                    // The mail server is not the cause of this delay, so its deadline is extended.
                     self.state.extend(IDLE_SECONDS);
                     let step = async move {
                         let made = self.catch_up().await;
@@ -159,7 +154,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
                 Err(error) => break Err(error),
             }
         };
-        // A mail server may vanish at any point; that is not worth more than this.
+        // A mail server may disconnect at any time; a debug message is enough.
         let ended = ended.and_then(|history| {
             let Some(history) = history else {
                 return Ok(self.broken.map_or(Ended::Closed, Ended::Broken));
@@ -173,7 +168,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         })
     }
 
-    /// One turn: until there is nothing to do, or others have theirs.
+    /// One turn: until there is nothing to do, or other connections must be served.
     fn poll_turn(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<Turn>> {
         self.state.wake_by(cx);
         for _ in 0..READS_A_TURN {
@@ -184,8 +179,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         Poll::Ready(Ok(Turn::Over))
     }
 
-    /// The next step: what is left of earlier ones, or one read and what comes of it. `None`: there
-    /// may be another one.
+    /// The next step: unfinished work of earlier steps, or one read and its processing. `None`: there may be another step.
     fn poll_step(
         &mut self,
         cx: &mut Context<'_>,
@@ -216,7 +210,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
             self.unread.extend_from_slice(input);
             return Poll::Ready(Ok(Some(Turn::Long)));
         }
-        // Whatever a connection left there that ended in the middle.
+        // Removes the rest of a connection that ended in the middle of a step.
         buffers.output.clear();
         let taken = self.receive(input, &mut buffers.output);
         self.unread
@@ -225,12 +219,12 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         Poll::Ready(Ok(None))
     }
 
-    /// Whether something is to be done before more is read.
+    /// Whether there is unfinished work to do before the next read.
     fn is_behind(&self) -> bool {
         self.session.is_waiting() || !self.unread.is_empty()
     }
 
-    /// Whether a step with this input is one for the slow lane.
+    /// Whether a step with this input must run in the slow lane.
     fn will_be_long(&self, input: &[u8]) -> bool {
         let longest = self.session.longest_command(input);
         let is_slow = self.pace.is_slow(self.state.now());
@@ -238,8 +232,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
             || is_slow && self.session.is_waiting()
     }
 
-    /// In the slow lane: until nothing is left to do before more is read, or the mail server does not
-    /// take an answer.
+    /// Runs in the slow lane, until there is no unfinished work, or the mail server does not accept an answer.
     async fn catch_up(&mut self) -> io::Result<()> {
         loop {
             poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll_rest(cx, buffers))).await?;
@@ -250,11 +243,11 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         }
     }
 
-    /// One step with what is there: an answer that was waited for, or input that was put by.
+    /// One step without reading: with an answer that has arrived, or with stored input.
     fn poll_rest(&mut self, cx: &mut Context<'_>, buffers: &mut Buffers) -> Poll<io::Result<()>> {
         buffers.output.clear();
         if self.session.is_waiting() {
-            // Nothing is read meanwhile; a closed connection is noticed afterwards.
+            // Nothing is read until then, so a closed connection is noticed only afterwards.
             let begun = processor_time();
             let answer = self.session.poll_answer(cx, &mut buffers.output);
             self.pace.note(begun, self.state.now());
@@ -271,7 +264,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         Poll::Ready(self.reply(cx, &buffers.output))
     }
 
-    /// Gives input to the session; how much it took.
+    /// Passes input to the session. Returns how much of it was processed.
     fn receive(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
         let inside_packet = self.session.is_inside_packet();
         let begun = (input.len() >= TIMED_BYTES).then(processor_time);
@@ -294,13 +287,12 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         }
     }
 
-    /// Notes what is waited for now. `begun`: an incomplete packet is not the one that was
-    /// waited for before.
+    /// Sets the deadline for the next event. `begun`: if a packet is incomplete, it is a new one.
     fn note(&self, begun: bool) {
         let state = &self.state;
         state.note_message(self.session.is_inside_message());
         if !self.session.is_negotiated() {
-            // The clock runs from the accept on, whatever trickles in.
+            // The deadline counts from the accept, even if bytes arrive slowly.
         } else if !self.session.is_inside_packet() {
             state.extend(IDLE_SECONDS);
         } else if begun {
@@ -308,7 +300,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         }
     }
 
-    /// Writes the answers, if there are any; what the socket does not take at once is put by.
+    /// Writes the answers, if there are any. What the socket does not accept at once is stored.
     fn reply(&mut self, cx: &mut Context<'_>, output: &[u8]) -> io::Result<()> {
         if output.is_empty() {
             self.stream.acknowledge();
@@ -329,7 +321,7 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         Ok(())
     }
 
-    /// Sends what was put by; ready when nothing is left.
+    /// Sends stored answers; ready when all are sent.
     fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.unsent.is_empty() {
             return Poll::Ready(Ok(()));
@@ -370,7 +362,7 @@ mod tests {
         let cx = &mut Context::from_waker(Waker::noop());
         assert!(serving.as_mut().poll(cx).is_pending());
         assert!((1..=READS_A_TURN).contains(&reads.load(Relaxed)));
-        // It goes on where it was, and ends with the stream.
+        // It continues where it was, and ends with the stream.
         while serving.as_mut().poll(cx).is_pending() {
             lane.block_on(yield_now());
         }
@@ -386,7 +378,7 @@ mod tests {
         let state = Arc::new(ConnectionState::new(Arc::clone(&now)));
         let serving = Connection::new(stream, Session::new(Busy), state, None);
         let mut serving = std::pin::pin!(serving.serve(lane.handle().clone()));
-        // Answers of the worker, and then of the slow lane.
+        // Answers from the worker, and then from the slow lane.
         let mut serve = |bytes: &[u8]| {
             let written = Pin::new(&mut peer).poll_write(cx, bytes);
             assert!(matches!(written, Poll::Ready(Ok(n)) if n == bytes.len()));
@@ -413,17 +405,17 @@ mod tests {
             serve(b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff"),
             (17, 0)
         );
-        // A recipient behind a long packet, which comes in one piece or in two.
+        // A recipient after a long packet, which arrives in one piece or in two.
         let mail = packet(b'M', &[b'm'; 5000]);
         assert_eq!(serve(&[&*mail, &rcpt].concat()), (0, 5));
         let (head, tail) = mail.split_at(4_500);
         assert_eq!(serve(head), (0, 0));
         assert_eq!(serve(&[tail, &rcpt].concat()), (0, 5));
-        // On a machine where even that took long.
+        // In case the machine was so slow that even this counted as long.
         now.fetch_add(SLOW_SECONDS, Relaxed);
         assert_eq!(serve(&rcpt), (5, 0), "this one is short");
 
-        // One that is no longer than others, but takes long.
+        // A short packet that takes long to process.
         let header = packet(b'L', &[BUSY, b"\0", &[b'v'; TIMED_BYTES], b"\0"].concat());
         assert_eq!(serve(&[&*header, &rcpt].concat()), (5, 0));
         assert_eq!(serve(&rcpt), (0, 5), "the next one may take as long");

@@ -1,7 +1,7 @@
 //! The connections of one worker, each a task of its own.
 //!
-//! The worker hears when one ends or panics, which concerns that one alone, and sweeps out those whose
-//! time is over.
+//! The worker is informed when one ends or panics, which does not affect the others, and ends those whose deadline has
+//! passed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::traffic::{Cut, Traffic};
 use super::watchdog::Heartbeat;
 use crate::milter::{Handler, Session};
 
-/// What a task leaves at its end.
+/// The result of a task.
 pub(super) type Joined = Result<(Id, Ended), JoinError>;
 
 /// The connections of one thread.
 pub(super) struct Connections {
-    /// Seconds since the start, counted by the sweep.
+    /// Seconds since the start, counted by [`sweep`](Self::sweep).
     now: Heartbeat,
     tasks: JoinSet<Ended>,
     states: HashMap<Id, (AbortHandle, Arc<ConnectionState>)>,
@@ -34,7 +34,7 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    /// None yet.
+    /// Starts without connections.
     pub(super) fn new(now: Heartbeat, traffic: Arc<Traffic>, slow_lane: Handle) -> Self {
         Self {
             now,
@@ -71,7 +71,7 @@ impl Connections {
         self.states.insert(task.id(), (task, kept));
     }
 
-    /// Goes on with a connection of the previous process.
+    /// Continues a connection of the previous process.
     pub(super) fn resume<H: Handler + Send + 'static>(
         &mut self,
         connection: Detached,
@@ -88,7 +88,7 @@ impl Connections {
         }
     }
 
-    /// The next one that ends; `None`: there is none.
+    /// Waits for the next connection to end; `None`: there are no connections.
     pub(super) async fn next_end(&mut self) -> Option<Joined> {
         self.tasks.join_next_with_id().await
     }
@@ -100,7 +100,7 @@ impl Connections {
         }
     }
 
-    /// Forgets a connection that has ended, and keeps one that has detached.
+    /// Removes a connection that has ended, and stores one that has detached.
     pub(super) fn reap(&mut self, joined: Joined) {
         self.traffic.closed.increment();
         let id = match joined {
@@ -124,8 +124,8 @@ impl Connections {
         self.states.remove(&id);
     }
 
-    /// Counts a second, and ends the connections whose time is over; when `idle` is
-    /// given, also those that have been idle for so many seconds.
+    /// Counts a second, and ends the connections whose deadline has passed; with `idle`, also those that have been idle for
+    /// this many seconds.
     pub(super) fn sweep(&mut self, idle: Option<u32>) {
         self.now.fetch_add(1, Relaxed);
         for (task, state) in self.states.values() {
@@ -139,7 +139,7 @@ impl Connections {
         }
     }
 
-    /// Closes all that are still open; those that have detached.
+    /// Closes all open connections. Returns those that have detached.
     pub(super) async fn close(mut self) -> Vec<Detached> {
         self.tasks.abort_all();
         while let Some(joined) = self.next_end().await {

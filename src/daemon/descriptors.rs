@@ -1,4 +1,4 @@
-//! How many connections the limit of descriptors allows.
+//! How many connections the file descriptor limit allows.
 
 use std::fs;
 
@@ -6,19 +6,19 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use super::Options;
 
-/// Descriptors that a worker takes for itself: its runtime, its copies of the sockets.
+/// Descriptors that a worker needs: its runtime, its copies of the sockets.
 const DESCRIPTORS_A_WORKER: u64 = 8;
-/// For what comes and goes beside the connections.
+/// Reserve for other descriptors.
 const DESCRIPTORS_SPARE: u64 = 32;
 
-/// As many connections as are wanted, if there are descriptors for them and all else: a
-/// daemon whose connections take the last one could not open a new list.
+/// The configured number of connections, or fewer if there are not enough descriptors. If connections used all descriptors,
+/// the daemon could not open a new list.
 pub(super) fn connections_max(options: &Options) -> usize {
     let Some(limit) = raise_descriptor_limit() else {
         return options.connections_max;
     };
     let open = fs::read_dir("/proc/self/fd").map_or(0, |open| open.count() as u64);
-    // Twice, since a reload opens the new lists beside the old.
+    // Twice, because a reload opens the new lists while the old ones are open.
     let beside = 2 * open + DESCRIPTORS_A_WORKER * options.worker_count() as u64;
     let left = limit
         .saturating_sub(beside + DESCRIPTORS_SPARE)
@@ -36,9 +36,8 @@ pub(super) fn connections_max(options: &Options) -> usize {
     possible.max(1)
 }
 
-/// Allows as many descriptors as the system lets us have, and says how many that are;
-/// `None`: without limit. What a process starts with, 1,024 as a rule, is kept so low for
-/// the sake of `select`, which is not used here.
+/// Raises the limit as far as the system allows, and returns it; `None`: no limit. The usual limit at the start, 1,024, is
+/// low because of `select`, which is not used here.
 fn raise_descriptor_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

@@ -1,4 +1,4 @@
-//! Why the daemon cannot start, or has to end.
+//! Errors that prevent the start of the daemon, or end it.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,22 +9,22 @@ use crate::endpoint::Endpoint;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No socket is configured, and none was handed over.
+    /// No socket is configured, and systemd has passed none.
     #[error("no address to listen on: set `listen`")]
     NoEndpoint,
     /// A socket cannot be opened.
     #[error("cannot listen on {endpoint}")]
     Listen {
-        /// Which.
+        /// Its address.
         endpoint: Endpoint,
         /// Why.
         #[source]
         cause: io::Error,
     },
-    /// A socket that systemd handed over is of no use.
+    /// A socket from systemd cannot be used.
     #[error("cannot use socket {number} from systemd")]
     Inherited {
-        /// Which, from 0.
+        /// Its number, from 0.
         number: usize,
         /// Why.
         #[source]
@@ -36,19 +36,19 @@ pub enum Error {
         /// The socket.
         path: PathBuf,
     },
-    /// Something else stands where the socket should be.
+    /// Another kind of file exists at the path of the socket.
     #[error("{} exists and is not a socket: remove it", path.display())]
     NotASocket {
-        /// What stands there.
+        /// The path.
         path: PathBuf,
     },
-    /// The group for the sockets is not known.
+    /// The group for the sockets does not exist.
     #[error("no group {group:?} in /etc/group: create it, or use its number")]
     NoGroup {
         /// As it was configured.
         group: String,
     },
-    /// The group is known, but the socket cannot be given to it.
+    /// The group exists, but the group of the socket cannot be changed.
     #[error("cannot change the group of {} to {group:?}: the user of this process must be a member", path.display())]
     Group {
         /// The socket.
@@ -59,10 +59,10 @@ pub enum Error {
         #[source]
         cause: io::Error,
     },
-    /// A thread, a runtime or a signal handler cannot be had.
+    /// A thread, a runtime or a signal handler cannot be created.
     #[error("cannot start")]
     Start(#[source] io::Error),
-    /// A thread ended that should not.
+    /// A thread has ended unexpectedly.
     #[error("a worker thread has failed")]
     Worker,
 }

@@ -1,27 +1,25 @@
-//! Connections that are handed to the next process, by way of systemd's descriptor store.
+//! Hands connections to the next process, through systemd's descriptor store.
 //!
-//! A mail server keeps one connection for each SMTP session, and one that is closed under
-//! it leaves the rest of that session unfiltered. An SMTP client may pause for minutes
-//! between two commands, or stay for hours, so waiting for the end of all sessions has no
-//! good limit. Handing them over has none to choose: a restart takes as long as loading
-//! the filters, no session notices more than a late answer, and one process runs at a time.
+//! A mail server keeps one connection for each SMTP session. If the connection is closed, the rest of that session is not
+//! filtered. An SMTP client may pause for minutes between two commands, or stay for hours, so there is no good limit for
+//! waiting until all sessions end. A handover needs no such limit: a restart takes as long as loading the filters, a
+//! session is only delayed, and only one process runs at a time.
 //!
 //! ```text
 //!  this process                systemd                        the next process
 //!  socketpair: ours, theirs
-//!  theirs ----- FDSTORE=1 ---> keeps it ---- LISTEN_FDS ---> reads it to its end
-//!  ours: histories, sockets ...   (they wait in its queue)
+//!  theirs ----- FDSTORE=1 ---> stores it --- LISTEN_FDS ---> reads it to the end
+//!  ours: histories, sockets ...   (in the queue of the socket pair)
 //!  exit
 //! ```
 //!
-//! The store holds a single descriptor for the connections, whatever their number; the kernel
-//! keeps the others in its queue. Beside it are the listening sockets that we opened ourselves:
-//! new connections wait in them. The first message brings a file in memory with the
-//! history of each session, those after it the sockets in the same order. What a history
-//! is: [`Session::history`](crate::milter::Session::history).
+//! The store contains only one descriptor for all connections; theirs are in the queue of this socket pair, in the kernel.
+//! The store also contains the listening sockets that the daemon has opened itself: new connections wait in them. The first
+//! message has a file in memory with the history of each session, and the following messages have the sockets in the same
+//! order. For histories, see [`Session::history`](crate::milter::Session::history).
 //!
-//! systemd keeps the store while it restarts a unit, also after a crash of the next
-//! process before it has read it, and empties it when the unit is stopped for good.
+//! systemd keeps the store while it restarts a unit, even if the next process crashes before it has read it, and empties it
+//! when the unit is stopped.
 
 use std::env;
 use std::fs::File;
@@ -42,46 +40,45 @@ use sd_notify::NotifyState;
 
 use super::watch::tell;
 
-/// A connection without its process.
+/// A connection that its process has left.
 #[derive(Debug)]
 pub(super) struct Detached {
     pub(super) socket: OwnedFd,
-    /// Of its session.
+    /// The history of its session.
     pub(super) history: Vec<u8>,
 }
 
-/// The name of the descriptor with the connections in the store.
+/// Name, in the store, of the descriptor with the connections.
 pub(super) const CONNECTIONS: &str = "connections";
-/// The name of the listening sockets that we opened ourselves.
+/// Name, in the store, of the listening sockets that the daemon has opened itself.
 pub(super) const LISTENER: &str = "listener";
-/// What the file of histories begins with: the version of this format. Each history
-/// follows, behind its length in four bytes.
+/// The first line of the file of histories: the version of this format. After it comes each history, preceded by its length
+/// in four bytes.
 const MAGIC: &[u8] = b"blocklist-milter connections 1\n";
-/// Sockets in one message; the kernel allows 253.
+/// Sockets per message; the kernel allows 253.
 const SOCKETS_MAX: usize = 250;
-/// For systemd, or for the process before, to do its part.
+/// How long to wait for systemd or the previous process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Will somebody keep what is stored? systemd 254 and later says so by itself, our unit
-/// says it for older ones.
+/// Whether there is a descriptor store. systemd 254 and later announces this itself; for older versions, our unit does.
 pub(super) fn is_possible() -> bool {
     let room = env::var("FDSTORE").ok().and_then(|n| n.parse().ok());
     room.is_some_and(|n: u32| n > 0) && env::var_os("NOTIFY_SOCKET").is_some()
 }
 
-/// Hands over connections. Exit right after it.
+/// Hands over connections. The process must exit right after it.
 pub(super) fn give(left: &[Detached]) -> io::Result<()> {
     let (ours, theirs) = UnixStream::pair()?;
     keep(CONNECTIONS, [theirs.as_fd()])?;
     fill(&ours, left)
 }
 
-/// Has descriptors kept for the next process. Returns when they are in the store.
+/// Stores descriptors for the next process. Returns when they are in the store.
 pub(super) fn keep<'d>(
     name: &str,
     descriptors: impl IntoIterator<Item = BorrowedFd<'d>>,
 ) -> io::Result<()> {
-    // To be kept also when the other end is gone.
+    // systemd must keep it even after the other end was closed.
     let state = format!("FDSTORE=1\nFDNAME={name}\nFDPOLL=0");
     for descriptor in descriptors {
         notify_with(&state, descriptor)?;
@@ -91,7 +88,7 @@ pub(super) fn keep<'d>(
 
 /// Sends histories and sockets to the process that will read them.
 fn fill(socket: &UnixStream, left: &[Detached]) -> io::Result<()> {
-    // Nobody reads yet: what does not fit must not be waited for.
+    // There is no reader yet: never wait for space in the queue.
     socket.set_nonblocking(true)?;
     let histories = store(left)?;
     send(socket, b"+", &[histories.as_fd()])?;
@@ -102,7 +99,7 @@ fn fill(socket: &UnixStream, left: &[Detached]) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes over what the process before has left in this socket.
+/// Takes over the connections that the previous process has left in this socket.
 pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
     store.set_nonblocking(false)?;
     store.set_read_timeout(Some(PATIENCE))?;
@@ -111,7 +108,7 @@ pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
         match receive(store, &mut received) {
             Ok(true) => {}
             Ok(false) => break,
-            // Histories and sockets come in the same order: what came first is whole.
+            // Histories and sockets come in the same order, so all that were received before the error are complete.
             Err(error) => {
                 tracing::error!(%error, "some connections of the previous process were lost");
                 break;
@@ -141,13 +138,13 @@ pub(super) fn take(store: &UnixStream) -> io::Result<Vec<Detached>> {
         .collect())
 }
 
-/// The store may forget what was taken: what we close must be closed.
+/// Removes a descriptor from the store; otherwise a socket that we close would stay open there.
 pub(super) fn forget(name: &str) {
     let state = format!("FDSTOREREMOVE=1\nFDNAME={name}");
     tell(&[NotifyState::Custom(&state)]);
 }
 
-/// The histories one after the other, in a file without a name.
+/// Writes the histories one after the other into a file without a name.
 fn store(left: &[Detached]) -> io::Result<File> {
     let mut bytes = MAGIC.to_vec();
     for Detached { history, .. } in left {
@@ -175,7 +172,7 @@ impl<'b> Iterator for Histories<'b> {
     }
 }
 
-/// Sends bytes and, along with them, descriptors.
+/// Sends bytes together with descriptors.
 fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -187,8 +184,8 @@ fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::
     Ok(())
 }
 
-/// Receives the descriptors of one message; `false` at the end. An error where the kernel had to
-/// leave some out: what follows would be taken for them.
+/// Receives the descriptors of one message; `false` at the end. It is an error if the kernel had to leave some out, because
+/// the next ones would be assigned to the wrong histories.
 fn receive(socket: &UnixStream, into: &mut Vec<OwnedFd>) -> io::Result<bool> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -208,7 +205,7 @@ fn receive(socket: &UnixStream, into: &mut Vec<OwnedFd>) -> io::Result<bool> {
     Ok(received.bytes > 0)
 }
 
-/// Tells systemd something about a descriptor.
+/// Sends systemd a notification with a descriptor.
 fn notify_with(state: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     let path = env::var_os("NOTIFY_SOCKET").ok_or(io::ErrorKind::NotFound)?;
     let socket = UnixDatagram::unbound()?;
@@ -217,8 +214,7 @@ fn notify_with(state: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
     send(&socket, state.as_bytes(), &[descriptor])
 }
 
-/// Returns when systemd has read all that it was sent, and so has the descriptor: of a
-/// process that is gone it takes none.
+/// Returns when systemd has read all notifications. It accepts no descriptors from a process that has exited.
 fn wait_until_read() -> io::Result<()> {
     let (ours, theirs) = io::pipe()?;
     notify_with("BARRIER=1", theirs.as_fd())?;
@@ -265,8 +261,8 @@ mod tests {
         }
     }
 
-    /// A process may have room for fewer descriptors than the one before. What follows those that
-    /// are left out must not be taken for them.
+    /// A process may have a lower descriptor limit than the previous one. If some descriptors are left out, the next ones
+    /// must not be assigned to the wrong histories.
     #[test]
     fn descriptors_that_are_left_out_are_noticed() {
         const SENT: usize = SOCKETS_MAX + 3;
@@ -288,7 +284,7 @@ mod tests {
         drop(ours);
         assert!(take(&theirs).is_err());
 
-        // Nothing at all was left.
+        // The previous process has left nothing.
         let (ours, theirs) = UnixStream::pair().expect("sockets");
         drop(ours);
         assert!(take(&theirs).expect("the end").is_empty());

@@ -1,15 +1,15 @@
 //! Status pages over HTTP for clients that monitor the daemon, and the client that reads them.
 //!
-//! A thread of its own with a lower priority serves them, so that no mail waits for it. Whoever connects
-//! is bounded: [`CONNECTIONS_MAX`] at a time, one request each, [`HEADER_BYTES_MAX`] and [`HEADER_TIME`]
-//! for it, and [`CONNECTION_TIME`] for all. Pages are read, never written to; a body that is sent is not read.
+//! A separate thread with a lower priority serves them, so mail never waits for it. Limits: [`CONNECTIONS_MAX`]
+//! connections at a time, one request each with [`HEADER_BYTES_MAX`] and [`HEADER_TIME`], and [`CONNECTION_TIME`] in
+//! total. The pages are read-only; the body of a request is not read.
 //!
-//! Clients that ask for nothing, or do not take their page, keep nobody waiting for long: where a new
-//! connection finds no place, the one whose time ([`ASK_TIME`], then [`TAKE_TIME`]) is over first is closed.
+//! Clients that send no request, or do not read their page, cannot block others for long: if a new connection exceeds the
+//! limit, the one whose time ([`ASK_TIME`], then [`TAKE_TIME`]) ends first is closed.
 //!
-//! Only unix sockets and loopback addresses are opened, and for the latter a request must name the server by
-//! its address or as localhost. Otherwise a page of somebody else's could read ours by a browser on this
-//! machine, once its own name leads here (DNS rebinding).
+//! Only unix sockets and loopback addresses are opened. On the latter, the Host of a request must be an address or
+//! localhost. Otherwise a foreign web page in a browser on this machine could read these pages, if its host name resolves to
+//! this machine (DNS rebinding).
 
 use std::convert::Infallible;
 use std::io;
@@ -41,25 +41,25 @@ use crate::endpoint::Endpoint;
 
 /// Connections at a time; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
-/// Connections that may wait to be accepted. Few: a monitor in this queue is soon served.
+/// Connections that may wait to be accepted. Few, so that a client in this queue is served soon.
 const BACKLOG: i32 = 64;
 /// From accept to the end of the request.
 const HEADER_TIME: Duration = Duration::from_secs(1);
-/// Time that a connection has for its request, and then for its page, when another wants its place.
+/// Time that a connection has for its request, and then for its page, if another connection is waiting.
 const ASK_TIME: Duration = Duration::from_millis(50);
 const TAKE_TIME: Duration = Duration::from_secs(1);
-/// For a connection that is closed to give its place free.
+/// Time for a closed connection to end.
 const CLOSING_TIME: Duration = Duration::from_millis(5);
 /// From accept to the last byte of the answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
-/// Of a request; the smallest that hyper allows.
+/// Largest request header; the smallest limit that hyper allows.
 const HEADER_BYTES_MAX: usize = 8 << 10;
-/// How often the service may do what its pages need.
+/// How often [`Service::tick`] is called.
 const TICK: Duration = Duration::from_secs(5);
 /// How long accepting pauses after an error, such as no descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(500);
 
-/// What a client waits for an answer, and how much it takes of one.
+/// How long a client waits for an answer, and how much of it it reads.
 const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
@@ -96,7 +96,7 @@ impl Server {
         listeners: Vec<Listener>,
         service: &Arc<S>,
     ) -> io::Result<Self> {
-        // Here and not in the thread, which must not make this call by then (`calls`).
+        // Here and not in the thread, which may no longer make this call (see `calls`).
         for listener in &listeners {
             rustix::net::listen(listener.as_fd(), BACKLOG)?;
         }
@@ -131,7 +131,7 @@ async fn serve<S: Service>(
     loop {
         tokio::select! {
             _ = &mut stopped => return,
-            // In a task, so that a fault there does not end this thread.
+            // In a task, so that a panic in it does not end this thread.
             _ = tick.tick() => {
                 let service = Arc::clone(service);
                 let _ = tokio::spawn(async move { service.tick() }).await;
@@ -140,7 +140,7 @@ async fn serve<S: Service>(
     }
 }
 
-/// Accepts connections of one socket without end.
+/// Accepts connections of one socket forever.
 async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Places>) {
     let mut serving = JoinSet::new();
     let open = || -> io::Result<Socket> {
@@ -182,11 +182,11 @@ async fn accept<S: Service>(listener: Listener, service: Arc<S>, places: Arc<Pla
     }
 }
 
-/// The connections there are, of all sockets.
+/// The open connections of all sockets.
 struct Places {
     permits: Arc<Semaphore>,
-    /// Each with the moment from which on it may be closed for another. At most
-    /// [`CONNECTIONS_MAX`], and as many that have just ended.
+    /// Each with the time after which it may be closed for another one. At most [`CONNECTIONS_MAX`], plus as many that have
+    /// just ended.
     taken: Mutex<Vec<(AbortHandle, Instant)>>,
 }
 
@@ -200,7 +200,7 @@ impl Default for Places {
 }
 
 impl Places {
-    /// A place for one more connection, at the cost of another one if there is none.
+    /// A permit for one more connection. If there is none, another connection is closed.
     async fn free(&self) -> Result<OwnedSemaphorePermit, AcquireError> {
         tokio::select! {
             biased;
@@ -209,7 +209,7 @@ impl Places {
         }
     }
 
-    /// Closes one connection after the other, as their time is over.
+    /// Closes one connection after the other, when their time is over.
     async fn make_room(&self) -> Infallible {
         loop {
             let next = {
@@ -223,7 +223,7 @@ impl Places {
                 continue;
             };
             sleep_until(over).await;
-            // By now it may have asked, and have more time.
+            // It may have sent its request in between, and have more time.
             let closed = {
                 let mut taken = self.taken();
                 let at = taken
@@ -245,7 +245,7 @@ impl Places {
         taken.push((task, Instant::now() + ASK_TIME));
     }
 
-    /// The connection of this task has asked for a page.
+    /// Records that the connection of this task has sent its request.
     fn has_asked(&self, id: Id) {
         let mut taken = self.taken();
         if let Some((_, over)) = taken.iter_mut().find(|(task, _)| task.id() == id) {
@@ -334,7 +334,7 @@ fn respond<B>(
 /// Whether the request's Host is an address or localhost, with or without a port.
 fn names_us_by_address<B>(request: &Request<B>) -> bool {
     let Some(host) = request.headers().get(header::HOST) else {
-        // HTTP/1.0; browsers always send one.
+        // No Host: HTTP/1.0. Browsers always send one.
         return true;
     };
     let Ok(host) = host.to_str() else {
@@ -350,7 +350,7 @@ fn names_us_by_address<B>(request: &Request<B>) -> bool {
 /// Reads a page of a running daemon: its status code and its body.
 ///
 /// # Errors
-/// Nobody listens there, or the answer is late, too long or no HTTP.
+/// No process listens there, or the answer is late, too long, or not HTTP.
 pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -368,8 +368,8 @@ pub fn fetch(endpoint: &Endpoint, path: &str) -> io::Result<(u16, Vec<u8>)> {
     fetched.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Connects, and waits for a place in the queue of the socket where it is full. The kernel gives places in the
-/// order in which clients began to wait; one that asked now and then would come behind all that wait.
+/// Connects, and waits if the queue of the socket is full. The kernel serves waiting clients in order; a client that tried
+/// again and again instead would always come after those that wait.
 fn connect(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
     let flags = SocketFlags::CLOEXEC;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -412,7 +412,7 @@ async fn get(
 mod tests {
     use super::*;
 
-    /// As when many other clients come at the same time.
+    /// The queue is full, as if many other clients came at the same time.
     #[test]
     fn a_client_waits_for_its_place_in_the_queue() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -428,15 +428,15 @@ mod tests {
             .enable_all()
             .build();
         runtime.expect("a runtime").block_on(async {
-            // By now the queue is full for the thread, too, or it comes later and finds a place.
+            // Now the queue is full for the thread, too; or the thread comes later and finds space in it.
             while UnixStream::connect(&socket).await.is_ok() {}
         });
         drop(first);
         let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-        // It ends with the test's process.
+        // This thread ends with the process of the test.
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                // The request comes in one piece; an answer before it would be a fault.
+                // The request arrives in one piece; an answer before it would be an error.
                 let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
                 let _ = std::io::Write::write_all(&mut stream, answer);
             }
@@ -464,7 +464,7 @@ mod tests {
         assert_eq!(code("POST", Some("localhost"), true), 405);
         assert_eq!(code("GET", Some("evil.example:9642"), true), 403);
         assert_eq!(code("GET", Some("127.0.0.1.evil.example"), true), 403);
-        // A browser cannot connect to a unix socket; curl names it as it likes.
+        // A browser cannot connect to a unix socket, and curl may send any Host.
         assert_eq!(code("GET", Some("status"), false), 200);
     }
 }

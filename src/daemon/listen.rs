@@ -1,8 +1,7 @@
-//! The sockets on which mail servers find us: those of `listen`, or those that systemd hands over.
+//! The listening sockets for mail servers: those of `listen`, or those from systemd.
 //!
-//! Sockets that systemd hands over are used in place of the configured ones; they stay
-//! open while the daemon restarts, so that no mail server is ever refused. Those of `listen` stay open
-//! in systemd's descriptor store, if the unit has one.
+//! If systemd passes sockets, they are used instead of the configured ones. They stay open while the daemon restarts, so
+//! connections are never refused. Those of `listen` stay open in systemd's descriptor store, if the unit has one.
 
 use std::env;
 use std::fs;
@@ -24,7 +23,7 @@ use crate::endpoint::Endpoint;
 /// How a systemd socket unit marks a socket for the status pages (`FileDescriptorName=`).
 const STATUS: &str = "status";
 
-/// Whether a socket unit of systemd hands sockets for mail over to this process (sd_listen_fds(3)).
+/// Whether a socket unit of systemd passes sockets for mail to this process (sd_listen_fds(3)).
 pub fn inherits_sockets() -> bool {
     let number = |name: &str| env::var(name).ok()?.parse::<usize>().ok();
     let names = names();
@@ -33,13 +32,13 @@ pub fn inherits_sockets() -> bool {
         && number("LISTEN_FDS").is_some_and(|count| count > names.iter().filter(is_own).count())
 }
 
-/// The names of the descriptors that systemd hands over, in their order.
+/// The names of the descriptors that systemd passes, in their order.
 fn names() -> Vec<String> {
     let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
     names.split(':').map(str::to_owned).collect()
 }
 
-/// An open listening socket, not blocking.
+/// An open listening socket in non-blocking mode.
 #[derive(Debug)]
 pub(super) enum Listener {
     Unix(UnixListener),
@@ -62,12 +61,12 @@ impl Listener {
         }
     }
 
-    /// Whether a mail server that connects to this endpoint finds this socket.
+    /// Whether a mail server that connects to this endpoint reaches this socket.
     fn is_at(&self, endpoint: &Endpoint) -> bool {
         match (self, endpoint) {
             (Self::Unix(listener), Endpoint::Unix(path)) => {
                 let bound = listener.local_addr();
-                // Without its file nobody finds it any more.
+                // If its file is gone, no client can connect to it.
                 bound.is_ok_and(|bound| bound.as_pathname() == Some(path))
                     && fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
             }
@@ -81,33 +80,31 @@ impl Listener {
     }
 }
 
-/// All sockets of the daemon. Dropping it closes them and removes the unix sockets that
-/// it made.
+/// All sockets of the daemon. Dropping it closes them and removes the unix sockets that it has created.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     pub(super) open: Vec<Listener>,
-    /// Where they really are: with the port that was chosen, for one.
+    /// Their actual addresses, for example with the port that the system has chosen.
     pub(super) endpoints: Vec<Endpoint>,
-    /// systemd has handed them over.
+    /// They come from systemd.
     pub(super) inherited: bool,
-    /// The connections that the previous process has left there; see `handover`.
+    /// The connections that the previous process has left in the descriptor store; see `handover`.
     pub(super) left_behind: Vec<UnixStream>,
     /// The sockets of `listen` that the previous process has left there.
     stored: Vec<Listener>,
-    /// Those that a socket unit of systemd has handed over for the status pages.
+    /// The sockets for the status pages, from a socket unit of systemd.
     pub(super) status: Vec<Listener>,
     made: Vec<MadeSocket>,
     status_made: Vec<MadeSocket>,
 }
 
 impl Listeners {
-    /// Takes the sockets that systemd hands over; where it hands over none, opens
-    /// `endpoints`.
+    /// Uses the sockets from systemd; if there are none, opens `endpoints`.
     pub(super) fn open(endpoints: &[Endpoint], access: &SocketAccess) -> Result<Self, Error> {
         let mut inherited = Self::inherited()?;
         let mut stored = std::mem::take(&mut inherited.stored);
         if !stored.is_empty() {
-            // Also those that are not wanted any more: nobody would accept connections from them.
+            // Including sockets that are no longer configured: otherwise connections would wait in them forever.
             handover::forget(LISTENER);
         }
         if inherited.inherited {
@@ -153,7 +150,7 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// Has the sockets of `listen` kept for the next process; those of systemd are kept anyway.
+    /// Stores the sockets of `listen` for the next process; systemd keeps its own anyway.
     pub(super) fn hand_over(mut self) {
         if self.inherited || self.open.is_empty() {
             return;
@@ -170,7 +167,7 @@ impl Listeners {
         let mut handed_over = ListenFd::from_env();
         for n in 0..handed_over.len() {
             let listener = match handed_over.take_unix_listener(n) {
-                // Only sockets with connections in them do not listen.
+                // The only descriptors in the store that do not listen are those with connections.
                 Ok(Some(unix)) if !socket_acceptconn(&unix).unwrap_or(true) => {
                     let store = UnixStream::from(OwnedFd::from(unix));
                     listeners.left_behind.push(store);
@@ -209,7 +206,7 @@ impl Listeners {
         Ok(listeners)
     }
 
-    /// The socket that was just added is for the status pages.
+    /// Uses the socket that was just added for the status pages.
     fn take_for_status(&mut self) {
         let (Some(listener), Some(endpoint)) = (self.open.pop(), self.endpoints.pop()) else {
             return;
@@ -221,7 +218,7 @@ impl Listeners {
         }
     }
 
-    /// Opens the configured socket of the status pages, unless systemd has handed one over.
+    /// Opens the configured socket of the status pages, unless systemd has passed one.
     pub(super) fn open_status(
         &mut self,
         endpoint: &Endpoint,
@@ -367,7 +364,7 @@ mod tests {
         drop(UnixListener::bind(&path).expect("a socket that stays behind"));
         let listeners = Listeners::open(&endpoints, &SocketAccess::default()).expect("a socket");
 
-        // Another has taken the place: it is not ours to remove.
+        // Another file has replaced it, which must not be removed.
         fs::remove_file(&path).expect("removed");
         let _other = UnixListener::bind(&path).expect("another socket");
         drop(listeners);

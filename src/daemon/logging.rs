@@ -1,21 +1,20 @@
-//! The log: levels, forms, and a writer that never makes mail wait.
+//! The log: levels, formats, and a writer that never delays mail.
 //!
 //! | level | means |
 //! |---|---|
-//! | error | service is lost, in whole or for one connection |
-//! | warn | service is degraded, or something is set up wrongly |
+//! | error | service is lost, completely or for one connection |
+//! | warn | service is degraded, or something is configured wrongly |
 //! | info | start, stop, reload, and one line per decided message |
 //! | debug | reasons: why a verdict, why a connection ended |
 //! | trace | the protocol, command by command |
 //!
-//! Libraries have warnings and errors alone: what they trace of a file that is written would be written too, and
-//! so on without end where the log is in a watched folder.
+//! Libraries log only warnings and errors. Otherwise, if the log is in a watched folder, a trace message about a written
+//! file would cause another write, and so on forever.
 //!
-//! Lines go to standard error, where journald or a container takes them. journald has the time
-//! of each line, and takes its priority from a prefix (`<4>`, sd-daemon(3)). If the reader
-//! is stuck, a write there blocks; so a thread of its own writes, out of a bounded queue.
-//! What the queue does not hold is lost and counted, and so is what cannot be written (a
-//! full disk): a line says how many as soon as lines go through again.
+//! Lines go to standard error, where journald or a container reads them. journald adds the time of each line, and takes its
+//! priority from a prefix (`<4>`, sd-daemon(3)). If the reader hangs, a write blocks; so a separate thread writes the lines
+//! from a bounded queue. Lines for which the queue has no space, or that cannot be written (full disk), are lost and
+//! counted. As soon as lines can be written again, one of them reports how many were lost.
 
 use std::env;
 use std::io::{self, Write};
@@ -36,47 +35,46 @@ use crate::metrics::Counter;
 
 /// Lines that may wait to be written.
 const QUEUE_LINES: usize = 8192;
-/// Longer lines are cut.
+/// Longer lines are truncated.
 const LINE_BYTES_MAX: usize = 32 << 10;
-/// Written at once at most, when several lines wait.
+/// Most bytes per write, if several lines wait.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// At the end, what still waits may take this long to be written.
+/// At the end, how long to wait for the remaining lines to be written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How a line of the log looks.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineFormat {
-    /// Words for people, then `name=value` pairs.
+    /// A text, then `name=value` pairs.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// The running log. Dropping it writes what still waits, as far as somebody reads it.
+/// The running log. Dropping it writes the waiting lines, unless the reader hangs.
 #[derive(Debug)]
 pub struct Logging {
     lost: Arc<Counter>,
     queue: SyncSender<Line>,
-    /// Closed when the thread has written all.
+    /// Closed when the thread has written all lines.
     written: Receiver<()>,
 }
 
-/// What the queue holds.
+/// An element of the queue.
 #[derive(Debug)]
 enum Line {
     Text(Vec<u8>),
-    /// Nothing more comes.
+    /// There are no more lines.
     End,
 }
 
 impl Logging {
-    /// Sends the log of the whole process to standard error, from `level` up. A panic of
-    /// any thread is logged too.
+    /// Sends the log of the whole process to standard error, from `level` up. A panic of any thread is logged too.
     ///
     /// # Errors
-    /// When there is a log already, or no thread can be had.
+    /// There already is a log, or the thread cannot be started.
     pub fn start(level: LevelFilter, format: LineFormat) -> io::Result<Self> {
         let journal = stderr_is_journal();
         let (logging, queue) = Self::write_to(io::stderr(), format, journal)?;
@@ -110,7 +108,7 @@ impl Logging {
         }
         .map_err(io::Error::other)?;
         panic::set_hook(Box::new(|failed| {
-            // One line, whatever the message holds.
+            // Always one line, even if the message contains line breaks.
             let failed = failed.to_string().replace(char::is_control, " ");
             tracing::error!(
                 thread = thread::current().name().unwrap_or("unnamed"),
@@ -120,8 +118,7 @@ impl Logging {
         Ok(logging)
     }
 
-    /// Lines that were lost since the start, because nobody took them or they could not be
-    /// written.
+    /// Number of lines lost since the start, because the queue was full or they could not be written.
     #[must_use]
     pub fn lost(&self) -> Arc<Counter> {
         Arc::clone(&self.lost)
@@ -160,14 +157,14 @@ impl Logging {
 
 impl Drop for Logging {
     fn drop(&mut self) {
-        // The end of the program does not wait for a stuck reader either.
+        // The end of the program does not wait for a reader that hangs, either.
         if self.queue.try_send(Line::End).is_ok() {
             let _ = self.written.recv_timeout(LAST_WORDS);
         }
     }
 }
 
-/// Takes lines from the queue for as long as there are any.
+/// Writes lines from the queue until its end.
 fn write_lines(
     mut out: impl Write,
     format: LineFormat,
@@ -182,7 +179,7 @@ fn write_lines(
     while open && let Ok(first) = lines.recv() {
         batch.clear();
         if torn {
-            // Of the line before a part may stand there.
+            // A part of the previous line may have been written.
             batch.push(b'\n');
         }
         let mut count = 0;
@@ -201,11 +198,11 @@ fn write_lines(
         }
         let now_lost = lost.get();
         if now_lost > told {
-            // Not by way of the log itself, whose queue is just full.
+            // Not through the log itself, because its queue is full.
             batch.extend_from_slice(priority(journal, Level::WARN));
             format.tell_loss(now_lost - told, &mut batch);
         }
-        // Where the log itself fails there is nobody to tell, until it works again.
+        // If writing the log fails, this cannot be reported until it works again.
         torn = out.write_all(&batch).and_then(|()| out.flush()).is_err();
         if torn {
             lost.add(count);
@@ -216,7 +213,7 @@ fn write_lines(
 }
 
 impl LineFormat {
-    /// Appends a line that tells of lost ones.
+    /// Appends a line that reports lost lines.
     fn tell_loss(self, lines: u64, out: &mut Vec<u8>) {
         const LOSS: &str = "log lines were lost: they could not be written";
         let line = match self {
@@ -254,7 +251,7 @@ impl<'a> MakeWriter<'a> for Queue {
     }
 }
 
-/// Is standard error a stream of journald's? (systemd.exec(5), `JOURNAL_STREAM`)
+/// Whether standard error is a stream of journald (systemd.exec(5), `JOURNAL_STREAM`).
 fn stderr_is_journal() -> bool {
     let Ok(found) = rustix::fs::fstat(io::stderr()) else {
         return false;
@@ -263,7 +260,7 @@ fn stderr_is_journal() -> bool {
     env::var("JOURNAL_STREAM").is_ok_and(|journal| journal == stream)
 }
 
-/// How a line for journald begins: with its priority in syslog's numbers.
+/// The prefix of a line for journald: its syslog priority.
 fn priority(journal: bool, level: Level) -> &'static [u8] {
     if !journal {
         return b"";
@@ -316,7 +313,7 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
     use std::sync::{Condvar, Mutex};
 
-    /// Takes nothing until it is opened, then hands on all it is given.
+    /// Blocks until it is opened, then passes on everything.
     struct Gate {
         open: Arc<(Mutex<bool>, Condvar)>,
         written: Sender<Vec<u8>>,
@@ -349,7 +346,7 @@ mod tests {
             written,
         };
         let (logging, queue) = Logging::write_to(gate, LineFormat::Text, false).expect("a thread");
-        // More than the queue, a batch under way, and the batch after that can hold.
+        // More than fits into the queue, the batch that is being written, and the next one.
         let total = 4 * QUEUE_LINES as u64;
         for n in 0..total {
             writeln!(queue.make_writer(), "line {n}").expect("never fails");
@@ -360,7 +357,7 @@ mod tests {
         *open.0.lock().expect("not poisoned") = true;
         open.1.notify_all();
         drop(queue);
-        // The end waits for what is in the queue, if there is room to say so.
+        // The end waits for the lines in the queue, if there is space in it for the end marker.
         let mut text = String::new();
         while !text.contains("log lines were lost") {
             let more = lines.recv().expect("the loss is told");
@@ -376,7 +373,7 @@ mod tests {
         assert!(text.starts_with("line 0\n"));
     }
 
-    /// A disk that is full for the first two writes, and then has room again.
+    /// A disk that is full for the first two writes, and then has free space again.
     struct FullAtFirst {
         refusals: u32,
         written: Sender<Vec<u8>>,
@@ -410,7 +407,7 @@ mod tests {
         let mut text = Vec::new();
         for n in 0..4 {
             writeln!(queue.make_writer(), "{{\"n\":{n}}}").expect("never fails");
-            // A batch for each.
+            // One batch for each line.
             text.extend(lines.recv().expect("written or refused"));
         }
         assert_eq!(logging.lost().get(), 2);

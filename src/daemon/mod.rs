@@ -1,34 +1,33 @@
-//! The running program: whatever holds a socket, a signal, a thread or a task.
+//! The running program: all sockets, signals, threads and tasks.
 //!
-//! It knows nothing of blocklists. What it serves is a [`Service`]: that gives it a
-//! [`Handler`] for each connection, names the files to watch, and loads them again when
-//! they change.
+//! This module knows nothing about blocklists. It serves a [`Service`], which provides a [`Handler`] for each connection,
+//! names the files to watch, and loads them again when they change.
 //!
 //! ```text
 //!  main thread      signals, watchdog; starts and stops the others
-//!  worker 1..n      accept, read, decide, write; one runtime of one thread each
-//!  slow lane 1..n   long work for the workers, which make no connection wait for another
-//!  reader 1..n      read files for both, which never wait for a disk
-//!  watch            folders, polls; loads what changed
+//!  worker 1..n      accept, read, decide, write; each has a runtime with one thread
+//!  slow lane 1..n   long steps, so that other connections of the worker do not wait
+//!  reader 1..n      read files, so that workers and slow lanes never wait for a disk
+//!  watch            watches folders, polls; loads changed files
 //!  status           pages for monitoring the daemon (see `http`)
-//!  log              writes lines, or loses them (see `logging`)
+//!  log              writes lines, or drops them (see `logging`)
 //! ```
 //!
-//! Started in that order's reverse, stopped in this: first nobody new is let in, then
-//! the connections leave or end, then the rest goes.
+//! They are started in the reverse order, and stopped in this order: first no new connections are accepted, then the
+//! connections are handed over or end, then the other threads end.
 //!
-//! A restart should cost no SMTP session its filter, and Postfix and Sendmail never give
-//! one back that has lost it. So new sessions wait in a socket that systemd holds, and
-//! those under way are handed to the next process (`handover`). Ways that were not taken:
+//! During a restart, no SMTP session should lose its filter, because Postfix and Sendmail never reconnect within a session.
+//! So new sessions wait in a socket that systemd holds, and those in progress are handed to the next process
+//! (`handover`). Rejected alternatives:
 //!
-//! - The old process serves its sessions to their end beside the new one. A client may stay
-//!   for hours; both hold the filters in memory; systemd starts nothing before the main
-//!   process has ended, unless `KillMode=none` (deprecated, and a hung process is never
-//!   killed) or a parent process that does nothing else hides that it has not.
-//! - The old process starts the new one and hands over by itself. That is another command
-//!   than `systemctl restart`, and a program that starts programs cannot be locked in.
+//! - The old process serves its sessions to their end, while the new one already runs. But a client may stay for hours;
+//!   both processes have the filters in memory; and systemd does not start the new process before the main process has
+//!   ended. Workarounds for this are `KillMode=none` (deprecated; a process that hangs is never killed) or a parent
+//!   process that does nothing else.
+//! - The old process starts the new one and hands over by itself. But then an upgrade needs another command than
+//!   `systemctl restart`, and a program that starts programs cannot be confined.
 //!
-//! Without systemd's descriptor store the process ends on its own (`shutdown`).
+//! Without systemd's descriptor store, the process ends as described in `shutdown`.
 
 mod accept;
 mod calls;
@@ -102,17 +101,16 @@ pub trait Service: Send + Sync + 'static {
     /// not wait.
     fn handler(&self) -> Self::Handler;
 
-    /// The files whose change is to be noticed. Asked again after each reload.
+    /// The files to watch. Called again after each reload.
     fn watched(&self) -> Vec<PathBuf>;
 
-    /// Loads the files again; `false` if what runs is not what they say, and it is to be
-    /// tried again after a while. Called on a thread of its own, which may take its
-    /// time; never twice at once. The first call comes at the start, for what may have
-    /// changed since the files were loaded.
+    /// Loads the files again; `false` if they are not in effect, and the reload must be tried again later. Called on a
+    /// separate thread, on which it may take any time; never twice at once. The first call is at the start, because files
+    /// may have changed since they were loaded.
     fn reload(&self, cause: Cause) -> bool;
 
-    /// Does what is to be done now and then. Called on the same thread as
-    /// [`reload`](Self::reload), after it and every half minute; `false`: again in a second.
+    /// Regular work. Called on the same thread as [`reload`](Self::reload), after it and every half minute; `false`: call
+    /// again in a second.
     fn upkeep(&self) -> bool {
         true
     }
@@ -122,16 +120,15 @@ pub trait Service: Send + Sync + 'static {
         Arc::default()
     }
 
-    /// The page at a path of the status socket. Called on a thread of its own.
+    /// The page at a path of the status socket. Called on a separate thread.
     fn page(&self, _path: &str) -> Page {
         Page::text(404, "not found\n")
     }
 
-    /// Does what the pages need now and then, on the same thread, every few seconds.
+    /// Regular work for the pages. Called on the same thread, every few seconds.
     fn tick(&self) {}
 
-    /// How it is, in one line for the service manager. Called after
-    /// [`upkeep`](Self::upkeep).
+    /// The state, in one line for the service manager. Called after [`upkeep`](Self::upkeep).
     fn status(&self) -> String {
         String::new()
     }
@@ -140,19 +137,19 @@ pub trait Service: Send + Sync + 'static {
 /// How a daemon runs.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The sockets to open, unless systemd hands some over.
+    /// The sockets to open, unless systemd passes some.
     pub listen: Vec<Endpoint>,
-    /// Who may connect to the unix sockets among them.
+    /// Permissions of the unix sockets among them.
     pub access: SocketAccess,
-    /// Where to serve pages, unless systemd hands over a socket for that, and to whom.
+    /// Address and permissions of the status socket, unless systemd passes one.
     pub status: Option<(Endpoint, SocketAccess)>,
     /// Threads that serve connections; `None`: one per processor.
     pub workers: Option<NonZeroUsize>,
     /// Connections at a time; above that mail servers wait to be accepted.
     pub connections_max: usize,
-    /// How long messages under way may take when the daemon ends.
+    /// How long messages in progress may take when the daemon stops.
     pub drain: Duration,
-    /// Whether [`run`] gives up, once all sockets are open, the system calls that it does not need.
+    /// Whether [`run`] gives up the system calls that it does not need, when all sockets are open.
     pub limit_calls: bool,
 }
 
@@ -185,9 +182,9 @@ pub struct Daemon {
     _status: Option<http::Server>,
     stop: latest::Sender<Option<Stop>>,
     workers: Vec<JoinHandle<io::Result<Vec<Detached>>>>,
-    /// Of the workers, then of the slow lanes.
+    /// Heartbeats of the workers, then of the slow lanes.
     heartbeats: Vec<Heartbeat>,
-    /// They end after the workers.
+    /// The slow lanes end after the workers.
     _slow_lanes: Vec<SlowLane>,
     /// One message from each worker that ends; closed when all have.
     ended: mpsc::UnboundedReceiver<()>,
@@ -195,10 +192,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Opens the sockets and begins to serve. Signals are left alone.
+    /// Opens the sockets and begins to serve. Does not handle signals.
     ///
     /// # Errors
-    /// [`Error`], when a socket cannot be opened or a thread cannot be had.
+    /// A socket cannot be opened, or a thread cannot be started.
     pub fn start<S: Service>(options: &Options, service: &Arc<S>) -> Result<Self, Error> {
         let mut listeners = Listeners::open(&options.listen, &options.access)?;
         let mut taken = take_over(&std::mem::take(&mut listeners.left_behind));
@@ -216,7 +213,7 @@ impl Daemon {
         let slow_lanes = SlowLane::start_for(worker_count).map_err(Error::Start)?;
         let lanes = slow_lanes.iter().cycle();
         for (n, slow_lane) in (1..=worker_count).zip(lanes) {
-            // The last one takes the rest.
+            // The last worker takes the rest.
             let share = taken.len() / (worker_count - n + 1);
             let share = taken.split_off(taken.len() - share);
             let heartbeat = Heartbeat::default();
@@ -263,20 +260,20 @@ impl Daemon {
         })
     }
 
-    /// Where it listens: with the port that was chosen, where 0 was asked for.
+    /// The addresses on which it listens. If port 0 was configured, with the port that the system has chosen.
     #[must_use]
     pub fn endpoints(&self) -> &[Endpoint] {
         &self.listeners.endpoints
     }
 
-    /// Lets nobody new in. Connections may finish, or detach.
+    /// Stops accepting connections. Open ones may finish, or detach.
     fn drain(&mut self) {
         let (stop, what) = match (handover::is_possible(), self.listeners.inherited) {
             (true, _) => (Stop::HandOver, "handing over connections"),
             (false, true) => (Stop::Stay, "waiting for connections to close"),
             (false, false) => (Stop::Finish, "finishing messages in progress"),
         };
-        tracing::info!("ending, {what}");
+        tracing::info!("stopping, {what}");
         self.stop.send_replace(Some(stop));
         let listeners = std::mem::take(&mut self.listeners);
         if stop == Stop::HandOver {
@@ -284,12 +281,11 @@ impl Daemon {
         }
     }
 
-    /// Ends it in order: connections are handed to the next process; where there is nobody
-    /// to keep them meanwhile, finishing messages in progress, but for no longer than
-    /// [`Options::drain`].
+    /// Stops the daemon in an orderly way. Connections are handed to the next process. If there is no descriptor store,
+    /// messages in progress may finish, for at most [`Options::drain`].
     ///
     /// # Errors
-    /// [`Error::Worker`], when a thread that served mail had failed.
+    /// [`Error::Worker`], if a thread that served mail has failed.
     pub fn stop(mut self) -> Result<(), Error> {
         if self.stop.borrow().is_none() {
             self.drain();
@@ -316,7 +312,7 @@ impl Daemon {
     }
 }
 
-/// Serves the status pages. What goes wrong there must not keep mail waiting.
+/// Serves the status pages. Errors here must not affect mail.
 fn serve_pages<S: Service>(
     listeners: &mut Listeners,
     wanted: Option<&(Endpoint, SocketAccess)>,
@@ -338,7 +334,7 @@ fn serve_pages<S: Service>(
         .ok()
 }
 
-/// The connections of the previous process, and of one before it that nobody has taken over.
+/// The connections of the previous process, and those of an earlier process that were not taken over.
 fn take_over(left_behind: &[UnixStream]) -> Vec<Detached> {
     if left_behind.is_empty() {
         return Vec::new();
@@ -357,7 +353,7 @@ fn take_over(left_behind: &[UnixStream]) -> Vec<Detached> {
     taken
 }
 
-/// Says so when it is dropped, in whatever way its thread ends.
+/// Reports, when it is dropped, that its thread ends, for whatever reason.
 struct Ending {
     heartbeat: Heartbeat,
     ended: mpsc::UnboundedSender<()>,
@@ -366,16 +362,16 @@ struct Ending {
 impl Drop for Ending {
     fn drop(&mut self) {
         self.heartbeat.store(watchdog::ENDED, Relaxed);
-        // Nobody listens any more when the daemon is gone as a whole.
+        // If the whole daemon is gone, there is no receiver.
         let _ = self.ended.send(());
     }
 }
 
-/// Runs a daemon until SIGTERM or SIGINT, then lets it finish what it is doing. A second
-/// signal closes the connections that are still open.
+/// Runs a daemon until SIGTERM or SIGINT, then stops it in an orderly way. A second signal closes the connections that are
+/// still open.
 ///
 /// # Errors
-/// [`Error`], when it cannot start, or one of its threads fails.
+/// It cannot start, or one of its threads fails.
 pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -436,7 +432,7 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     if cut {
         tracing::warn!("second signal to stop, closing connections at once");
         daemon.stop.send_replace(Some(Stop::Now));
-        // Those that have detached are still handed over; a thread that hangs is not waited for.
+        // Detached connections are still handed over. Does not wait for a thread that hangs.
         let ended = async { while daemon.ended.recv().await.is_some() {} };
         let ended = runtime.block_on(async { tokio::time::timeout(CUT_PATIENCE, ended).await });
         if ended.is_err() {
@@ -446,5 +442,5 @@ pub fn run<S: Service>(options: &Options, service: &Arc<S>) -> Result<(), Error>
     daemon.stop()
 }
 
-/// For the threads to end after a second signal.
+/// How long to wait for the threads to end after a second signal.
 const CUT_PATIENCE: Duration = Duration::from_secs(2);

@@ -1,12 +1,11 @@
-//! A lower priority for threads that may wait: the workers, on which mail waits, come first where processors
-//! are short.
+//! A lower priority for threads that may wait. If the machine is overloaded, the workers, which serve mail, run first.
 
 /// How much lower it is (`man 7 sched`: "The nice value").
 const NICE: i32 = 10;
 
 /// Lowers the priority of the calling thread; `what` names it for the log.
 pub(super) fn lower(what: &str) {
-    // Of this thread alone in Linux, of the whole process elsewhere.
+    // On Linux, this applies only to the calling thread; on other systems, to the whole process.
     if cfg!(target_os = "linux")
         && let Err(error) = rustix::process::setpriority_process(None, NICE)
     {

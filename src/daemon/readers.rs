@@ -1,17 +1,16 @@
-//! A few threads for reads that may take their time, so that no thread that serves mail waits
-//! for a disk.
+//! A few threads for reads that may take long, so that threads that serve mail never wait for a disk.
 //!
 //! ```text
 //!   worker --submit--> queue (bounded) --> reader 1..n     one item after the other
 //!     ^                                        |
 //!     +---- Waiting: woken when all is read ---+
-//!           or when the deadline has passed: what was read until then counts
+//!           or when the deadline has passed, with the answers until then
 //! ```
 //!
-//! A disk that hangs costs no more than this: the readers that wait for it, at most half of all, and
-//! the jobs in the queue. A job whose [`Waiting`] is gone is dropped, unread; and while as many
-//! readers as may are stuck in such jobs, nothing new is taken. What a disk is, says whoever
-//! submits: a number for all that may hang together.
+//! If a disk hangs, it blocks only the readers that wait for it, at most half of all, and its jobs in the queue. A job is
+//! dropped without reading when its [`Waiting`] is dropped. While the maximum of readers hangs in such jobs, no new jobs for
+//! this disk are accepted. A disk is identified by a number that the caller chooses: the same number for all files that may
+//! hang together.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,16 +27,15 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Jobs that wait for a reader. Each belongs to a connection that waits for it, so that only a
-/// disk that hangs fills the queue.
+/// Most jobs that wait for a reader. A connection has only one job at a time, so only a disk that hangs fills the queue.
 const QUEUE_MAX: usize = 1024;
 
-/// Until when answers are waited for.
+/// The deadline for answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// In so much time, a year at most.
+    /// This long from now, at most a year.
     #[must_use]
     pub fn after(patience: Duration) -> Self {
         const YEAR: Duration = Duration::from_secs(365 * 86_400);
@@ -59,23 +57,23 @@ struct Shared {
 #[derive(Default)]
 struct State {
     queue: VecDeque<Job>,
-    /// For each reader the job it is in.
+    /// The current job of each reader.
     running: Vec<Option<Running>>,
-    /// The readers are to end.
+    /// The readers must end.
     closed: bool,
 }
 
-/// What a reader is to do.
+/// A task for a reader.
 struct Job {
     what: Running,
     run: Box<dyn FnOnce() + Send>,
 }
 
-/// A job that a reader is in.
+/// The current job of a reader.
 struct Running {
-    /// The disk it reads.
+    /// The disk that it reads.
     disk: usize,
-    /// Nobody waits for it any more.
+    /// Its answers are no longer needed.
     abandoned: Arc<AtomicBool>,
 }
 
@@ -90,7 +88,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One reader, to the end.
+    /// The loop of one reader.
     fn read(&self, reader: usize) {
         let mut state = self.lock();
         loop {
@@ -109,14 +107,14 @@ impl Shared {
             }
             state = self.lock();
             state.note(reader, None);
-            // There may be a job for this disk, and this reader may take another.
+            // Another job for this disk may be waiting, and this reader may take a job for another disk.
             self.work.notify_one();
         }
     }
 }
 
 impl State {
-    /// The first job that somebody waits for, of a disk that does not have its share of the readers.
+    /// The first job that is still needed, of a disk that has not reached its share of the readers.
     fn next(&mut self) -> Option<Job> {
         self.queue.retain(|job| !job.what.is_abandoned());
         let has_room =
@@ -131,25 +129,25 @@ impl State {
         }
     }
 
-    /// How many readers are in such jobs.
+    /// How many readers have a current job that meets this condition.
     fn readers_in(&self, such: impl Fn(&Running) -> bool) -> usize {
         let running = self.running.iter().flatten();
         running.filter(|running| such(running)).count()
     }
 
-    /// Readers that may be at the same disk.
+    /// How many readers may read the same disk at a time.
     fn share(&self) -> usize {
         self.running.len().div_ceil(2)
     }
 
-    /// Whether no reader for this disk is left: all are in jobs that nobody waits for any more.
+    /// Whether no reader is left for this disk, because all hang in jobs that are no longer needed.
     fn is_stuck(&self, disk: usize) -> bool {
         let of_disk = |job: &Running| job.is_abandoned() && job.disk == disk;
         self.readers_in(of_disk) >= self.share()
             || self.readers_in(Running::is_abandoned) >= self.running.len()
     }
 
-    /// Puts a job in the queue, if it can be expected to be done.
+    /// Adds a job to the queue, unless the disk hangs or the queue is full.
     fn submit(&mut self, job: Job) -> bool {
         if self.queue.len() >= QUEUE_MAX {
             self.queue.retain(|job| !job.what.is_abandoned());
@@ -163,13 +161,13 @@ impl State {
 }
 
 impl Readers {
-    /// Starts so many threads.
+    /// Starts this many threads.
     ///
     /// # Errors
-    /// A thread cannot be had.
+    /// A thread cannot be started.
     pub fn start(threads: usize) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        // Made first, so that the threads end if a later one cannot be had.
+        // Created first, so that the threads end if a later one cannot be started.
         let readers = Self {
             shared: Arc::clone(&shared),
         };
@@ -183,8 +181,8 @@ impl Readers {
         Ok(readers)
     }
 
-    /// Has `read` called for each item on this disk, in order, and gives the answers when all are
-    /// there or the time is over. To be called, and polled, on a thread of the daemon.
+    /// Calls `read` for each item on this disk, in order. The result has the answers when all are complete or the deadline
+    /// has passed. Must be called, and polled, on a thread of the daemon.
     pub fn submit<I, A>(
         &self,
         disk: usize,
@@ -209,7 +207,7 @@ impl Readers {
                     }
                     lock(&answers).push(answer);
                 }
-                // The connection that waited may be gone.
+                // The waiting connection may be gone.
                 let _ = done.send(());
             }
         };
@@ -220,7 +218,7 @@ impl Readers {
             },
             run: Box::new(run),
         };
-        // Without it, `done` is dropped, and there is nothing to wait for.
+        // If the job is not accepted, `done` is dropped, and there is nothing to wait for.
         if self.shared.lock().submit(job) {
             self.shared.work.notify_one();
         }
@@ -241,7 +239,7 @@ impl fmt::Debug for Readers {
 }
 
 impl Drop for Readers {
-    /// The threads end by themselves; one that is stuck is not waited for.
+    /// The threads end by themselves; this does not wait for one that hangs.
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.closed = true;
@@ -250,22 +248,21 @@ impl Drop for Readers {
     }
 }
 
-/// Answers that are being read. Dropping it gives the job up.
+/// Answers that are being read. Dropping it cancels the job.
 #[derive(Debug)]
 pub struct Waiting<A> {
     answers: Arc<Mutex<Vec<A>>>,
     abandoned: Arc<AtomicBool>,
     all_read: oneshot::Receiver<()>,
-    /// All is read, or nothing will be: there is nothing to give up.
+    /// All is read, or nothing will be read: there is nothing to cancel.
     is_over: bool,
     deadline: Pin<Box<Sleep>>,
 }
 
 impl<A> Waiting<A> {
-    /// The answers, as soon as all are there or the time is over: those to the first items, in
-    /// their order.
+    /// The answers, as soon as all are complete or the deadline has passed: those for the first items, in their order.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Vec<A>> {
-        // Also ready when the job was dropped unread.
+        // Also ready if the job was dropped without reading.
         let all_read = Pin::new(&mut self.all_read).poll(cx).is_ready();
         self.is_over |= all_read;
         if all_read || self.deadline.as_mut().poll(cx).is_ready() {
@@ -277,7 +274,7 @@ impl<A> Waiting<A> {
 
 impl<A> Drop for Waiting<A> {
     fn drop(&mut self) {
-        // A reader that is just about to finish is not stuck.
+        // A reader that is about to finish does not hang.
         if !self.is_over {
             self.abandoned.store(true, Relaxed);
         }
@@ -303,7 +300,7 @@ mod tests {
         Deadline::after(PATIENCE)
     }
 
-    /// Answers as soon as somebody sends something.
+    /// Answers as soon as the test sends something.
     struct Disk {
         begun: mpsc::Sender<()>,
         go: Mutex<mpsc::Receiver<u32>>,
@@ -323,7 +320,7 @@ mod tests {
         }
     }
 
-    /// The answers of readers that are at it; no time passes meanwhile.
+    /// The answers of readers that are running; the test's clock does not advance.
     fn read<A>(mut waiting: Waiting<A>) -> Vec<A> {
         let cx = &mut Context::from_waker(Waker::noop());
         let mut answers = pin!(unconstrained(poll_fn(|cx| waiting.poll(cx))));
@@ -335,7 +332,7 @@ mod tests {
         }
     }
 
-    /// The answers, or those that there are when the time is over.
+    /// The answers, or those that are complete when the deadline passes.
     async fn answers<A>(mut waiting: Waiting<A>) -> Vec<A> {
         poll_fn(|cx| waiting.poll(cx)).await
     }
@@ -360,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Time passes at once here when nothing else is to be done: the deadlines, above all.
+    /// The clock is paused: it advances at once when there is nothing else to do, for example to a deadline.
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_hangs_costs_its_own_readers_and_no_more() {
         let readers = Readers::start(4).expect("threads");
@@ -371,7 +368,7 @@ mod tests {
         let (first, second) = (hang(1), hang(1));
         begun.recv().expect("a reader is at it");
         begun.recv().expect("another reader is at it");
-        // These are its share, and nobody has given up: the queue takes more.
+        // These two are the disk's share of readers, and none is cancelled: the queue accepts more jobs.
         let third = submit(1);
         // The other readers serve other disks.
         assert_eq!(read(submit(2)), [1, 2]);
@@ -381,7 +378,7 @@ mod tests {
             assert!(answers(hanging).await.is_empty());
         }
         assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
-        // Now its share is stuck: nothing of it is queued, and nobody waits for nothing.
+        // Now all readers of its share hang: no job is queued, and the call returns at once.
         assert!(answers(submit(1)).await.is_empty());
         assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
         assert_eq!(read(submit(2)), [1, 2]);
@@ -394,7 +391,7 @@ mod tests {
         assert!(answers(submit(3)).await.is_empty());
         assert_eq!(started.elapsed().as_secs(), PATIENCE.as_secs());
 
-        // The disks come back.
+        // The disks answer again.
         for _ in 0..4 {
             go.send(1).expect("a reader waits");
         }
@@ -415,7 +412,7 @@ mod tests {
         assert_eq!(answers(waiting).await, [7]);
     }
 
-    /// Jobs that were given up make room.
+    /// Cancelled jobs free space in the queue.
     #[tokio::test]
     async fn the_queue_is_bounded() {
         let readers = Readers::start(1).expect("threads");

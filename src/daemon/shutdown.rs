@@ -1,9 +1,9 @@
-//! The end of a worker: what becomes of its connections.
+//! The end of a worker: what happens to its connections.
 //!
 //! ```text
 //!  HandOver: each connection detaches, with its history, between two commands
-//!  Finish:   idle connections end, messages go on
-//!  Stay:     nothing ends; if mail servers wait in vain to be accepted, Finish
+//!  Finish:   idle connections are closed, messages continue
+//!  Stay:     nothing is closed; if no process accepts waiting mail servers: Finish
 //!                        |  no connection left, the time is over, or Now
 //!                        v
 //!                      done
@@ -18,28 +18,28 @@ use super::connections::Connections;
 use super::handover::Detached;
 use super::socket::Socket;
 
-/// At the end, a connection without a message is closed after this long without a word.
-/// It costs an SMTP session its filter, even one whose MAIL the server holds back until
-/// RCPT; but as long as this process is there, all new sessions are without any.
+/// At the end, a connection without a message is closed after this long without a command. Its SMTP session loses the filter,
+/// even if the client has already sent MAIL, which the server may delay until RCPT. But as long as this process runs, all
+/// new sessions are unfiltered.
 const FINISH_IDLE_SECONDS: u32 = 2;
-/// When mail servers have waited to be accepted for so long, no other process does it.
+/// If mail servers have waited this long to be accepted, no other process accepts them.
 const ALONE_SECONDS: u32 = 4;
 
 /// What is done with the connections at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Another process goes on with them.
+    /// Another process continues them.
     HandOver,
-    /// New ones are refused until this process is gone: it ends soon.
+    /// New connections are refused until this process has ended, so it ends soon.
     Finish,
-    /// Another process may serve new ones already: these end in their own time.
+    /// Another process may already serve new connections, so the open ones may end by themselves.
     Stay,
-    /// They are closed, but for those that have detached.
+    /// All are closed, except those that have detached.
     Now,
 }
 
-/// Serves what is open until the last connection has ended or detached, for no longer than `drain` where
-/// others wait for the end; the detached ones. `sweep` ticks once a second.
+/// Serves the open connections until the last one has ended or detached; for no longer than `drain` if other processes wait
+/// for the end. Returns the detached connections. `sweep` ticks once a second.
 pub(super) async fn finish(
     stop: Stop,
     mut stops: watch::Receiver<Option<Stop>>,
@@ -55,7 +55,7 @@ pub(super) async fn finish(
     }
     if stop != Stop::Stay {
         end = Some(Instant::now() + drain);
-        // Closing our own sends new mail servers to the next process, if there is one.
+        // When our descriptors are closed, new connections go to the next process, if there is one.
         sockets.clear();
     }
     loop {
@@ -86,11 +86,11 @@ pub(super) async fn finish(
     }
 }
 
-/// Until connections are to be closed at once.
+/// Waits until all connections must be closed at once.
 async fn until_now(stops: &mut watch::Receiver<Option<Stop>>) {
     let now = |stop: &Option<Stop>| *stop == Some(Stop::Now);
     if stops.wait_for(now).await.is_err() {
-        // Nobody can ask for it any more.
+        // The sender is gone: this can no longer be requested.
         std::future::pending::<()>().await;
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         let mut stuck = site.negotiated().await;
         busy.write_all(MAIL).await.expect("written");
         stuck.write_all(MAIL).await.expect("written");
-        // Once an answer is there, what came before it has been read.
+        // When an answer has arrived, everything before it was read.
         stuck.write_all(RCPT).await.expect("written");
         stuck.readable().await.expect("an answer");
         busy.write_all(RCPT).await.expect("written");
@@ -132,14 +132,14 @@ mod tests {
             .expect("closed in order");
         assert!(answers.ends_with(b"\0\0\0\x01a"));
 
-        // This one never ends its message, and is cut at the end of the time.
+        // This connection never ends its message, and is closed when the time is over.
         let begun = Instant::now();
         seconds_to_end(&mut stuck).await;
         assert!(begun.elapsed().as_secs() <= 20);
         assert!(site.worker.await.expect("no panic").is_ok());
     }
 
-    /// The sockets are a service manager's, and another process may listen on them.
+    /// The sockets belong to a service manager, and another process may listen on them.
     #[tokio::test(start_paused = true)]
     async fn sessions_stay_unless_others_wait_in_vain() {
         let site = Site::new(10);
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(half.read(&mut [0]).await.expect("the end"), 0);
     }
 
-    /// It is neither idle nor to be left: its answer comes from here.
+    /// This connection is not idle, and cannot be handed over: this process must send its answer.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_late_is_waited_for_at_the_end() {
         for stop in [Stop::Finish, Stop::HandOver] {

@@ -1,7 +1,7 @@
-//! What the system tells the daemon: end, or load everything again.
+//! Signals: stop, or load everything again.
 //!
-//! SIGTERM and SIGINT end it in order; a second one closes what is still open. SIGHUP loads configuration,
-//! lists and whitelist again. (libmilter ends on SIGHUP; this daemon does not.)
+//! SIGTERM and SIGINT stop the daemon in an orderly way; a second one closes the connections that are still open. SIGHUP
+//! loads configuration, lists and whitelist again. (libmilter ends on SIGHUP; this daemon does not.)
 
 use std::io;
 use std::sync::Arc;
@@ -10,32 +10,32 @@ use rustix::process::{Pid, kill_process};
 use signal_hook::consts::SIGHUP;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What was asked for.
+/// A request by signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Stop,
     Reload,
 }
 
-/// From here on SIGHUP does not end the process. For the time before the daemon listens to
-/// it, in which large filters are read: what has changed meanwhile is seen at the start.
+/// From now on, SIGHUP does not end the process. Needed while large filters are read, before the daemon handles the signal;
+/// changes in this time are found by the reload at the start.
 ///
 /// # Errors
-/// When no handler can be had.
+/// The handler cannot be installed.
 pub fn outlive_hangup() -> io::Result<()> {
     signal_hook::flag::register(SIGHUP, Arc::default()).map(drop)
 }
 
-/// Has a daemon that runs in this process load everything again.
+/// Makes the daemon with this process ID load everything again.
 ///
 /// # Errors
-/// There is no such process, or it belongs to somebody else.
+/// There is no such process, or it belongs to another user.
 pub fn ask_for_reload(process: i32) -> io::Result<()> {
     let process = Pid::from_raw(process).ok_or(io::ErrorKind::InvalidInput)?;
     Ok(kill_process(process, rustix::process::Signal::HUP)?)
 }
 
-/// The signals that the daemon listens to.
+/// The signals that the daemon handles.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -43,7 +43,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// From here on these signals do not end the process by themselves.
+    /// From now on, these signals do not end the process by themselves.
     pub(super) fn listen() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -52,7 +52,7 @@ impl Signals {
         })
     }
 
-    /// The next of them.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Request {
         tokio::select! {
             _ = self.terminate.recv() => Request::Stop,

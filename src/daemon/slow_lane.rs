@@ -1,16 +1,14 @@
-//! Threads for the steps of connections that take their time, so that no other connection waits
-//! for them: one for two workers.
+//! Threads for long steps of connections, so that other connections do not wait for them: one for two workers.
 //!
 //! ```text
-//!   worker --step--> queue --> slow lane      one step of each connection in turn
+//!   worker --step--> queue --> slow lane      one step of each connection at a time
 //!     ^                            |
 //!     +--------- connection -------+
 //! ```
 //!
-//! They have a lower priority than the workers, which come first where processors are short. A connection
-//! has one step here at a time and is not read from meanwhile, so that the queue is as bounded
-//! as the connections are. Nobody gives up waiting: how long an answer may take is the mail server's
-//! rule, and what it does then, too.
+//! They have a lower priority than the workers, which run first if the machine is overloaded. A connection has only one step
+//! here at a time, and is not read from meanwhile, so the length of the queue is limited by the number of connections.
+//! There is no timeout here: the mail server decides how long it waits for an answer, and what it does then.
 
 use std::future::Future;
 use std::io;
@@ -28,40 +26,40 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::priority;
 use super::watchdog::Heartbeat;
 
-/// A packet of more than this makes a long step. The headers of real messages are shorter.
+/// A step with a longer packet counts as long. Headers of real messages are shorter.
 pub(super) const LONG_PACKET_BYTES: usize = 4 << 10;
-/// A step that takes more of the processor's time was long. Those of real messages take some ten
-/// microseconds, those of messages that were made to be costly take milliseconds.
+/// A step with more CPU time counts as long. Steps of real messages take about ten microseconds; those of messages that are
+/// made to be costly take milliseconds.
 pub(super) const LONG_STEP: Duration = Duration::from_micros(100);
-/// For so long after a long step the next ones are taken for long, too: a sender needs a new connection
-/// for each that a worker makes.
+/// For this long after a long step, further steps of the connection count as long, too. So a sender needs a new connection
+/// for each long step in a worker.
 pub(super) const SLOW_SECONDS: u32 = 10;
-/// So long work has no more than half of the processors.
+/// Workers per slow lane: long steps never use more than half of the processors.
 const WORKERS_A_LANE: usize = 2;
-/// Steps between two looks at the time, one to five milliseconds each.
+/// Steps between two checks of the clock; a step takes one to five milliseconds.
 const STEPS_A_LOOK: u32 = 8;
 
-/// One of the threads. Dropping this ends it, and the steps that are in it.
+/// One of the threads. Dropping this ends it and the steps in it.
 #[derive(Debug)]
 pub(super) struct SlowLane {
     handle: Handle,
     heartbeat: Heartbeat,
-    /// Dropped, it ends the thread.
+    /// Dropping it ends the thread.
     _end: oneshot::Sender<()>,
 }
 
 impl SlowLane {
-    /// Starts the threads for so many workers.
+    /// Starts the threads for this many workers.
     ///
     /// # Errors
-    /// One cannot be had.
+    /// A thread cannot be started.
     pub(super) fn start_for(workers: usize) -> io::Result<Vec<Self>> {
         (1..=workers.div_ceil(WORKERS_A_LANE))
             .map(Self::start)
             .collect()
     }
 
-    /// Starts the thread of this number.
+    /// Starts the thread with this number.
     fn start(n: usize) -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_time()
@@ -94,19 +92,18 @@ impl SlowLane {
         })
     }
 
-    /// To make steps in it.
+    /// A handle to run steps in it.
     pub(super) fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Shows that it is alive.
+    /// Shows that it makes progress.
     pub(super) fn heartbeat(&self) -> Heartbeat {
         Heartbeat::clone(&self.heartbeat)
     }
 }
 
-/// Makes a step in a slow lane, and panics if that does. `None`: the lane is gone. Dropping this gives
-/// the step up.
+/// Runs a step in a slow lane, and panics if the step does. `None`: the lane has ended. Dropping this cancels the step.
 pub(super) async fn step_in<T: Send + 'static>(
     lane: &Handle,
     step: impl Future<Output = T> + Send + 'static,
@@ -120,10 +117,10 @@ pub(super) async fn step_in<T: Send + 'static>(
     }
 }
 
-/// Whether the steps of a connection are long.
+/// Whether the steps of a connection count as long.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// Up to this second of its worker.
+    /// Until this second of its worker's clock.
     slow_until: u32,
 }
 
@@ -133,7 +130,7 @@ impl Pace {
         now < self.slow_until
     }
 
-    /// Notes a step that began at this [`processor_time`], and has just ended.
+    /// Records a step that began at this [`processor_time`] and has just ended.
     pub(super) fn note(&mut self, begun: Duration, now: u32) {
         if processor_time().saturating_sub(begun) > LONG_STEP {
             self.slow_until = now + SLOW_SECONDS;
@@ -141,7 +138,7 @@ impl Pace {
     }
 }
 
-/// What this thread has had of the processor: how busy the machine is does not count.
+/// The CPU time of this thread, which does not depend on how busy the machine is.
 pub(super) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(time).unwrap_or_default()

@@ -1,8 +1,7 @@
-//! What a worker and one of its connections know of each other.
+//! The state that a worker shares with one of its connections.
 //!
-//! A connection notes until when it may live and whether it is inside a message; once a second
-//! the worker ends those whose time is over. So no connection needs a timer, and none asks for
-//! the time per packet.
+//! A connection stores its deadline, and whether it is inside a message. Once a second, the worker ends connections whose
+//! deadline has passed. So connections need no timers, and do not read the clock for each packet.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -12,16 +11,16 @@ use std::task::{Context, Waker};
 const NEGOTIATION_SECONDS: u32 = 30;
 /// From the first byte of a packet to its last.
 pub(super) const PACKET_SECONDS: u32 = 60;
-/// Between commands, as libmilter: an SMTP client may be as slow as its server lets it.
+/// Between commands, as in libmilter: an SMTP client may be as slow as its mail server allows.
 pub(super) const IDLE_SECONDS: u32 = 7210;
-/// For the mail server to take an answer.
+/// For the mail server to accept an answer.
 pub(super) const WRITE_SECONDS: u32 = 30;
 
-/// Until when a connection may live, and whether it can be closed without harm to a message. In
-/// seconds of the worker's own count. The worker in turn may ask it to detach.
+/// The deadline of a connection, in seconds of the worker's own count, and whether it is inside a message. The worker can ask
+/// the connection to detach.
 #[derive(Debug)]
 pub(super) struct ConnectionState {
-    /// The worker's seconds, counted up once a second.
+    /// The worker's seconds, incremented once a second.
     now: Arc<AtomicU32>,
     deadline: AtomicU32,
     last_active: AtomicU32,
@@ -31,7 +30,7 @@ pub(super) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// Of a connection that has just been accepted.
+    /// The state of a connection that has just been accepted.
     pub(super) fn new(now: Arc<AtomicU32>) -> Self {
         let second = now.load(Relaxed);
         Self {
@@ -44,12 +43,12 @@ impl ConnectionState {
         }
     }
 
-    /// The task of the connection, which is woken to detach. Its waker never changes.
+    /// Sets the task of the connection, which is woken to detach. Its waker never changes.
     pub(super) fn wake_by(&self, cx: &Context<'_>) {
         self.waker.get_or_init(|| cx.waker().clone());
     }
 
-    /// Asks the connection to go to another process as soon as it can.
+    /// Asks the connection to detach for another process as soon as it can.
     pub(super) fn detach(&self) {
         self.detaches.store(true, Relaxed);
         if let Some(waker) = self.waker.get() {
@@ -57,33 +56,33 @@ impl ConnectionState {
         }
     }
 
-    /// Whether it was asked to.
+    /// Whether it was asked to detach.
     pub(super) fn detaches(&self) -> bool {
         self.detaches.load(Relaxed)
     }
 
-    /// The second it is now.
+    /// The present second.
     pub(super) fn now(&self) -> u32 {
         self.now.load(Relaxed)
     }
 
-    /// Whether its time is over.
+    /// Whether its deadline has passed.
     pub(super) fn is_over(&self) -> bool {
         self.now.load(Relaxed) > self.deadline.load(Relaxed)
     }
 
-    /// Whether it has been silent, and without a message, for so long.
+    /// Whether it has been silent, and outside of a message, for this long.
     pub(super) fn is_idle_for(&self, seconds: u32) -> bool {
         !self.inside_message.load(Relaxed)
             && self.now.load(Relaxed) >= self.last_active.load(Relaxed) + seconds
     }
 
-    /// Notes whether it is inside a message.
+    /// Stores whether it is inside a message.
     pub(super) fn note_message(&self, inside: bool) {
         self.inside_message.store(inside, Relaxed);
     }
 
-    /// Lets it live for so long from now on.
+    /// Sets the deadline to this long from now.
     pub(super) fn extend(&self, seconds: u32) {
         let now = self.now.load(Relaxed);
         self.deadline.store(now + seconds, Relaxed);

@@ -1,4 +1,4 @@
-//! What was counted of the connections of mail servers.
+//! Counters of the connections of mail servers.
 
 use crate::metrics::{Counter, Each};
 use crate::milter::ProtocolError;
@@ -6,11 +6,11 @@ use crate::milter::ProtocolError;
 /// Why a connection ended before the mail server closed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
-    /// The mail server did not send or take anything for too long.
+    /// The mail server has not sent or accepted anything for too long.
     Timeout,
     /// A read or write failed.
     Lost,
-    /// A fault of this program.
+    /// A bug in this program.
     Panic,
 }
 
@@ -31,16 +31,15 @@ impl Cut {
 /// Counts since the start.
 #[derive(Debug)]
 pub struct Traffic {
-    /// Connections accepted, or taken over from the process before.
+    /// Connections accepted, or taken over from the previous process.
     pub opened: Counter,
-    /// Those that have ended, in whatever way.
+    /// Connections that have ended for any reason.
     pub closed: Counter,
-    /// Those of them that were cut.
+    /// Of these, connections that ended before the mail server closed them.
     pub cut: Each<Cut>,
-    /// Those that broke the protocol, by [`ProtocolError::kind`].
+    /// Of these, connections that broke the protocol, by [`ProtocolError::kind`].
     pub protocol_errors: Each<&'static str>,
-    /// Times that mail servers had to wait, since there were as many connections as there may be; once more
-    /// for each further minute.
+    /// How often mail servers had to wait because the limit was reached, and once more for each further minute.
     pub full: Counter,
 }
 
@@ -59,7 +58,7 @@ impl Default for Traffic {
 impl Traffic {
     /// Connections at the moment.
     pub fn open(&self) -> u64 {
-        // In this order, or one that comes and goes in between would make it less than none.
+        // In this order: otherwise a connection that opens and closes in between would make the result negative.
         let closed = self.closed.get();
         self.opened.get().saturating_sub(closed)
     }

@@ -1,13 +1,13 @@
 //! A unix socket at a path: opening it, its permissions, its removal.
 //!
-//! It is made for its owner alone and opened to others only when its group is as wanted, so there is no
-//! moment at which a stranger could connect. One that is left over is removed only if it is a socket and
-//! nobody answers on it: what is not ours is never deleted, and a second daemon never takes the first
-//! one's place, not even when both start at once: the folder is locked meanwhile. Mode and group are set
-//! by descriptor, not by a path at which others may put a link.
+//! It is created with access for its owner only. Other users get access only after its group was set, so a stranger can
+//! never connect. A stale socket is removed only if it is a socket and no process listens on it: files of other programs are
+//! never deleted. A second daemon never replaces the socket of the first one, even if both start at the same time, because
+//! the folder is locked meanwhile. Mode and group are set through a descriptor, not through a path at which others could put
+//! a link.
 //!
-//! Whoever can read the folder can lock it for as long as he likes. So nobody waits for that lock without
-//! end: a start goes on without it after [`LOCK_PATIENCE`], and an end does not wait at all.
+//! Anyone who can read the folder can lock it for any time. So the daemon never waits for this lock forever: a start
+//! continues without it after [`LOCK_PATIENCE`], and an end does not wait at all.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -26,8 +26,8 @@ use super::Error;
 use crate::access;
 use crate::endpoint::Endpoint;
 
-/// Connections that may wait to be accepted. The kernel cuts it to
-/// `net.core.somaxconn`; with a short queue a busy Postfix waits in `connect`.
+/// Connections that may wait to be accepted. The kernel limits this to `net.core.somaxconn`; with a short queue, a busy
+/// Postfix waits in `connect`.
 pub(super) const BACKLOG: i32 = i32::MAX;
 
 /// How long a start waits for another one, which takes milliseconds.
@@ -37,7 +37,7 @@ const LOCK_TRIED_AGAIN: Duration = Duration::from_millis(10);
 /// Who may connect to a unix socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketAccess {
-    /// Permission bits of the socket; connecting needs the right to write.
+    /// Permission bits of the socket; connecting needs write permission.
     pub mode: u32,
     /// Group of the socket, by name or number; `None`: the group of the process.
     pub group: Option<String>,
@@ -52,7 +52,7 @@ impl Default for SocketAccess {
     }
 }
 
-/// A socket file of ours: its path, device and inode. Dropping it removes the file.
+/// A socket file that this process has created: its path, device and inode. Dropping it removes the file.
 #[derive(Debug)]
 pub(super) struct MadeSocket {
     path: PathBuf,
@@ -61,10 +61,10 @@ pub(super) struct MadeSocket {
 }
 
 impl Drop for MadeSocket {
-    /// Removes the file, unless another has taken its place.
+    /// Removes the file, unless another file has replaced it.
     fn drop(&mut self) {
-        // Not between the look and the removal may another take its place. Who holds the lock is taking
-        // it just now, or keeps us waiting on purpose; a socket that stays behind is removed by the next start.
+        // The lock prevents a replacement between check and removal. If another process holds it, that process is replacing
+        // the socket, or blocks us on purpose. Then the socket stays, and the next start removes it.
         let Ok(Some(_lock)) = lock_folder(&self.path, Duration::ZERO) else {
             return;
         };
@@ -92,13 +92,13 @@ pub(super) fn open_unix(
     if lock.is_none() {
         tracing::warn!(
             socket = %path.display(),
-            "another process keeps the folder of this socket locked (lslocks shows which), going on without the lock: start no second daemon now"
+            "another process has locked the folder of this socket (lslocks shows which), continuing without the lock: do not start a second daemon now"
         );
     }
     remove_stale(path)?;
     let listener = bind(path).map_err(|errno| failed(errno.into()))?;
     let made = give_access(path, access).inspect_err(|error| {
-        // Nobody can use it; but what is there instead is not ours.
+        // Nobody can use the socket, so it is removed; a file of another kind is not.
         if !matches!(error, Error::NotASocket { .. }) {
             let _ = fs::remove_file(path);
         }
@@ -106,13 +106,13 @@ pub(super) fn open_unix(
     Ok((listener, made))
 }
 
-/// Gives the socket at this path the wanted group and mode.
+/// Sets group and mode of the socket at this path.
 pub(super) fn give_access(path: &Path, access: &SocketAccess) -> Result<MadeSocket, Error> {
     let failed = |cause: io::Error| Error::Listen {
         endpoint: Endpoint::Unix(path.to_owned()),
         cause,
     };
-    // From here on by descriptor: another file may be put there.
+    // From here on through a descriptor: the file at the path may be replaced.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file =
         rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
@@ -132,7 +132,7 @@ pub(super) fn give_access(path: &Path, access: &SocketAccess) -> Result<MadeSock
             }
         })?;
     }
-    // Where such a descriptor leads to; itself it takes no change of mode.
+    // The mode cannot be changed through such a descriptor directly, but through its path in /proc.
     let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
     let mode = fs::Permissions::from_mode(access.mode);
     fs::set_permissions(itself, mode).map_err(failed)?;
@@ -143,8 +143,8 @@ pub(super) fn give_access(path: &Path, access: &SocketAccess) -> Result<MadeSock
     })
 }
 
-/// A socket that listens. The mode of an unbound one becomes that of its file: so it is made for
-/// its owner alone, without touching the mask of the whole process.
+/// Creates a listening socket. The mode of the unbound socket becomes that of its file, so only its owner has access, and the
+/// umask of the process need not be changed.
 fn bind(path: &Path) -> Result<UnixListener, Errno> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -158,8 +158,8 @@ fn bind(path: &Path) -> Result<UnixListener, Errno> {
     Ok(UnixListener::from(socket))
 }
 
-/// Of two processes that start at once, the second waits here and then finds the first. `None`: another
-/// process has held the lock for so long.
+/// Locks the folder. If two processes start at the same time, the second one waits here, and then finds the first. `None`:
+/// another process still holds the lock after `patience`.
 fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<File>> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -179,7 +179,7 @@ fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<File>> {
     }
 }
 
-/// Makes room for a socket, if what is there is a socket that nobody listens on.
+/// Removes the file at this path, if it is a socket on which no process listens.
 fn remove_stale(path: &Path) -> Result<(), Error> {
     let failed = |cause: io::Error| Error::Listen {
         endpoint: Endpoint::Unix(path.to_owned()),
@@ -205,7 +205,7 @@ fn remove_stale(path: &Path) -> Result<(), Error> {
             io::ErrorKind::PermissionDenied,
             "a socket of another user exists and may be in use: find the process that listens on it, or remove it",
         ))),
-        // With a full queue the answer is "again": somebody is there all the same.
+        // EAGAIN means a full queue: a process listens.
         Ok(()) | Err(Errno::AGAIN) => Err(Error::InUse {
             path: path.to_owned(),
         }),
@@ -223,7 +223,7 @@ pub(super) fn knock(path: &Path) -> Result<(), Errno> {
 /// The number of a group given by name or by number.
 ///
 /// # Errors
-/// There is none of this name.
+/// There is no such group.
 pub fn group_number(group: &str) -> Result<u32, Error> {
     access::group_number(group).ok_or_else(|| Error::NoGroup {
         group: group.to_owned(),
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// Of two processes that start at once the second waits, and then finds the first.
+    /// If two processes start at the same time, the second one waits, and then finds the first.
     #[test]
     fn a_start_waits_for_another_one() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -266,7 +266,7 @@ mod tests {
         let (listener, made) = open_unix(&path, &SocketAccess::default()).expect("a socket");
         assert!(began.elapsed() < 4 * LOCK_PATIENCE, "{:?}", began.elapsed());
         assert_eq!(knock(&path), Ok(()));
-        // What is not ours is left alone without the lock, too.
+        // Without the lock, too, files of other programs are not removed.
         assert!(matches!(
             open_unix(&path, &SocketAccess::default()),
             Err(Error::InUse { .. })
@@ -280,7 +280,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// A link to the socket of another program, which is dead or was put there after the bind.
+    /// A link to the socket of another program, which has ended, or a link that was put there after the bind.
     #[test]
     fn a_link_is_not_followed() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -302,7 +302,7 @@ mod tests {
         is_refused(give_access(&path, &access).map(drop));
     }
 
-    /// In the place of our socket there is now a link to another one.
+    /// Our socket was replaced by a link to another one.
     #[test]
     fn what_a_link_leads_to_is_not_removed() {
         let folder = tempfile::tempdir().expect("a folder");

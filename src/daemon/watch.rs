@@ -1,10 +1,9 @@
-//! Notices that files have changed, and has them loaded again.
+//! Notices changed files and loads them again.
 //!
-//! What is watched are the *folders* of the files: a watched file reports nothing more as soon as
-//! another is renamed into its place, and Kubernetes swaps a link (`..data`) beside
-//! them. What the kernel reports is only a hint to look. Whether there is something new
-//! is seen by comparing size, time and inode of each file, and the files are compared
-//! every 30 s without any hint too, for file systems that report nothing.
+//! The *folders* of the files are watched: a watch on a file reports nothing more after another file was renamed to its
+//! name, and Kubernetes replaces a link (`..data`) next to the files. An event is only a hint to check. A change is
+//! detected by comparing size, time and inode of each file. The files are also compared every 30 s without any hint,
+//! because some file systems report no events.
 //!
 //! ```text
 //!  folder event --> wait until it is quiet --+
@@ -12,11 +11,10 @@
 //!  SIGHUP -------> wait until it is quiet --------------------------> Service::reload
 //! ```
 //!
-//! A reload that failed is tried again when a watched file has changed, or after 30 s. Other
-//! events in the same folders do not count: there may be many, and each try may read gigabytes.
+//! A failed reload is tried again when a watched file has changed, or after 30 s. Other events in the same folders do not
+//! count: there may be many, and each attempt may read gigabytes.
 //!
-//! All of it runs on a thread of its own: loading takes as long as it takes, and no mail
-//! waits.
+//! All of this runs on a separate thread, so mail does not wait while files are loaded.
 
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
@@ -34,13 +32,13 @@ use super::changes::Changes;
 use super::priority;
 use crate::file_state::FileState;
 
-/// Between two looks at the files when nothing hints at a change.
+/// Time between two checks of the files without a hint.
 const POLL: Duration = Duration::from_secs(30);
-/// The same while something waits to be tidied up.
+/// The same while [`Service::upkeep`] is not finished.
 const SOON: Duration = Duration::from_secs(1);
-/// A change is over when nothing more has come for this long ...
+/// A change is complete when there was no event for this long ...
 const QUIET: Duration = Duration::from_millis(200);
-/// ... or, where something comes all the time, after this.
+/// ... or, if there are events all the time, after this.
 const QUIET_MAX: Duration = Duration::from_secs(2);
 
 /// Why files are loaded again.
@@ -48,7 +46,7 @@ const QUIET_MAX: Duration = Duration::from_secs(2);
 pub enum Cause {
     /// Somebody asked for it, by SIGHUP.
     Asked,
-    /// A watched file is not the one that was loaded, or the last try failed.
+    /// A watched file has changed since it was loaded, or the last attempt failed.
     Changed,
 }
 
@@ -59,8 +57,8 @@ enum Message {
     Stop,
 }
 
-/// The thread that watches. It ends when this is dropped, after a reload under way; nobody
-/// waits for that, since it only reads.
+/// The watching thread. It ends when this is dropped, after a reload in progress; dropping does not wait for that, because the
+/// thread only reads.
 #[derive(Debug)]
 pub(super) struct Watch {
     messages: Sender<Message>,
@@ -73,16 +71,16 @@ impl Watch {
         thread::Builder::new()
             .name("watch".to_owned())
             .spawn(move || {
-                // It reads gigabytes while mail is served.
+                // It may read gigabytes while mail is served.
                 priority::lower("watch");
                 watch(&*service, &hints, &received);
             })?;
         Ok(Self { messages })
     }
 
-    /// Has everything loaded again, changed or not.
+    /// Loads everything again, changed or not.
     pub(super) fn reload(&self) {
-        // Without the thread there is nothing left to load for.
+        // If the thread has ended, the daemon is stopping.
         let _ = self.messages.send(Message::Reload);
     }
 }
@@ -96,7 +94,7 @@ impl Drop for Watch {
 fn watch<S: Service>(service: &S, hints: &Hints, received: &Receiver<Message>) {
     let mut folders = Folders::new(hints.clone());
     let mut loaded = folders.look(service);
-    // Files may have changed since they were loaded, before anybody looked.
+    // Files may have changed between their loading and the start of this thread.
     let mut unsure = (!reload(service, Cause::Changed)).then(Instant::now);
     let mut status = String::new();
     loop {
@@ -115,26 +113,24 @@ fn watch<S: Service>(service: &S, hints: &Hints, received: &Receiver<Message>) {
         tell(&[NotifyState::Reloading, monotonic_now()]);
         loop {
             unsure = (!reload(service, cause)).then(Instant::now);
-            // As the files were before the reload: a change during it is not missed.
+            // The state before the reload, so that a change during the reload is not missed.
             loaded = found;
             if loaded.are(&service.watched()) {
                 break;
             }
-            // Nobody has looked yet at files that it names only now.
+            // The new configuration may name other files, which were not checked yet.
             found = folders.look(service);
         }
         tell(&[NotifyState::Ready]);
     }
 }
 
-/// Loads the files again. A fault of the program there, which the log tells of, must not
-/// end the only thread that ever loads any.
+/// Loads the files again. A panic in there, which is logged, must not end the only thread that loads files.
 fn reload<S: Service>(service: &S, cause: Cause) -> bool {
     panic::catch_unwind(AssertUnwindSafe(|| service.reload(cause))).unwrap_or(false)
 }
 
-/// Has the service do what is to be done now and then, and tells the service manager how it is,
-/// where that has changed.
+/// Calls the service's regular work, and sends the service manager the state, if it has changed.
 fn upkeep<S: Service>(service: &S, status: &mut String) -> bool {
     let done = panic::catch_unwind(AssertUnwindSafe(|| {
         let done = service.upkeep();
@@ -148,8 +144,7 @@ fn upkeep<S: Service>(service: &S, status: &mut String) -> bool {
     done
 }
 
-/// Waits for an event and the end of those that come with it, or until it is time for a
-/// look without any. `None`: stop.
+/// Waits for an event and until the events that follow it have ended, or until the next regular check. `None`: stop.
 fn reason_to_look(
     received: &Receiver<Message>,
     hints: &Hints,
@@ -170,14 +165,14 @@ fn reason_to_look(
     Some(cause)
 }
 
-/// What tells one state of a file from another; `None` when there is none.
+/// The state of a file; `None` if it does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct File {
     path: PathBuf,
     state: Option<FileState>,
 }
 
-/// The watched files as they were found.
+/// The states of the watched files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Files(Vec<File>);
 
@@ -199,7 +194,7 @@ impl Files {
     }
 }
 
-/// Sends hints, one at a time: one that was not heard yet is enough.
+/// Sends hints, but no further one before the last one was received.
 #[derive(Clone)]
 struct Hints {
     messages: Sender<Message>,
@@ -221,13 +216,13 @@ impl Hints {
         }
     }
 
-    /// The next event is news again.
+    /// The last hint was received: the next event is sent again.
     fn heard(&self) {
         self.unheard.store(false, Release);
     }
 }
 
-/// The folders that the kernel reports on.
+/// The watched folders.
 struct Folders {
     changes: Option<Changes>,
     watched: BTreeSet<PathBuf>,
@@ -246,10 +241,10 @@ impl Folders {
         }
     }
 
-    /// The files as they are now; a change from here on is reported.
+    /// The present states of the files; later changes will be reported.
     fn look<S: Service>(&mut self, service: &S) -> Files {
         let paths = service.watched();
-        // Folders come and go; watching one twice is nothing.
+        // Folders are created and removed; watching one twice does no harm.
         self.watch(&paths);
         Files::look(&paths)
     }
@@ -269,7 +264,7 @@ impl Folders {
         for gone in self.watched.difference(&wanted) {
             changes.unwatch(gone);
         }
-        // Known ones too: a folder can be replaced by another of its name.
+        // Known ones too: a folder can be replaced by another one with the same name.
         for folder in &wanted {
             if let Err(error) = changes.watch(folder)
                 && !self.watched.contains(folder)
@@ -281,14 +276,14 @@ impl Folders {
     }
 }
 
-/// Tells systemd, if it is there.
+/// Notifies systemd, if it is present.
 pub(super) fn tell(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         tracing::debug!(%error, "cannot notify systemd");
     }
 }
 
-/// The time stamp that systemd wants with "reloading".
+/// The time stamp that systemd needs with "reloading".
 fn monotonic_now() -> NotifyState<'static> {
     NotifyState::monotonic_usec_now().unwrap_or(NotifyState::Status("reloading"))
 }
@@ -298,8 +293,8 @@ mod tests {
     use super::*;
     use std::sync::atomic::Ordering::Acquire;
 
-    /// Each event puts off the look, not only the first: a file that is written in place
-    /// would be loaded before it is whole.
+    /// Each event delays the check, not only the first one: otherwise a file that is written in place would be loaded before
+    /// it is complete.
     #[test]
     fn every_event_is_heard_until_it_is_quiet() {
         const EVENTS: u32 = 50;
@@ -320,7 +315,7 @@ mod tests {
             }
         }
         messages.send(Message::Stop).expect("it listens");
-        // None, unless this thread was kept waiting.
+        // Should be none, unless this thread was delayed.
         assert!(looks.join().expect("no panic") < EVENTS / 2);
     }
 }

@@ -1,9 +1,9 @@
-//! Tells systemd that mail is being served, for as long as every worker proves it.
+//! Notifies systemd as long as every worker makes progress.
 //!
-//! A worker that hangs takes connections and answers none; the others cannot help them.
-//! Each worker counts up a heartbeat in its sweep, once a second, in the same loop that serves
-//! mail, and each slow lane between two steps. Only while all heartbeats move does systemd hear of us. When it has heard nothing for
-//! `WatchdogSec`, it kills the process and starts another.
+//! A worker that hangs accepts connections and does not answer, and the other workers cannot take them over. Each worker
+//! increments a heartbeat once a second, in the loop that serves mail, and each slow lane between two steps. systemd is
+//! notified only while all heartbeats advance. If it gets no notification for `WatchdogSec`, it kills the process and starts
+//! another one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -14,23 +14,23 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::watch::tell;
 
-/// The seconds that a worker has counted; [`ENDED`] when it counts no more.
+/// The seconds that a worker has counted; [`ENDED`] when it has ended.
 pub(super) type Heartbeat = Arc<AtomicU32>;
 
-/// The heartbeat of a worker that has ended in order.
+/// The heartbeat of a worker that has ended normally.
 pub(super) const ENDED: u32 = u32::MAX;
 
-/// More than one beat of a heartbeat.
+/// Minimum interval between two checks: longer than one heartbeat.
 const TICK_MIN: Duration = Duration::from_secs(2);
 
-/// Looks at the heartbeats, if systemd wants to hear of it.
+/// Checks the heartbeats, if systemd has enabled the watchdog.
 pub(super) struct Watchdog {
     ticks: Option<Interval>,
     seen: Vec<u32>,
 }
 
 impl Watchdog {
-    /// As the environment asks for it.
+    /// Reads the settings from the environment.
     pub(super) fn from_env() -> Self {
         let ticks = sd_notify::watchdog_enabled().map(|limit| {
             let mut ticks = interval((limit / 3).max(TICK_MIN));
@@ -43,7 +43,7 @@ impl Watchdog {
         }
     }
 
-    /// Looks again and again; never returns. So many are workers, the others slow lanes.
+    /// Checks the heartbeats forever. The first `workers` belong to workers, the others to slow lanes.
     pub(super) async fn watch(&mut self, heartbeats: &[Heartbeat], workers: usize) {
         let Some(ticks) = &mut self.ticks else {
             return std::future::pending().await;
@@ -63,7 +63,7 @@ impl Watchdog {
     }
 }
 
-/// Which thread has made no progress since the last look, counted from 1.
+/// The number of a thread, from 1, that has made no progress since the last check.
 fn stuck(seen: &mut Vec<u32>, heartbeats: &[Heartbeat]) -> Option<usize> {
     let now: Vec<u32> = heartbeats
         .iter()

@@ -1,10 +1,8 @@
 //! One thread that accepts connections and serves them.
 //!
-//! Each worker has a runtime of its own, of one thread, and its own descriptor of every
-//! listening socket; a connection stays with the worker that accepted it. The work per
-//! packet is a few microseconds, so handing a connection from thread to thread would
-//! cost more than it evens out. Only what takes much longer is done elsewhere
-//! ([`slow_lane`](super::slow_lane)).
+//! Each worker has its own runtime with one thread, and its own descriptor of every listening socket. A connection stays with
+//! the worker that has accepted it. The work per packet is a few microseconds, so moving connections between threads would
+//! cost more than it saves. Only much longer work is done elsewhere ([`slow_lane`](super::slow_lane)).
 
 use std::io;
 use std::sync::Arc;
@@ -24,25 +22,25 @@ use super::socket::Socket;
 use super::watchdog::Heartbeat;
 use crate::milter::Session;
 
-/// How often connections are looked over. All deadlines are whole seconds.
+/// How often deadlines are checked. All deadlines are whole seconds.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// What a worker is given.
+/// The data that a worker gets.
 pub(super) struct Shared<S> {
     pub(super) service: Arc<S>,
-    /// Shows that this worker is alive.
+    /// Shows that this worker makes progress.
     pub(super) heartbeat: Heartbeat,
-    /// The connections there may be, in all workers.
+    /// The connection limit of all workers.
     pub(super) limit: Arc<ConnectionLimit>,
-    /// Where steps are made that take their time.
+    /// Runs long steps.
     pub(super) slow_lane: Handle,
-    /// Says when the daemon is to stop, and how.
+    /// When and how the daemon must stop.
     pub(super) stop: watch::Receiver<Option<Stop>>,
-    /// How long messages under way may take then.
+    /// How long messages in progress may take then.
     pub(super) drain: Duration,
 }
 
-/// Serves until it is to stop, and then until the last connection has ended or detached.
+/// Serves until it must stop, and then until the last connection has ended or detached.
 pub(super) async fn run<S: Service>(
     listeners: Vec<Listener>,
     taken_over: Vec<Detached>,
@@ -72,7 +70,7 @@ pub(super) async fn run<S: Service>(
             Some(ended) = connections.next_end() => connections.reap(ended),
             _ = sweep.tick() => connections.sweep(None),
             stop = shared.stop.wait_for(Option::is_some) => {
-                // Without a sender the daemon as a whole is gone.
+                // If the sender is gone, the whole daemon is gone.
                 break stop.ok().and_then(|stop| *stop).unwrap_or(Stop::Finish);
             }
         }
@@ -99,7 +97,7 @@ mod tests {
         let mut idle = site.negotiated().await;
         assert!((7209..=7212).contains(&seconds_to_end(&mut idle).await));
 
-        // A byte now and then does not make it longer.
+        // Sending single bytes does not extend the deadline.
         let mut slow = site.negotiated().await;
         let begun = Instant::now();
         for byte in &MAIL[..8] {
@@ -133,7 +131,7 @@ mod tests {
         deaf.write_all(MAIL).await.expect("written");
         let begun = Instant::now();
         let mut written = 0;
-        // 13 KB of answer to each; nobody takes them.
+        // Each gets an answer of 13 KB, and the client does not read.
         while deaf.write_all(RCPT).await.is_ok() {
             written += 1;
         }
@@ -141,7 +139,7 @@ mod tests {
         assert!(written < 200_000, "it is not read on without end");
     }
 
-    /// An SMTP client may be silent for hours after a restart as before.
+    /// After a restart, too, an SMTP client may be silent for hours.
     #[tokio::test(start_paused = true)]
     async fn a_connection_that_was_taken_over_has_the_time_of_any_other() {
         let site = Site::new(10);
