@@ -145,6 +145,11 @@ pub enum RejectReason {
         "a word that may allow the sender; in a table, call its column action, or text if it is not one"
     )]
     UnclearWord,
+    /// Nothing in the first column, below a word that takes its row off.
+    #[error(
+        "the first column is empty, and the words above it take their row off; repeat what is meant in each row"
+    )]
+    EmptyCell,
     /// What the author of the list noted of a sender that no other column says to refuse.
     #[error(
         "a remark that may allow the sender; say what happens to it in a column or key called action"

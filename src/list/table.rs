@@ -53,6 +53,8 @@ pub(super) struct Columns {
     expires: Vec<usize>,
     /// Those of the day on which the sender was or will be taken off.
     removed: Vec<usize>,
+    /// The last words that were in the first column took their row off.
+    is_off_above: bool,
 }
 
 impl Columns {
@@ -262,7 +264,19 @@ pub(super) fn row(record: &[u8], fields: Fields<'_>, columns: &mut Columns, out:
     if fields.iter().all(<[u8]>::is_empty) {
         return out.skip(Skip::Blank);
     }
-    match columns.skip(fields) {
+    let said = columns.skip(fields);
+    match fields.get(0) {
+        // Spreadsheets write `whitelist` once, and leave the cells below it empty.
+        Some(b"") if columns.is_off_above && said == Ok(None) => {
+            return out.reject(RejectReason::EmptyCell, record);
+        }
+        Some(first) if !first.is_empty() => {
+            let is_word = first.iter().any(u8::is_ascii_alphabetic) && !looks_like_entry(first);
+            columns.is_off_above = is_word && said != Ok(None);
+        }
+        _ => {}
+    }
+    match said {
         Ok(None) => {}
         Ok(Some(skip)) => return out.skip(skip),
         Err(reason) => return out.reject(reason, record),
