@@ -226,15 +226,19 @@ fn allows(piece: &[u8]) -> bool {
 }
 
 /// Whether a comment, with or without its sign, takes the entry off the list: `# whitelisted
-/// 2026-02-02`, `# REMOVED`, `# no longer spam`, `# a customer, do not block`.
+/// 2026-02-02`, `# REMOVED`, `# no longer spam`, `# a customer, do not block`, `# Bob: please unblock`.
 pub(super) fn is_cleared(comment: &[u8]) -> bool {
     let is_sign = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'#' | b';');
     let start = comment.iter().position(|b| !is_sign(b));
     let comment = start
         .and_then(|start| comment.get(start..))
         .unwrap_or_default();
+    // What has ended in a later clause may be anything: `# sells pills. Removed our logo`.
+    let mut clauses = comment.split(|b| b",;:.()".contains(b)).skip(1);
     !comment.is_empty()
-        && (is_phrase_of_allowance(comment) || Phrase::beginning(comment).takes_off())
+        && (is_phrase_of_allowance(comment)
+            || Phrase::beginning(comment).takes_off()
+            || clauses.any(|clause| Phrase::beginning(clause.trim_ascii()).pardons()))
 }
 
 /// What stands in brackets at the end of a piece: `friend@good.example (allowed)`.

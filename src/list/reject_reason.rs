@@ -145,6 +145,11 @@ pub enum RejectReason {
         "a word that may allow the sender; in a table, call its column action, or text if it is not one"
     )]
     UnclearWord,
+    /// Entries in turns with words for and against them.
+    #[error(
+        "entries and words that block or allow take turns, and it is unclear which word is about which entry; put both on one line"
+    )]
+    Alternation,
     /// Nothing in the first column, below a word that takes its row off.
     #[error(
         "the first column is empty, and the words above it take their row off; repeat what is meant in each row"
@@ -195,7 +200,11 @@ impl RejectReason {
     pub fn spoils_list(self) -> bool {
         matches!(
             self,
-            Self::LateHeading | Self::LateAllowance | Self::LateLine | Self::TwoSigns
+            Self::Alternation
+                | Self::LateHeading
+                | Self::LateAllowance
+                | Self::LateLine
+                | Self::TwoSigns
         )
     }
 }

@@ -80,7 +80,9 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let is_foreign = |word: &&[u8]| word.first().is_some_and(|b| *b >= 0x80);
     let foreign = name.split(u8::is_ascii_whitespace).filter(is_foreign);
     let words = words_of(name).count() + foreign.count();
-    if !is_name || words > MAX_WORDS || !name.iter().any(is_letter) {
+    // `The following are trusted partners`
+    let is_sentence = !is_comment && words > 2 && points_on(name);
+    if !is_name || words > MAX_WORDS && !is_sentence || !name.iter().any(is_letter) {
         return None;
     }
     let (meaning, all_known) = match after_end(name) {
@@ -93,7 +95,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     } else {
         is_ini
             || is_key
-            || is_framed && meaning != Meaning::Unknown
+            || (is_framed || is_sentence) && meaning != Meaning::Unknown
             || (words > 1 || is_verdict(name)) && all_known && after.is_empty() && before.is_empty()
     };
     is_heading.then_some(Heading {
@@ -161,12 +163,7 @@ const MAX_BLOCK: usize = 200;
 /// Whether a line that names nobody asks not to block: `*** Our customers, please do not block! ***`.
 /// A comment must say that it is about the lines after it: `# The following must never be blocked`.
 fn is_plea(text: &[u8], is_comment: bool) -> bool {
-    let points_on = || {
-        text.last() == Some(&b':')
-            || text.split(|b| !b.is_ascii_alphabetic()).any(|word| {
-                (POINTERS.iter()).any(|pointer| pointer.as_bytes().eq_ignore_ascii_case(word))
-            })
-    };
+    let points_on = || text.last() == Some(&b':') || points_on(text);
     // `email,not spam`
     let is_table = || {
         let mut names = text.split(|b| matches!(b, b',' | b';' | b'\t' | b'|'));
@@ -180,7 +177,13 @@ fn is_plea(text: &[u8], is_comment: bool) -> bool {
         && !text.split(u8::is_ascii_whitespace).any(looks_like_entry)
 }
 
-/// Words of comments about the lines after them.
+/// Whether a sentence is about the lines after it.
+fn points_on(text: &[u8]) -> bool {
+    text.split(|b| !b.is_ascii_alphabetic())
+        .any(|word| (POINTERS.iter()).any(|pointer| pointer.as_bytes().eq_ignore_ascii_case(word)))
+}
+
+/// Words of sentences about the lines after them.
 const POINTERS: &[&str] = &[
     "below",
     "following",

@@ -58,6 +58,30 @@ pub(super) struct Sections {
     sign: Option<u8>,
     /// Below the signature of a mail, up to the next heading.
     is_signed: bool,
+    alternation: Alternation,
+}
+
+/// Entries and words for and against them in turns, as a table becomes that is copied from a web page: each
+/// word may be about the entry before it or after it.
+#[derive(Debug, Default)]
+struct Alternation {
+    /// Entries since the last such word.
+    entries: usize,
+    words: usize,
+    is_broken: bool,
+}
+
+impl Alternation {
+    fn word(&mut self) {
+        self.is_broken |= self.entries != 1;
+        self.entries = 0;
+        self.words += 1;
+    }
+
+    /// Whether each word follows an entry, and the last of them is followed by none.
+    fn is_unclear(&self) -> bool {
+        !self.is_broken && self.words > 1 && self.entries == 0
+    }
 }
 
 /// A heading above.
@@ -112,7 +136,13 @@ impl Sections {
                 Skip::Comment
             });
         }
+        self.alternation.entries += usize::from(holds_entry(text));
         if let Some(heading) = heading(text) {
+            if text.iter().all(|b| b.is_ascii_alphanumeric() || *b >= 0x80) {
+                self.alternation.word();
+            } else {
+                self.alternation.is_broken = true;
+            }
             self.statement = Statement::default();
             self.begin(heading, indent, heading.is_nested && !text.ends_with(b":"));
             return out.skip(Skip::Setting);
@@ -225,6 +255,9 @@ impl Sections {
     /// Ends the list.
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
         self.record.end(out);
+        if self.alternation.is_unclear() {
+            out.reject(RejectReason::Alternation, &self.before);
+        }
     }
 
     /// Takes a line in that belongs to a record.
