@@ -80,13 +80,14 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let is_foreign = |word: &&[u8]| word.first().is_some_and(|b| *b >= 0x80);
     let foreign = name.split(u8::is_ascii_whitespace).filter(is_foreign);
     let words = words_of(name).count() + foreign.count();
-    // `The following are trusted partners`
+    // `The following are trusted senders`
     let is_sentence = !is_comment && words > 2 && points_on(name);
     if !is_name || words > MAX_WORDS && !is_sentence || !name.iter().any(is_letter) {
         return None;
     }
     let (meaning, all_known) = match after_end(name) {
         Some(rest) => end_of(rest),
+        None if is_sentence => meaning_of_sentence(name),
         None => meaning_of(name),
     };
     let is_heading = if is_comment {
@@ -95,7 +96,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     } else {
         is_ini
             || is_key
-            || (is_framed || is_sentence) && meaning != Meaning::Unknown
+            || (is_framed || is_sentence && all_known) && meaning != Meaning::Unknown
             || (words > 1 || is_verdict(name)) && all_known && after.is_empty() && before.is_empty()
     };
     is_heading.then_some(Heading {
@@ -182,6 +183,21 @@ fn points_on(text: &[u8]) -> bool {
     text.split(|b| !b.is_ascii_alphabetic())
         .any(|word| (POINTERS.iter()).any(|pointer| pointer.as_bytes().eq_ignore_ascii_case(word)))
 }
+
+/// What a sentence says of the lines after it: what its words say that do not only hold it together.
+fn meaning_of_sentence(text: &[u8]) -> (Meaning, bool) {
+    let is_filling = |word: &[u8]| {
+        let mut filling = POINTERS.iter().chain(FILLING);
+        filling.any(|filling| filling.as_bytes().eq_ignore_ascii_case(word))
+    };
+    let words: Vec<&[u8]> = words_of(text).filter(|word| !is_filling(word)).collect();
+    meaning_of(&words.join(&b' '))
+}
+
+/// Words that hold a sentence together.
+const FILLING: &[&str] = &[
+    "all", "am", "and", "are", "as", "been", "here", "have", "is", "list", "our", "the", "were",
+];
 
 /// Words of sentences about the lines after them.
 const POINTERS: &[&str] = &[
