@@ -90,3 +90,9 @@ impl Class {
         })
     }
 }
+
+/// Bits that tell so many classes apart.
+pub(super) fn class_bits(classes: usize) -> u8 {
+    let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
+    u8::try_from(bits).unwrap_or(32)
+}

@@ -80,8 +80,8 @@ pub use share::{MAX_SHARES, Share, ShareKind};
 pub use sizing::Shape;
 pub use sources::Source;
 pub use stats::Stats;
-pub(crate) use writer::encode_block_alike;
 pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_page};
+pub(crate) use writer::{encode_block_alike, encode_page_alike};
 
 /// Where the pages are while a filter is open. Many records stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

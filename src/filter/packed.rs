@@ -6,6 +6,11 @@ pub(super) fn mask(bits: u8) -> u64 {
     (1_u64 << bits) - 1
 }
 
+/// The number of records, classes or words of a page's block, as its head stores it.
+pub(super) fn length(count: usize) -> u32 {
+    u32::try_from(count).expect("a page holds far fewer than 2^32 records")
+}
+
 /// Appends values of `width` bits (at most 63) side by side, low bits first.
 pub(super) fn pack(out: &mut Vec<u8>, width: u8, values: impl Iterator<Item = u64>) {
     let width = u32::from(width);

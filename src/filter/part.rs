@@ -21,15 +21,15 @@
 
 use std::path::Path;
 
-use super::class::{CLASS_BYTES, Class, check_class};
+use super::class::{CLASS_BYTES, Class, check_class, class_bits};
 use super::error::{Error, Fault};
 use super::file::Reader;
 use super::format::Header;
 use super::key::Key;
-use super::packed::{pack, unpack};
+use super::packed::{length, pack, unpack};
 use super::page;
 use super::record::Record;
-use super::records::{Scratch, class_bits, length};
+use super::records::Scratch;
 use super::sizing::{MAX_PAGES, Shape};
 
 /// Records of a block at most, about; and more than half of that. The directory has 16 bytes
@@ -50,7 +50,7 @@ pub(super) fn shape(entries: u64) -> Shape {
     }
 }
 
-/// Appends the block of these records to `out`: nothing when there are none.
+/// Appends the block of these records to `out`, which is empty: nothing when there are none.
 ///
 /// # Panics
 ///
@@ -69,14 +69,15 @@ pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, ou
     }
 }
 
-/// The same for keys of which nothing else differs.
+/// Replaces `out` by the block of keys of which nothing else differs.
 ///
 /// # Panics
 ///
 /// As [`encode`].
 pub(super) fn encode_alike(shape: Shape, keys: &[Key], class: Class, out: &mut Vec<u8>) {
-    if let Some(base) = base_of_all(shape, keys.iter().copied()) {
-        encode_keys(base, keys.iter().copied(), &[class], out);
+    match base_of_all(shape, keys.iter().copied()) {
+        Some(base) => encode_keys(base, keys.iter().copied(), &[class], out),
+        None => out.clear(),
     }
 }
 
@@ -94,7 +95,7 @@ fn base_of_all(shape: Shape, keys: impl DoubleEndedIterator<Item = Key> + Clone)
     Some(page::first_key(number, shape.pages).0)
 }
 
-/// All of a block but the classes' numbers.
+/// Replaces `out` by all of a block but the classes' numbers.
 fn encode_keys(
     base: u64,
     keys: impl ExactSizeIterator<Item = Key>,
@@ -102,15 +103,23 @@ fn encode_keys(
     out: &mut Vec<u8>,
 ) {
     let class_bits = class_bits(classes.len());
-    out.extend_from_slice(&length(keys.len()).to_le_bytes());
-    out.extend_from_slice(&length(classes.len()).to_le_bytes());
-    out.extend_from_slice(&[LOW_BITS, class_bits, 0, 0, 0, 0, 0, 0]);
-    for class in classes {
-        out.extend_from_slice(&class.encode());
-    }
-    let start = out.len();
+    let start = HEAD_BYTES + classes.len() * CLASS_BYTES;
+    // Each byte is written: what is there need not be cleared.
     out.resize(start + keys.len() * 8, 0);
-    for (word, key) in out[start..].as_chunks_mut().0.iter_mut().zip(keys) {
+    let (head, distances) = out.split_at_mut(start);
+    let (head, listed) = head.split_at_mut(HEAD_BYTES);
+    head[..4].copy_from_slice(&length(keys.len()).to_le_bytes());
+    head[4..8].copy_from_slice(&length(classes.len()).to_le_bytes());
+    head[8..].copy_from_slice(&[LOW_BITS, class_bits, 0, 0, 0, 0, 0, 0]);
+    for (bytes, class) in listed
+        .as_chunks_mut::<CLASS_BYTES>()
+        .0
+        .iter_mut()
+        .zip(classes)
+    {
+        *bytes = class.encode();
+    }
+    for (word, key) in distances.as_chunks_mut().0.iter_mut().zip(keys) {
         *word = (key.0 - base).to_le_bytes();
     }
 }

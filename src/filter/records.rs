@@ -21,10 +21,10 @@
 //! The checksum of a block is checked before it comes here; still nothing in it is
 //! believed: a wrong count, a key out of order or out of the page is a fault.
 
-use super::class::{CLASS_BYTES, Class};
+use super::class::{self, CLASS_BYTES, Class, class_bits};
 use super::error::Fault;
 use super::key::Key;
-use super::packed::{mask, pack, unpack};
+use super::packed::{length, mask, pack, unpack};
 use super::page;
 use super::record::Record;
 use super::sizing::Shape;
@@ -47,20 +47,21 @@ pub(super) struct Scratch {
     table: Vec<u32>,
 }
 
-/// The page that these records are of; nothing when there are none.
+/// The page that these keys are of; nothing when there are none.
 ///
 /// # Panics
 ///
-/// When they are not sorted by key, not distinct, or of several pages: a block that reads back as
+/// When they are not sorted, not distinct, or of several pages: a block that reads back as
 /// other keys would lose entries.
-fn page_of_all(shape: Shape, records: &[Record]) -> Option<u64> {
-    let page_of = |record: &Record| page::page_of(record.key, shape.pages);
-    let page = records.first().map(page_of);
-    assert_eq!(page, records.last().map(page_of), "records of two pages");
-    assert!(
-        records.is_sorted_by(|a, b| a.key < b.key),
-        "records out of order"
+fn page_of_all(shape: Shape, keys: impl DoubleEndedIterator<Item = Key> + Clone) -> Option<u64> {
+    let page_of = |key| page::page_of(key, shape.pages);
+    let page = keys.clone().next().map(page_of);
+    assert_eq!(
+        page,
+        keys.clone().next_back().map(page_of),
+        "records of two pages"
     );
+    assert!(keys.is_sorted_by(|a, b| a < b), "records out of order");
     page
 }
 
@@ -70,42 +71,68 @@ fn page_of_all(shape: Shape, records: &[Record]) -> Option<u64> {
 ///
 /// As [`page_of_all`].
 pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let (Some(number), Some(last)) = (page_of_all(shape, records), records.last()) else {
-        return;
-    };
-    let base = page::first_key(number, shape.pages).0;
-    let low_bits = low_bits(shape.pages, records.len());
-
-    let high_bits = ((last.key.0 - base) >> low_bits) + records.len() as u64;
-    scratch.high.clear();
-    scratch.high.resize(index(high_bits.div_ceil(64)), 0);
-    for (i, record) in records.iter().enumerate() {
-        let bit = index((record.key.0 - base) >> low_bits) + i;
-        scratch.high[bit / 64] |= 1 << (bit % 64);
-    }
     scratch.classify(records);
+    let keys = records.iter().map(|record| record.key);
+    encode_keys(shape, keys, scratch, out);
     let class_bits = class_bits(scratch.classes.len());
-
-    out.extend_from_slice(&length(records.len()).to_le_bytes());
-    out.extend_from_slice(&length(scratch.classes.len()).to_le_bytes());
-    out.extend_from_slice(&[low_bits, class_bits, 0, 0]);
-    out.extend_from_slice(&length(scratch.high.len()).to_le_bytes());
-    for class in &scratch.classes {
-        out.extend_from_slice(&class.encode());
-    }
-    for word in &scratch.high {
-        out.extend_from_slice(&word.to_le_bytes());
-    }
-    let mask = mask(low_bits);
-    pack(
-        out,
-        low_bits,
-        records.iter().map(|record| (record.key.0 - base) & mask),
-    );
     if class_bits > 0 {
         let numbers = scratch.numbers.iter().map(|&number| u64::from(number));
         pack(out, class_bits, numbers);
     }
+}
+
+/// The same for keys of which nothing else differs.
+///
+/// # Panics
+///
+/// As [`page_of_all`].
+pub(super) fn encode_alike(
+    shape: Shape,
+    keys: &[Key],
+    class: Class,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    scratch.classes.clear();
+    scratch.classes.push(class);
+    encode_keys(shape, keys.iter().copied(), scratch, out);
+}
+
+/// All of a block but the numbers of the classes, which are in `scratch`.
+fn encode_keys(
+    shape: Shape,
+    keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    let Scratch { high, classes, .. } = scratch;
+    let (Some(number), Some(last)) = (page_of_all(shape, keys.clone()), keys.clone().next_back())
+    else {
+        return;
+    };
+    let base = page::first_key(number, shape.pages).0;
+    let low_bits = low_bits(shape.pages, keys.len());
+
+    let high_bits = ((last.0 - base) >> low_bits) + keys.len() as u64;
+    high.clear();
+    high.resize(index(high_bits.div_ceil(64)), 0);
+    for (i, key) in keys.clone().enumerate() {
+        let bit = index((key.0 - base) >> low_bits) + i;
+        high[bit / 64] |= 1 << (bit % 64);
+    }
+
+    out.extend_from_slice(&length(keys.len()).to_le_bytes());
+    out.extend_from_slice(&length(classes.len()).to_le_bytes());
+    out.extend_from_slice(&[low_bits, class_bits(classes.len()), 0, 0]);
+    out.extend_from_slice(&length(high.len()).to_le_bytes());
+    for class in classes {
+        out.extend_from_slice(&class.encode());
+    }
+    for word in high {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    let mask = mask(low_bits);
+    pack(out, low_bits, keys.map(|key| (key.0 - base) & mask));
 }
 
 impl Scratch {
@@ -152,16 +179,6 @@ fn low_bits(pages: u64, records: usize) -> u8 {
     let spacing = width / records.max(1) as u128;
     let bits = spacing.checked_ilog2().unwrap_or(0).min(63);
     u8::try_from(bits).unwrap_or(63)
-}
-
-/// Bits that tell so many classes apart.
-pub(super) fn class_bits(classes: usize) -> u8 {
-    let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
-    u8::try_from(bits).unwrap_or(32)
-}
-
-pub(super) fn length(count: usize) -> u32 {
-    u32::try_from(count).expect("a page holds far fewer than 2^32 records")
 }
 
 fn index(value: u64) -> usize {
@@ -220,7 +237,7 @@ impl<'a> RecordBlock<'a> {
         if (count == 0) != block.is_empty() {
             return Err(fault("a block without records"));
         }
-        if low_bits > 63 || class_count > count || class_bits != self::class_bits(class_count) {
+        if low_bits > 63 || class_count > count || class_bits != class::class_bits(class_count) {
             return Err(fault("the block's head is malformed"));
         }
         // Products of 32-bit numbers: they cannot overflow 64 bits.
@@ -470,15 +487,9 @@ mod tests {
     fn doubles_are_refused() {
         let record = Record {
             key: Key(1),
-            kind: 0,
-            source: 0,
-            added: 0,
-            expires: None,
+            ..Record::default()
         };
-        let shape = Shape {
-            pages: 1,
-            probes: 1,
-        };
+        let shape = super::super::sizing::shape(1, 1e-6);
         encode(
             shape,
             &[record, record],

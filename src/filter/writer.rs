@@ -98,13 +98,35 @@ pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &m
     if with_records {
         records::encode(shape, records, &mut out.scratch, &mut out.block);
     }
-    let page_of = |record: &Record| page::page_of(record.key, shape.pages);
-    let number = records.first().map(page_of);
-    assert_eq!(number, records.last().map(page_of), "records of two pages");
-    let count = u32::try_from(records.len()).expect("a page holds far fewer than 2^32 records");
+    fill_page(shape, records.iter().map(|record| record.key), out);
+}
+
+/// The same, with records, for those that differ in their keys only, and in them from `like`.
+///
+/// # Panics
+///
+/// As [`encode_page`].
+pub(crate) fn encode_page_alike(shape: Shape, keys: &[Key], like: &Record, out: &mut EncodedPage) {
+    out.block.clear();
+    let class = Class::of(like);
+    records::encode_alike(shape, keys, class, &mut out.scratch, &mut out.block);
+    fill_page(shape, keys.iter().copied(), out);
+}
+
+/// The bits of a page.
+fn fill_page(
+    shape: Shape,
+    keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
+    out: &mut EncodedPage,
+) {
+    let page_of = |key| page::page_of(key, shape.pages);
+    let number = keys.clone().next().map(page_of);
+    let last = keys.clone().next_back().map(page_of);
+    assert_eq!(number, last, "records of two pages");
+    let count = u32::try_from(keys.len()).expect("a page holds far fewer than 2^32 records");
     let mut filling = Filling::new();
-    for record in records {
-        filling.insert(record.key, shape.probes);
+    for key in keys {
+        filling.insert(key, shape.probes);
     }
     filling.write(&mut out.bits);
     out.seal(number, Some(count));
@@ -127,7 +149,6 @@ pub fn encode_block(shape: Shape, records: &[Record], out: &mut EncodedPage) {
 ///
 /// As [`encode_block`].
 pub(crate) fn encode_block_alike(shape: Shape, keys: &[Key], like: &Record, out: &mut EncodedPage) {
-    out.block.clear();
     part::encode_alike(shape, keys, Class::of(like), &mut out.block);
     out.seal_block(shape, keys.first().copied(), keys.len());
 }

@@ -6,6 +6,7 @@
 //! there are does not depend on the duplicates, and so each stage is sorted when it is
 //! written: nobody waits for their number.
 
+use super::gathered::Gathered;
 use super::keys::sort_all;
 use super::sort;
 use super::stage::Sealed;
@@ -13,7 +14,7 @@ use super::staged_key::{Dates, STAGES, StagedKey};
 use crate::compile::write::EntryCounts;
 use crate::compile::{Error, Progress};
 use crate::filter::page::first_key;
-use crate::filter::{EncodedPage, Key, Record, Writer, encode_block, encode_block_alike};
+use crate::filter::{EncodedPage, Writer};
 
 /// Sorts all keys, joins their duplicates, and appends them to the part that `writer` began. `dates`
 /// are those of staged keys that keep none.
@@ -38,7 +39,8 @@ pub(crate) fn write_blocks<I: StagedKey>(
         Ok(blocks @ ..STAGES) => (STAGES / blocks, 1),
         _ => (1, blocks / STAGES as u64),
     };
-    let mut block = Block::default();
+    let mut block = Gathered::default();
+    let mut encoded = EncodedPage::new();
     let (mut staged, mut scratch, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
     let mut number = 0;
     for stage in 0..STAGES {
@@ -46,8 +48,7 @@ pub(crate) fn write_blocks<I: StagedKey>(
         keys.gather(stage, &mut staged, &mut bytes)?;
         if !is_sorted {
             progress.add(staged.len() as u64);
-            sort::sort(&mut staged, &mut scratch);
-            sort::join_doubles(&mut staged);
+            sort::sort_and_join(&mut staged, &mut scratch);
             counts.count_staged(&staged);
         }
         let mut left = staged.as_slice();
@@ -62,58 +63,12 @@ pub(crate) fn write_blocks<I: StagedKey>(
             block.add(stage, &left[..here], dates);
             left = &left[here..];
             if (stage + 1).is_multiple_of(stages_of_block) {
-                block.write(writer)?;
+                block.encode_block(writer.shape(), &mut encoded);
+                block.clear();
+                writer.append(std::slice::from_ref(&encoded))?;
                 number += 1;
             }
         }
     }
     Ok(counts)
-}
-
-/// The records of a block.
-#[derive(Default)]
-struct Block {
-    keys: Vec<Key>,
-    /// The first record, while the others differ from it in their keys only.
-    like: Option<Record>,
-    /// All records, once they do not.
-    records: Vec<Record>,
-    encoded: EncodedPage,
-}
-
-impl Block {
-    fn add<I: StagedKey>(&mut self, stage: usize, staged: &[I], dates: Dates) {
-        let Some(first) = staged.first() else {
-            return;
-        };
-        let first_record = first.record(stage, dates);
-        let like = *self.like.get_or_insert(first_record);
-        let alike = self.records.is_empty()
-            && Record {
-                key: like.key,
-                ..first_record
-            } == like
-            && staged.iter().all(|key| key.same_tag(*first));
-        if alike {
-            self.keys.extend(staged.iter().map(|key| key.key(stage)));
-            return;
-        }
-        let before = self.keys.drain(..).map(|key| Record { key, ..like });
-        self.records.extend(before);
-        let records = staged.iter().map(|key| key.record(stage, dates));
-        self.records.extend(records);
-    }
-
-    /// Appends it to the part, and begins the next.
-    fn write(&mut self, writer: &mut Writer) -> Result<(), Error> {
-        match self.like.take() {
-            Some(like) if self.records.is_empty() => {
-                encode_block_alike(writer.shape(), &self.keys, &like, &mut self.encoded);
-            }
-            _ => encode_block(writer.shape(), &self.records, &mut self.encoded),
-        }
-        self.keys.clear();
-        self.records.clear();
-        Ok(writer.append(std::slice::from_ref(&self.encoded))?)
-    }
 }

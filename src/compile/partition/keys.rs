@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::sort;
 use super::stage::Sealed;
-use super::staged_key::{Dates, STAGES, StagedKey};
+use super::staged_key::{Dates, STAGES, StagedKey, are_alike};
 use crate::compile::write::{EntryCounts, Sorted};
 use crate::compile::{Error, Progress};
 use crate::filter::{Key, Record};
@@ -35,8 +35,7 @@ pub(crate) fn sort_all<I: StagedKey>(
             progress.go_on()?;
             keys.gather(stage, &mut staged, &mut bytes)?;
             let before = staged.len() as u64;
-            sort::sort(&mut staged, &mut scratch);
-            sort::join_doubles(&mut staged);
+            sort::sort_and_join(&mut staged, &mut scratch);
             keys.put_back(stage, &staged, &mut bytes)?;
             counts.count_staged(&staged);
             progress.add(before);
@@ -51,8 +50,14 @@ pub(crate) fn sort_all<I: StagedKey>(
 }
 
 impl EntryCounts {
-    /// Counts staged keys, runs of one source and kind at once.
+    /// Counts staged keys, runs of one source and kind at once: most lists are of one kind.
     pub(crate) fn count_staged<I: StagedKey>(&mut self, staged: &[I]) {
+        if let Some(first) = staged.first()
+            && are_alike(staged)
+        {
+            let (kind, source) = first.origin();
+            return self.count_run(kind, source, staged.len());
+        }
         for run in staged.chunk_by(|a, b| a.origin() == b.origin()) {
             let (kind, source) = run[0].origin();
             self.count_run(kind, source, run.len());

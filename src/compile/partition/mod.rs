@@ -8,11 +8,13 @@
 //! | `stage` | all stages, while they are filled and when they are read |
 //! | `bins` | a worker's end of the stages |
 //! | `sort`, `keys` | a stage sorted; all of them, counted and in order |
+//! | `gathered` | those of a page, or of a block of a part, as records |
 //! | `blocks` | all of them as a part of a list |
 
 mod arena;
 mod bins;
 mod blocks;
+mod gathered;
 mod keys;
 mod sort;
 mod spill;
@@ -22,8 +24,9 @@ mod staged_key;
 pub(super) use arena::Arena;
 pub(super) use bins::Stager;
 pub(super) use blocks::write_blocks;
+pub(super) use gathered::Gathered;
 pub(super) use keys::{InOrder, sort_all};
-pub(super) use sort::{join_doubles, sort_runs};
+pub(super) use sort::{KEYS_OF_ONE_PASS, sort_and_join_runs};
 pub(super) use stage::{Sealed, Store};
 pub(super) use staged_key::{
     Dates, NARROW_SOURCES, Narrow, STAGE_BITS, STAGES, StagedKey, Tag, Wide,

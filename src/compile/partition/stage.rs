@@ -191,8 +191,7 @@ impl<I: StagedKey> Pool<'_, I> {
             for chunk in &stage.chunks {
                 I::load(chunk.bytes(), &mut keys);
             }
-            sort::sort(&mut keys, &mut scratch);
-            sort::join_doubles(&mut keys);
+            sort::sort_and_join(&mut keys, &mut scratch);
             left_bytes += keys.len() * I::BYTES;
             let mut runs = keys.chunks(self.chunk_bytes / I::BYTES);
             stage.chunks.retain_mut(|chunk| {
@@ -399,8 +398,7 @@ mod tests {
         let (mut staged, mut scratch, mut bytes, mut found) = (vec![], vec![], vec![], vec![]);
         for stage in 0..STAGES {
             sealed.gather(stage, &mut staged, &mut bytes).unwrap();
-            sort::sort(&mut staged, &mut scratch);
-            sort::join_doubles(&mut staged);
+            sort::sort_and_join(&mut staged, &mut scratch);
             sealed.put_back(stage, &staged, &mut bytes).unwrap();
         }
         for stage in 0..STAGES {

@@ -66,8 +66,8 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn origin(self) -> (u8, u32);
     /// The key itself.
     fn key(self, stage: usize) -> Key;
-    /// Whether two staged keys differ in their keys only.
-    fn same_tag(self, other: Self) -> bool;
+    /// Bits in which the tags of two staged keys differ; 0 when they differ in their keys only.
+    fn tag_difference(self, other: Self) -> u64;
     /// Unpacks. `dates` are used where the item keeps none.
     fn record(self, stage: usize, dates: Dates) -> Record;
     /// Its bytes.
@@ -78,6 +78,14 @@ pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
     fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]);
     /// Appends the staged keys that `bytes` hold.
     fn load(bytes: &[u8], keys: &mut Vec<Self>);
+}
+
+/// Whether staged keys differ in their keys only. Looks at all of them, without a branch for each.
+pub(crate) fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
+    keys.first().is_none_or(|first| {
+        let difference = |all, key: &I| all | key.tag_difference(*first);
+        keys.iter().fold(0, difference) == 0
+    })
 }
 
 /// The stage of a key.
@@ -121,8 +129,9 @@ impl StagedKey for Narrow {
         Key((stage as u64) << (64 - STAGE_BITS) | self.0 >> STAGE_BITS)
     }
 
-    fn same_tag(self, other: Self) -> bool {
-        (self.0 ^ other.0) << (64 - STAGE_BITS) == 0
+    #[inline]
+    fn tag_difference(self, other: Self) -> u64 {
+        (self.0 ^ other.0) << (64 - STAGE_BITS)
     }
 
     fn record(self, stage: usize, dates: Dates) -> Record {
@@ -214,9 +223,10 @@ impl StagedKey for Wide {
         self.key
     }
 
-    fn same_tag(self, other: Self) -> bool {
-        let tag = |staged: Self| (staged.origin, staged.added, staged.expires);
-        tag(self) == tag(other)
+    #[inline]
+    fn tag_difference(self, other: Self) -> u64 {
+        let dates = (self.added ^ other.added) | (self.expires ^ other.expires);
+        u64::from(self.origin ^ other.origin) | u64::from(dates)
     }
 
     fn record(self, _stage: usize, _dates: Dates) -> Record {

@@ -7,8 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::ranges::Ranges;
-use super::read::{Reader, Reading};
+use super::ranges::{Ranges, last_before};
+use super::read::{Reader, Reading, Tally};
 use crate::compile::Error;
 use crate::compile::partition::StagedKey;
 use crate::compile::write::EntryCounts;
@@ -47,15 +47,14 @@ pub(super) fn count<'m, I: StagedKey>(
         }
         done
     };
-    let mut all = Work {
-        expired: vec![0; reading.sources],
-        records: vec![0; reading.parts()],
-        ..Work::default()
-    };
+    let (mut counts, mut tally) = (EntryCounts::default(), Tally::of(reading));
     let mut dated = false;
     for done in on_threads(0..ranges.workers, |_| worker()) {
         match done? {
-            Some(work) => all.add(&work),
+            Some((here, read)) => {
+                counts.add(&here);
+                tally.add(&read);
+            }
             None => dated = true,
         }
     }
@@ -63,30 +62,11 @@ pub(super) fn count<'m, I: StagedKey>(
         return Ok(None);
     }
     Ok(Some(Counted {
-        counts: all.counts,
-        expired: all.expired,
-        records: all.records,
+        counts,
+        expired: tally.expired,
+        records: tally.records,
         kept,
     }))
-}
-
-/// The counts of one worker.
-#[derive(Debug, Default)]
-struct Work {
-    counts: EntryCounts,
-    expired: Vec<u64>,
-    /// Records of each part, including duplicates and expired ones.
-    records: Vec<u64>,
-}
-
-impl Work {
-    fn add(&mut self, other: &Self) {
-        self.counts.add(&other.counts);
-        let sums = self.expired.iter_mut().chain(&mut self.records);
-        for (sum, count) in sums.zip(other.expired.iter().chain(&other.records)) {
-            *sum += count;
-        }
-    }
 }
 
 /// One worker.
@@ -96,16 +76,14 @@ fn work<'m, I: StagedKey>(
     keys: (Key, Option<Key>),
     next: &AtomicU64,
     kept: &Kept<'m>,
-) -> Result<Option<Work>, Error> {
+) -> Result<Option<(EntryCounts, Tally)>, Error> {
     let mut reader = Reader::<I>::new(reading, ranges);
-    let mut work = Work::default();
-    let last = keys.1.map_or(u64::MAX, |Key(end)| end.saturating_sub(1));
-    let last_batch = ranges.batch_of(ranges.range_of(Key(last)));
+    let mut counts = EntryCounts::default();
+    let last_batch = ranges.batch_of(ranges.range_of(last_before(keys.1)));
     loop {
         let batch = next.fetch_add(1, Ordering::Relaxed);
         if batch > last_batch {
-            (work.expired, work.records) = (reader.expired, reader.counted);
-            return Ok(Some(work));
+            return Ok(Some((counts, reader.tally)));
         }
         let (first, end) = (ranges.first_range(batch), ranges.first_range(batch + 1));
         let from = ranges.first_key(first).unwrap_or_default().max(keys.0);
@@ -114,9 +92,11 @@ fn work<'m, I: StagedKey>(
             false => ranges.first_key(end),
         };
         let mut keeping = Some(Vec::new());
-        let records = reader.read(from, end, |_, keys| {
-            work.counts.count_staged(keys);
+        let records = reader.read(from, end, |range, keys| {
+            counts.count_staged(keys);
             keeping = keeping.take().and_then(|mut batch: Vec<&'m [u8]>| {
+                // A range visited in several pieces is not kept: it is read again.
+                (first + batch.len() as u64 == range).then_some(())?;
                 let bytes = kept.take(keys.len() * I::BYTES)?;
                 I::store(keys.iter().copied(), bytes);
                 batch.push(bytes);
@@ -127,7 +107,9 @@ fn work<'m, I: StagedKey>(
         let Some(records) = records else {
             return Ok(None);
         };
-        if let Some(keeping) = keeping {
+        if let Some(keeping) = keeping
+            && first + keeping.len() as u64 == ranges.first_range(batch + 1)
+        {
             kept.put(batch, keeping);
         }
         reading.progress.add(records);

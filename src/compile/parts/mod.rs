@@ -298,11 +298,19 @@ mod tests {
             let progress = Progress::new();
             let pieces = Pieces::of(&plan.inputs, &Expected::default(), &progress).unwrap();
             let divisions = [(12, 0, 1), (12, 5, 3), (13, 2, 2)];
-            for ((range_bits, batch_bits, workers), kept_bytes) in divisions
-                .into_iter()
-                .flat_map(|division| [0, 20_000, 1 << 20].map(|kept| (division, kept)))
+            for ((range_bits, batch_bits, workers), (kept_bytes, deals)) in
+                divisions.into_iter().flat_map(|division| {
+                    let kept = [
+                        (0, false),
+                        (20_000, true),
+                        (1 << 20, false),
+                        (1 << 20, true),
+                    ];
+                    kept.map(|kept| (division, kept))
+                })
             {
                 let ranges = Ranges::exactly(range_bits, batch_bits, workers, kept_bytes);
+                let ranges = ranges.dealing(deals);
                 let replacement = Replacement::claim(&plan.output).unwrap();
                 let join = under_way(&plan, &pieces, &progress);
                 join.run(replacement, ranges, ranges).unwrap();

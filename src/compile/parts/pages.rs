@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::count::Kept;
 use super::ranges::Ranges;
 use super::read::{Reader, Reading};
-use crate::compile::partition::{Dates, StagedKey};
+use crate::compile::partition::{Dates, Gathered, StagedKey};
 use crate::compile::write::{PAGES_AT_ONCE, Turns};
 use crate::compile::{Error, Progress};
 use crate::filter::page::first_key;
-use crate::filter::{EncodedPage, Key, Record, Shape, Writer, encode_page};
+use crate::filter::{EncodedPage, Key, Shape, Writer};
 use crate::parallel::on_threads;
 
 /// The data that the workers share.
@@ -60,7 +60,7 @@ impl Paging<'_, '_> {
     ) -> Result<(), Error> {
         let mut reader = Reader::<I>::new(self.reading, self.ranges);
         let mut taken = Taken::default();
-        let mut records = Vec::new();
+        let mut records = Gathered::default();
         let mut pages: Vec<EncodedPage> = Vec::new();
         let progress: &Progress = self.reading.progress;
         loop {
@@ -81,7 +81,7 @@ impl Paging<'_, '_> {
             for (number, page) in (first..end).zip(&mut pages) {
                 records.clear();
                 taken.before(end_key(number + 1), self.reading.dates, &mut records);
-                encode_page(shape, &records, true, page);
+                records.encode_page(shape, page);
             }
             turns.append(turn, &pages)?;
             progress.add(taken.keys.len() as u64);
@@ -108,12 +108,11 @@ impl Paging<'_, '_> {
             let mut batch = batch_of(from);
             if let Some(here) = kept.batch(batch) {
                 let first = ranges.first_range(batch);
-                let needed = ranges.range_of(from)..=ranges.range_of(Key(last));
-                for (range, bytes) in (first..).zip(here) {
-                    if needed.contains(&range) {
-                        kept.load(range, bytes, (from, end), &mut taken.keys);
-                        taken.ends.push((ranges.stage_of(range), taken.keys.len()));
-                    }
+                let (start, needed) = ranges.between(from, end);
+                let skipped = usize::try_from(start - first).unwrap_or(usize::MAX);
+                for (range, bytes) in (start..=needed).zip(here.iter().skip(skipped)) {
+                    kept.load(range, bytes, (from, end), &mut taken.keys);
+                    taken.ends.push((ranges.stage_of(range), taken.keys.len()));
                 }
                 batch += 1;
             } else {
@@ -170,14 +169,14 @@ impl<I: StagedKey> Taken<I> {
     }
 
     /// Appends the next records, up to before `end` (`None`: all that are left).
-    fn before(&mut self, end: Option<Key>, dates: Dates, into: &mut Vec<Record>) {
+    fn before(&mut self, end: Option<Key>, dates: Dates, into: &mut Gathered) {
         while let Some(&(stage, stop)) = self.ends.get(self.range) {
             let left = &self.keys[self.at..stop];
             let count = match end {
                 Some(end) => left.partition_point(|key| key.key(stage) < end),
                 None => left.len(),
             };
-            into.extend(left[..count].iter().map(|key| key.record(stage, dates)));
+            into.add(stage, &left[..count], dates);
             self.at += count;
             if self.at < stop {
                 return;
