@@ -286,7 +286,7 @@ fn pieces_that_must_be_there_are_there() {
     join(&by_digest, &parts, &[]).unwrap();
     let missing = join(all, &[&parts[..1], &parts[3..]].concat(), &[]).unwrap_err();
     assert!(
-        missing.ends_with("pieces.txt: no part of these pieces is here: piece.0001, piece.0002"),
+        missing.ends_with("pieces.txt: parts of these pieces are missing: piece.0001, piece.0002"),
         "{missing}"
     );
     let foreign = join("piece.0000\npiece.0001\npiece.0002\n", &parts, &[]).unwrap_err();
@@ -307,7 +307,7 @@ fn pieces_that_must_be_there_are_there() {
         "{source}"
     );
     let source = join("", &parts, &["list.txt", "other.txt"]).unwrap_err();
-    assert_eq!(source, "--source other.txt: no part of it is here");
+    assert_eq!(source, "--source other.txt: no part of this list was given");
 }
 
 #[test]

@@ -440,7 +440,7 @@ fn the_limits_of_a_merge_hold_for_shares() {
     .unwrap();
     let error = join(&expected("more.txt", "list.txt")).unwrap_err();
     assert!(
-        error.ends_with("more.txt: no part of these pieces is here: piece.0002"),
+        error.ends_with("more.txt: parts of these pieces are missing: piece.0002"),
         "{error}"
     );
     fs::write(dir.path().join("less.txt"), "piece.0000\n").unwrap();
@@ -465,7 +465,7 @@ fn the_limits_of_a_merge_hold_for_shares() {
     assert!(
         said(counted)
             .unwrap_err()
-            .contains("more.txt: no part of these pieces")
+            .contains("more.txt: parts of these pieces")
     );
 
     // The next generation, and no lesser one.

@@ -118,7 +118,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     if wanted.is_some_and(|wanted| *wanted != last.digest.to_string()) {
         let path = path.display();
         return Err(Error::Unlike(format!(
-            "{path}: makes another filter than is wanted"
+            "{path}: does not make the expected filter"
         )));
     }
     let outcome = |refused| Applied {
@@ -193,7 +193,7 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
         // A filter of more entries than there can be would take a disk full of pages.
         most_entries = most_entries.saturating_add(head.added_count);
         if head.new.entries > most_entries {
-            let what = "it names more entries than it has";
+            let what = "its filter has more entries than the old filter and the delta together";
             return Err(filter::Error::Invalid {
                 path: path.clone(),
                 fault: Fault::Delta { what },

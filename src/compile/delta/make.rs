@@ -117,7 +117,9 @@ fn unlike(old: &Filter, new: &Filter) -> Option<String> {
     let why = if old.spec().seed != new.spec().seed {
         format!("{new_path} has another hash seed than {old_path}, so they share nothing")
     } else if !is_derived(new.header()) {
-        format!("the size of {new_path} does not follow from its entries")
+        format!(
+            "{new_path} does not have the number of pages that the compiler chooses for its entries"
+        )
     } else {
         return None;
     };

@@ -84,7 +84,7 @@ impl<'a> Patched<'a> {
 
     fn push(&mut self, record: Record, into: &mut Vec<Record>) -> Result<(), Error> {
         if self.last_key.is_some_and(|last| last >= record.key) {
-            return Err(self.fault("it adds an entry that is there"));
+            return Err(self.fault("it adds an entry that already exists"));
         }
         // The edits of a segment are read when those of the one before are used up.
         if self.from.is_some_and(|from| record.key < from) {

@@ -269,7 +269,7 @@ impl Expected {
         }
         match wanted.iter().find(|file| !found.contains(file)) {
             Some(file) => Err(Error::Unlike(format!(
-                "--source {file}: no part of it is here"
+                "--source {file}: no part of this list was given"
             ))),
             None => Ok(()),
         }
@@ -310,7 +310,7 @@ impl Expected {
             count => format!(" and {} more", grouped(count as u64)),
         };
         Err(Error::Unlike(format!(
-            "{}: no part of these pieces is here: {}{others}",
+            "{}: parts of these pieces are missing: {}{others}",
             file.display(),
             shown.join(", ")
         )))

@@ -1,7 +1,7 @@
-//! The pages of all shares of a merge -> the filter that one merge would give.
+//! Joins the pages of all shares of a merge into the filter that one merge would give.
 //!
-//! Pages and records are copied as they are; sums, directory and header are made of all shares.
-//! Only here is it known what the filter replaces: its limits hold here, and not before.
+//! Pages and records are copied unchanged; sums, directory and header are made from those of all shares. The limits for
+//! shrinking and growth apply here, because only this step knows which filter is replaced.
 
 use std::path::Path;
 use std::time::Instant;
@@ -22,8 +22,7 @@ use crate::replacement::Replacement;
 /// must have been made for the rate `fpr`, if one is given.
 ///
 /// # Errors
-/// When a share is missing, foreign, or there twice with different content, and whatever keeps the filter
-/// from being written.
+/// A share is missing, belongs to another merge, or exists twice with different content; or the filter cannot be written.
 pub fn join_shares(
     plan: &Plan,
     fpr: Option<f64>,
@@ -62,7 +61,7 @@ pub fn join_shares(
     let mut writer = Writer::begin(replacement, spec, entries, shape)?;
     for path in paths {
         let share = SharedPages::open(path)?;
-        // It may have been replaced since.
+        // The file may have been replaced in between.
         check_like(&share, path, &head)?;
         writer.append_share(&share, |pages| {
             progress.go_on()?;
@@ -77,7 +76,7 @@ pub fn join_shares(
     Ok(report)
 }
 
-/// The files of all shares, in the order of their pages; and the head of the one that was named first.
+/// The files of all shares, in the order of their pages, and the head of the first file on the command line.
 fn shares_of<'a>(
     plan: &'a Plan,
     fpr: Option<f64>,
@@ -118,7 +117,7 @@ fn shares_of<'a>(
     Ok((paths, head))
 }
 
-/// Whether a filter can be made of this share as the plan says.
+/// Checks that a filter can be made from this share as the plan requires.
 fn check_usable(share: &SharedPages, plan: &Plan, fpr: Option<f64>) -> Result<(), Error> {
     let spec = &share.head.header.spec;
     if spec.rules_version != RULES_VERSION || Rules::from_bits(spec.rules).is_none() {
@@ -144,7 +143,7 @@ fn check_usable(share: &SharedPages, plan: &Plan, fpr: Option<f64>) -> Result<()
     }
 }
 
-/// Whether two shares are of one merge.
+/// Checks that two shares belong to the same merge.
 fn check_like(share: &SharedPages, other: &Path, like: &PagesHead) -> Result<(), Error> {
     let head = &share.head;
     let path = share.path();

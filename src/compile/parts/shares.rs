@@ -1,9 +1,8 @@
-//! One share of a merge: its counts, or its pages. One machine of several does it; see
-//! [`filter::share`](crate::filter).
+//! One share of a merge on several machines: its counts, or its pages. See [`filter::share`](crate::filter).
 //!
-//! Counts are those of a share of the keys, pages are a share of the pages, whose number all counts
-//! together tell. Both read only the records of their own keys from the parts. Nothing is kept
-//! in memory from the counts to the pages, which may be made on another machine.
+//! The counts belong to a share of the keys. All counts together determine the number of pages, and the pages are divided
+//! into shares, too. Both steps read only the records of their own keys from the parts. The second step uses nothing from
+//! the memory of the first one, so it may run on another machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -27,7 +26,7 @@ use crate::replacement::Replacement;
 /// Whether a file is a share of a merge.
 ///
 /// # Errors
-/// When it cannot be read.
+/// The file cannot be read.
 pub fn is_share(path: &Path) -> Result<bool, Error> {
     Ok(share_kind_at(path)?.is_some())
 }
@@ -35,7 +34,7 @@ pub fn is_share(path: &Path) -> Result<bool, Error> {
 /// Counts the entries of a share of the keys of the parts that are the inputs of `plan`.
 ///
 /// # Errors
-/// As [`join`](super::join).
+/// The same as for [`join`](super::join).
 pub fn count_share(
     plan: &Plan,
     share: Share,
@@ -101,7 +100,7 @@ pub fn count_share(
 /// `plan`. The rate is `fpr`, or the lowest of theirs.
 ///
 /// # Errors
-/// As [`join`](super::join), and when counts are missing or are of other parts or another day.
+/// The same as for [`join`](super::join). Also: counts are missing, or were made from other parts or on another day.
 pub fn write_share(
     plan: &Plan,
     share: Share,
@@ -132,7 +131,7 @@ pub fn write_share(
     let totals = Totals::of(&counts, basis, &reading, progress)?;
     let of_all = pieces.spec();
     let spec = Spec {
-        // What the join says of the filter.
+        // The last step sets these fields of the filter.
         name: String::new(),
         generation: 0,
         built: 0,
@@ -168,7 +167,7 @@ pub fn write_share(
     Ok(report)
 }
 
-/// Claims the output, if a share of this kind may be written there.
+/// Claims the output, if it may be replaced by a share of this kind.
 fn claim(plan: &Plan, kind: ShareKind) -> Result<Replacement, Error> {
     plan.check_settings()?;
     check_share(&plan.output, kind, plan.overwrite)?;
@@ -186,13 +185,13 @@ fn pieces_of(paths: &[PathBuf], expected: &Expected, progress: &Progress) -> Res
     Pieces::of(paths, expected, progress)
 }
 
-/// A share of a merge under way.
+/// The merge of one share, in progress.
 struct Merging<'a> {
     plan: &'a Plan,
     progress: &'a Progress,
     share: Share,
     reading: &'a Reading<'a>,
-    /// Of all parts, duplicates included.
+    /// Entries of all parts, including duplicates.
     entries: u64,
 }
 

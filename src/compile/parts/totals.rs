@@ -1,12 +1,12 @@
-//! The counts of all shares of a merge: what one count of all keys gives.
+//! The counts of all shares of a merge together, which are those of one count of all keys.
 //!
-//! Which shares there are is told by name, for counts and for pages alike:
+//! Each file contains the number of its share. The same rules apply to counts and pages:
 //!
-//! | two files with | are |
+//! | two files with | mean |
 //! |---|---|
-//! | the same share and content | attempts at the same share: one is taken |
-//! | the same share, other content | of different merges; one of them is out of date: refused |
-//! | another number of shares | of different merges: refused |
+//! | the same share and content | two attempts at the same share: one is used |
+//! | the same share, other content | they belong to different merges, and one of them is out of date: refused |
+//! | another number of shares | they belong to different merges: refused |
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -19,10 +19,10 @@ use crate::compile::{Error, Progress};
 use crate::filter::{Basis, Counts, Share, ShareKind, SourceCounts};
 use crate::list::Day;
 
-/// Shares shown in a message; the others are counted.
+/// How many shares a message shows; the others are only counted.
 const SHOWN: usize = 8;
 
-/// The shares of a merge that are there.
+/// The shares of a merge that were found.
 #[derive(Debug)]
 pub(super) struct Present<'a> {
     kind: ShareKind,
@@ -39,10 +39,10 @@ impl<'a> Present<'a> {
         }
     }
 
-    /// Takes a share in. Gives the file that it must be equal to, if it was there before.
+    /// Adds a share. If the same share was already added, returns its file, which must be equal.
     ///
     /// # Errors
-    /// When it is of another number of shares.
+    /// It belongs to a merge with another number of shares.
     pub(super) fn add(&mut self, path: &'a Path, share: Share) -> Result<Option<&'a Path>, Error> {
         let (first, like) = *self.first.get_or_insert((path, share));
         if share.of() != like.of() {
@@ -61,7 +61,7 @@ impl<'a> Present<'a> {
     /// All shares, in their order.
     ///
     /// # Errors
-    /// When one is missing.
+    /// A share is missing.
     pub(super) fn all(&self) -> Result<Vec<&'a Path>, Error> {
         let of = self.first.map_or(0, |(_, share)| share.of());
         let mut missing = (1..=of).filter(|number| !self.by_number.contains_key(number));
@@ -85,7 +85,7 @@ impl<'a> Present<'a> {
     }
 }
 
-/// Why two files cannot be one share.
+/// The error for two different files of the same share.
 pub(super) fn differs(path: &Path, other: &Path, share: Share) -> Error {
     let why = format!(
         "differs from {}, but both are {share}; remove the one that is out of date",
@@ -94,7 +94,7 @@ pub(super) fn differs(path: &Path, other: &Path, share: Share) -> Error {
     refused(path, &why)
 }
 
-/// Why something that was made for one day cannot be used on another.
+/// The error for a file that was made for another day.
 pub(super) fn other_day(path: &Path, found: u16, wanted: u16) -> Error {
     let (found, wanted) = (Day(found), Day(wanted));
     let why = format!(
@@ -108,7 +108,7 @@ pub(super) fn other_day(path: &Path, found: u16, wanted: u16) -> Error {
 pub(super) struct Totals {
     pub(super) counts: EntryCounts,
     pub(super) expired: Vec<u64>,
-    /// Whether staged keys must keep dates.
+    /// Whether staged keys must store dates.
     pub(super) dated: bool,
 }
 
@@ -116,7 +116,7 @@ impl Totals {
     /// Reads the counts of all shares of the parts.
     ///
     /// # Errors
-    /// When counts are missing, or are of other parts, another day or another number of shares.
+    /// Counts are missing, or belong to other parts, another day or another number of shares.
     pub(super) fn of(
         paths: &[PathBuf],
         basis: Basis,
@@ -155,7 +155,7 @@ impl Totals {
             }
         }
         present.all()?;
-        // Each share has no more entries than records, so that their sums are bounded, too.
+        // No share has more entries than records, so this also limits the sum of the entries.
         reading.check_counts(&records)?;
         Ok(Self::sums(&sources, dated))
     }
@@ -181,7 +181,7 @@ impl Totals {
     }
 }
 
-/// What was counted of each source.
+/// The counts of each source.
 pub(super) fn by_source(counts: &EntryCounts, expired: &[u64]) -> Vec<SourceCounts> {
     let source = |(number, expired): (u32, &u64)| SourceCounts {
         kinds: counts.kinds_of_source(number),

@@ -102,7 +102,7 @@ impl Head {
         new.spec.sources = sources::decode(&listed, source_count)?;
         if !is_derived(&new) {
             return Err(Fault::Delta {
-                what: "it makes a filter without records, or of a size that does not follow from its entries",
+                what: "it makes a filter without records, or with an unexpected number of pages",
             });
         }
         let expired = u16::from_le_bytes(fields.array()?);

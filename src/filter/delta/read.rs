@@ -45,7 +45,7 @@ impl Delta {
         let invalid = |fault| Error::invalid(path, fault);
         let cut_off = || {
             invalid(Fault::Delta {
-                what: "it is cut off",
+                what: "it is truncated",
             })
         };
         let (file, bytes) = open(path)?;

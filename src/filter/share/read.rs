@@ -37,7 +37,7 @@ pub(crate) fn kind_at(path: &Path) -> Result<Option<ShareKind>, Error> {
 }
 
 const CUT_OFF: Fault = Fault::DamagedShare {
-    what: "it is cut off",
+    what: "it is truncated",
 };
 
 /// How a file begins.
@@ -140,7 +140,7 @@ impl SharedPages {
         if expected != file_bytes {
             return Err(invalid(Fault::DamagedShare {
                 what: match file_bytes < expected {
-                    true => "it is cut off",
+                    true => "it is truncated",
                     false => "it is too long",
                 },
             }));
