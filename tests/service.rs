@@ -357,6 +357,8 @@ fn a_status_socket_from_systemd() {
     let command = site.program_under("systemd-socket-activate", &arguments);
     let log = site.path().join("daemon.log");
     let _daemon = Daemon::spawn(command, &Socket::Unix(mail.clone()), log);
+    // It makes one socket after the other.
+    until("the second socket", || pages.exists().then_some(()));
     let (code, body) = fetch(&Endpoint::Unix(pages), "/readyz").expect("it is served");
     assert_eq!((code, body.as_slice()), (200, &b"ok\n"[..]));
     Peer::unix(&mail).expect("it speaks the milter protocol");
