@@ -354,7 +354,7 @@ fn signed_deltas_for_another_filter_and_such_that_grow() {
     assert!((bomb.len() as u64) < published.filter.bytes);
     for (bytes, words) in [
         (foreign, "this delta is for generation 2"),
-        (grows, "cut off"),
+        (grows, "truncated"),
         (bomb, "delta"),
         (b"not a delta".to_vec(), "not a delta"),
     ] {
