@@ -1,4 +1,4 @@
-//! AccessTable tables of Postfix (access(5)) and Sendmail (source of `makemap`).
+//! Access tables of Postfix (access(5)) and Sendmail (source of `makemap`).
 //!
 //! ```text
 //!   key                white space    action
@@ -10,11 +10,11 @@
 //!   From:bad.example                  ERROR:5.7.1:"550 listed"   Sendmail; only From: or no tag
 //! ```
 //!
-//! In both programs a domain's key answers for its subdomains too (Postfix:
-//! `parent_domain_matches_subdomains` has `smtpd_access_maps` by default; Sendmail:
-//! the rule set `LookUpDomain` goes from parent to parent), so it gives two entries.
-//! A line that starts with white space continues the line before; comments and blank
-//! lines may stand between. Where the very first line is indented, indentation means nothing.
+//! In both programs, a domain as the key also matches its subdomains (Postfix:
+//! `parent_domain_matches_subdomains` has `smtpd_access_maps` by default; Sendmail: the rule set
+//! `LookUpDomain` tries each parent domain), so it gives two entries. A line that starts with
+//! white space continues the previous line; comments and blank lines may come between. If the
+//! very first line is indented, indentation has no meaning.
 
 use super::action::Action;
 use super::entry::looks_like_entry;
@@ -26,14 +26,14 @@ use super::row::Skip;
 use super::words::Words;
 use super::{hosts, plain};
 
-/// Whose table it is.
+/// The program that reads the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     Postfix,
     Sendmail,
 }
 
-/// The state between lines: a line that may yet be continued.
+/// The state between lines: a line that the next one may continue.
 #[derive(Debug)]
 pub(super) struct AccessTable {
     program: Program,
@@ -58,7 +58,7 @@ impl AccessTable {
             return;
         };
         if is_indented && !self.logical.is_empty() && !self.program.is_line(text) {
-            // An action has a few words; what exceeds a line is only its text.
+            // The action is in the first words; the rest of a text beyond MAX_LINE is dropped.
             if self.logical.len() + text.len() < MAX_LINE {
                 self.logical.push(b' ');
                 self.logical.extend_from_slice(text);
@@ -71,7 +71,7 @@ impl AccessTable {
         }
     }
 
-    /// Nothing continues the last line any more.
+    /// Reads the collected line: no further line continues it.
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
         if self.logical.is_empty() {
             return;
@@ -91,7 +91,7 @@ impl AccessTable {
 }
 
 impl Program {
-    /// What the first word of an action does.
+    /// Returns what the first word of an action does.
     fn action(self, word: &[u8]) -> Action {
         match (self, word) {
             // `ERROR:5.7.1:"550 text"`, `ERROR:"550 text"`, `ERROR:4.2.1:450 later`.
@@ -109,26 +109,26 @@ impl Program {
                     _ => Action::Other,
                 }
             }
-            // Postfix takes an all-numeric action (a time stamp) for OK.
+            // Postfix treats an all-numeric action (a time stamp) as OK.
             (Self::Postfix, digits) if digits.iter().all(u8::is_ascii_digit) => Action::Allow,
             // Restriction classes and conditions such as `reject_unauth_pipelining`.
             _ => Action::in_column(word).unwrap_or(Action::Other),
         }
     }
 
-    /// Whether an indented text is a line of its own all the same: an entry and its action.
+    /// Returns whether an indented text is still a line of its own: an entry and its action.
     fn is_line(self, text: &[u8]) -> bool {
         let mut words = Words(text);
         let is_key = |key: &[u8]| looks_like_entry(sender_key(key).unwrap_or(key));
         words.next().is_some_and(is_key)
             && words.next().is_some_and(|word| {
-                // A number may be part of a text.
+                // Not a number: it may be part of the text of the action before.
                 word.first().is_some_and(u8::is_ascii_uppercase)
                     && (Action::of(word).is_some() || self.action(word) != Action::Other)
             })
     }
 
-    /// The entries of a key that is refused.
+    /// Lists the entries of a key that is refused.
     fn key(self, key: &[u8], out: &mut Out<'_>) {
         let key = match self {
             Self::Postfix => key,
@@ -141,7 +141,7 @@ impl Program {
             .iter()
             .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'/'));
         if number_or_network || hosts::is_nowhere(key).is_some() || key.starts_with(b"[") {
-            // A client's address.
+            // The address of a client.
             out.skip(Skip::NotSender);
         } else if matches!(key, b"<>" | b"<@>") {
             // The null sender is nobody's address.
@@ -154,7 +154,7 @@ impl Program {
     }
 }
 
-/// The key of a Sendmail line without its tag; nothing when it is not about senders.
+/// Returns the key of a Sendmail line without its tag; `None` if it is not about senders.
 fn sender_key(key: &[u8]) -> Option<&[u8]> {
     let Some(colon) = memchr::memchr(b':', key) else {
         return Some(key);

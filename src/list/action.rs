@@ -15,7 +15,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// What `word` says, in any case; nothing when it is no word for an action.
+    /// Returns what `word` says, in any case; `None` if it is no word for an action.
     pub(super) fn of(word: &[u8]) -> Option<Self> {
         match sense(word, Place::Action)? {
             Sense::Block => Some(Self::Block),
@@ -26,9 +26,9 @@ impl Action {
         }
     }
 
-    /// What a score says: positive is bad, as in rspamd and amavis.
+    /// Returns what a score says: positive is bad, as in rspamd and amavis.
     pub(super) fn of_score(word: &[u8]) -> Option<Self> {
-        // `f64` also reads `inf`, `nan` and `1e5`, which no list means.
+        // `f64` also parses `inf`, `nan` and `1e5`, which no list uses.
         if !word
             .iter()
             .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+'))
@@ -45,7 +45,7 @@ impl Action {
         })
     }
 
-    /// Why a line with this action lists nobody; nothing when it does.
+    /// Returns why a line with this action lists nobody; `None` if it lists somebody.
     pub(super) fn skip(self) -> Option<Skip> {
         match self {
             Self::Block => None,

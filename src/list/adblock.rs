@@ -1,8 +1,9 @@
-//! Filters of ad blockers, as far as they name domains: `||bad.example^`.
+//! Filter lists of ad blockers, as far as they name domains: `||bad.example^`.
 //!
-//! `||name^` is the domain and all below it, `@@` an exception, a rule with a path or
-//! about page elements nothing for mail. Of the options after `$` only those that
-//! leave the rule whole are accepted; `$badfilter` takes a rule back.
+//! `||name^` is the domain with all its subdomains, and `@@` begins an exception. A
+//! rule with a path or about elements of a page means nothing for mail. Of the
+//! options after `$`, only those that do not narrow the rule are accepted;
+//! `$badfilter` cancels a rule.
 
 use super::out::Out;
 use super::plain;
@@ -35,14 +36,14 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// Rules about elements of a page: `bad.example##.banner`, `#@#`, `#?#`, `#$#`.
+/// Returns whether a rule is about elements of a page: `bad.example##.banner`, `#@#`, `#?#`, `#$#`.
 fn has_element_rule(line: &[u8]) -> bool {
     [&b"##"[..], b"#@#", b"#?#", b"#$#"]
         .iter()
         .any(|sign| memchr::memmem::find(line, sign).is_some())
 }
 
-/// What follows `||`.
+/// Reads what follows `||`.
 fn anchored(rule: &[u8], out: &mut Out<'_>) {
     let (name, options) = match memchr::memchr(b'$', rule) {
         Some(at) => (

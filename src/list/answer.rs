@@ -10,7 +10,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// Nothing for a text that is no answer.
+    /// Returns the answer; `None` if the text is no answer.
     pub(super) fn of(value: &[u8]) -> Option<Self> {
         if value.len() > LONGEST_ANSWER {
             return None;
@@ -34,7 +34,7 @@ impl Answer {
     }
 }
 
-/// A number, perhaps with a decimal comma or a percent sign.
+/// Reads a number, perhaps with a decimal comma or a percent sign.
 pub(super) fn number(value: &[u8]) -> Option<f64> {
     let value = value.strip_suffix(b"%").unwrap_or(value).trim_ascii();
     let is_number = value.iter().any(u8::is_ascii_digit)
@@ -48,7 +48,7 @@ pub(super) fn number(value: &[u8]) -> Option<f64> {
     text.replace(',', ".").parse().ok()
 }
 
-/// Whether a value is nothing, as databases write it.
+/// Returns whether a value is empty or null, as databases write it.
 pub(super) fn is_blank(value: &[u8]) -> bool {
     value.is_empty()
         || [&b"null"[..], b"nil", b"\\N", b"(null)"]
@@ -56,7 +56,7 @@ pub(super) fn is_blank(value: &[u8]) -> bool {
             .any(|known| known.eq_ignore_ascii_case(value))
 }
 
-/// Whether a value is one of some words, but for case and accents.
+/// Returns whether a value is one of `words`, ignoring case and accents.
 pub(super) fn is_word(value: &[u8], words: &[&str]) -> bool {
     if value.is_ascii() {
         return words
@@ -73,7 +73,7 @@ pub(super) fn is_word(value: &[u8], words: &[&str]) -> bool {
 
 /// Adds a character in lower case and without its accent.
 pub(super) fn fold(char: char, to: &mut String) {
-    // Of the Turkish capital I with its dot.
+    // The lower case of the Turkish capital I with a dot ends with a combining dot.
     for char in char.to_lowercase().filter(|char| *char != '\u{307}') {
         to.push(match char {
             '\u{e0}'..='\u{e5}' => 'a',
@@ -102,9 +102,9 @@ pub(super) fn fold(char: char, to: &mut String) {
     }
 }
 
-/// No answer is longer.
+/// Maximum length of an answer in bytes.
 const LONGEST_ANSWER: usize = 16;
-/// Numbers of so many digits may be days.
+/// Numbers with at least this many digits may be days.
 const DATE_BYTES: usize = 8;
 
 const YES: &[&str] = &[

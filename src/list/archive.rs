@@ -1,12 +1,13 @@
-//! ZIP and tar archives of lists: each file in one is a list of its own.
+//! ZIP and tar archives of lists: each file in an archive is a list of its own.
 //!
 //! A tar archive may be compressed as a whole (`lists.tar.gz`, `.bz2`, `.xz`, `.zst`). A file in an
-//! archive must be text: one that is compressed again or encrypted, and an archive in an archive, is
-//! an error that names it. How much there may be is bounded: [`MAX_MEMBERS`], the ratio of
-//! [`packed`](super::packed), and the work of going through a tar archive once for each list.
+//! archive must be text: a file that is compressed again or encrypted, or an archive in an archive,
+//! is an error that names the file. Limits: [`MAX_MEMBERS`], the ratio of
+//! [`packed`](super::packed), and the work of reading a tar archive from its start once for each
+//! list.
 //!
-//! An archive is read from a regular file alone, since the directory of a ZIP archive stands at its
-//! end and a list is read by its place.
+//! Only a regular file is read as an archive, since the directory of a ZIP archive is at its end,
+//! and each list is read from its position.
 
 use std::cell::Cell;
 use std::fs::{self, File};
@@ -20,9 +21,9 @@ use zip::{CompressionMethod, ZipArchive};
 use super::input::text;
 use super::packed::{is_packed, refuse_bomb, unpacked};
 
-/// Most files of an archive.
+/// Maximum number of files in an archive.
 pub const MAX_MEMBERS: usize = 1_000;
-/// Most bytes that are unpacked to reach every list of a tar archive from its start.
+/// Maximum number of bytes unpacked to reach every list of a tar archive from its start.
 const MAX_TAR_BYTES: u64 = 1 << 40;
 /// A block of a tar archive; its header has the mark of POSIX.1-1988 ("ustar") at byte 257.
 const TAR_BLOCK_BYTES: u64 = 512;
@@ -30,9 +31,9 @@ const TAR_BLOCK_BYTES: u64 = 512;
 /// One file of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its path in the archive, as it stands there.
+    /// Its path in the archive, unchanged.
     pub name: Vec<u8>,
-    /// Its size, unpacked.
+    /// Its size in bytes, unpacked.
     pub size_bytes: u64,
     place: Place,
 }
@@ -40,21 +41,21 @@ pub struct Member {
 /// Where its bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// Of the archive, as it lies on disk.
+    /// In the archive as it is on disk.
     Zip {
         start: u64,
         packed_bytes: u64,
         deflated: bool,
         crc: u32,
     },
-    /// Of the archive, unpacked.
+    /// In the unpacked archive.
     Tar { start: u64 },
 }
 
-/// The files of an archive, in its order; none when `path` is no archive, or no regular file.
+/// Returns the files of an archive in its order; `None` if `path` is no archive or no regular file.
 ///
 /// # Errors
-/// When it cannot be read to its end, and when it holds what is not read: see the module.
+/// When the archive cannot be read to its end, or holds what is not supported: see the module.
 pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     if path.as_os_str() == "-" || !fs::metadata(path)?.is_file() {
         return Ok(None);
@@ -66,7 +67,7 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     }
     let mut content = unpacked(File::open(path)?)?;
     let mut head = Vec::new();
-    // Whatever is wrong with a list that is no archive is said when it is read.
+    // If this is no archive, the reader of the list reports what is wrong with it.
     let read = content
         .by_ref()
         .take(TAR_BLOCK_BYTES)
@@ -123,7 +124,7 @@ pub fn open_member(path: &Path, member: &Member) -> io::Result<Box<dyn Read + Se
     text(Cursor::new(head).chain(content))
 }
 
-/// As many bytes as the archive says, with the sum it says.
+/// Reads exactly as many bytes as the archive says, and checks their checksum if it has one.
 struct Checked<R> {
     content: CrcReader<R>,
     left_bytes: u64,
@@ -249,17 +250,17 @@ fn tar_members(content: impl Read) -> io::Result<Vec<Member>> {
             size_bytes: entry.size(),
             place: Place::Tar { start },
         });
-        // To its end, so that an archive that is cut off is not taken for a shorter one.
+        // Reads to the end, so that a truncated archive is not taken for a shorter one.
         io::copy(&mut entry, &mut io::sink()).map_err(damaged)?;
     }
-    // An archive that ends between two files looks complete but for the blocks of zeros at its end.
+    // An archive that is cut off between two files only lacks the blocks of zeros at its end.
     if zeros.get() < TAR_BLOCK_BYTES {
         return Err(damaged(io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(members)
 }
 
-/// Counts the zeros at the end of what was read.
+/// Counts the zero bytes at the end of what was read.
 struct TrailingZeros<'a, R> {
     input: R,
     zeros: &'a Cell<u64>,
@@ -378,7 +379,7 @@ mod tests {
         let whole = FILES.len();
         for archive in [zip(CompressionMethod::DEFLATE), tar(), gzip(&tar())] {
             for length in 600..archive.len() {
-                // Of the zeros at the end of a tar archive, half may be missing.
+                // Half of the zeros at the end of a tar archive may be missing.
                 let found = contents(&file(&folder, &archive[..length]));
                 assert!(found.is_err() || found.unwrap().len() == whole, "{length}");
             }
@@ -430,7 +431,7 @@ mod tests {
         assert!(link.contains("link: is not a regular file"), "{link}");
 
         let mut encrypted = zip(CompressionMethod::Stored);
-        // Bit 0 of the flags, in the directory at the end.
+        // Bit 0 of the flags in the directory at the end: encrypted.
         let at = encrypted
             .windows(4)
             .rposition(|part| part == b"PK\x01\x02")

@@ -1,4 +1,4 @@
-//! Rows of a table without a heading: what stands beside the entry may be anything.
+//! Rows of a table without a heading: the fields beside the entry can mean anything.
 //!
 //! ```text
 //!   spam@bad.example,12,2026-03-01          listed
@@ -9,8 +9,8 @@
 //!   info,bad.example                        rejected: perhaps the domain of one address
 //! ```
 //!
-//! A word that lets pass counts wherever it stands. What may be a remark, or the sender's own
-//! words, has the row rejected where it may take the sender off the list.
+//! A word of allowance counts in any field. If a field may be a remark or the sender's own
+//! words, but could also take the sender off the list, the row is rejected.
 
 use super::action::Action;
 use super::answer::number;
@@ -25,17 +25,17 @@ use super::row::{RawEntry, Skip};
 use super::verdict::{is_no, takes_off};
 use super::whose::whose;
 
-/// What is known of the columns.
+/// What is known about the columns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bare {
-    /// That of the first entry, or the one that the user gave.
+    /// The column of the first entry, or the one that the user gave.
     pub(super) column: Option<usize>,
     /// Whether the user gave it.
     pub(super) is_given: bool,
 }
 
-/// Why a row lists nobody, or cannot say whether it lists somebody. Under names of which none is
-/// known, a word may be an action in any language.
+/// Returns why a row lists nobody, or an error if that is unclear. With `is_under_unknown`,
+/// there are column names of which none is known, and a word may be an action in any language.
 pub(super) fn skip(
     fields: Fields<'_>,
     is_under_unknown: bool,
@@ -83,7 +83,7 @@ pub(super) fn skip(
     }
 }
 
-/// A day that is no bare number.
+/// Reads a day that is not a bare number.
 fn written_day(field: &[u8]) -> Option<Day> {
     let is_number = field.iter().all(u8::is_ascii_digit);
     Day::read(field).filter(|_| !is_number)
@@ -93,17 +93,17 @@ fn is_one_of(word: &[u8], known: &[&[u8]]) -> bool {
     known.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether a word for another action can hardly be a remark, as `info` can.
+/// Returns whether a word for another action is hardly a remark, as `info` may be.
 fn is_decided(word: &[u8]) -> bool {
     is_one_of(word, &[b"defer", b"dunno", b"hold", b"quarantine"])
 }
 
-/// Whether a word for another action says that nothing happens to the sender.
+/// Returns whether a word for another action says that nothing happens to the sender.
 fn is_undecided(word: &[u8]) -> bool {
     is_one_of(word, &[b"ignore", b"monitor", b"none", b"skip"])
 }
 
-/// A negative score, also with a comma: an allowance. Any other number may be anything.
+/// Reads a negative score, also with a comma, as an allowance. Other numbers can mean anything.
 fn negative(word: &[u8]) -> Option<Action> {
     let is_negative = matches!(word, [b'-', b'0'..=b'9', ..])
         && word
@@ -114,7 +114,7 @@ fn negative(word: &[u8]) -> Option<Action> {
     is_negative.then_some(Action::Allow)
 }
 
-/// Lists the entry of a row, and what stands beside it.
+/// Lists the entry of a row, and handles the other fields.
 pub(super) fn row(
     record: &[u8],
     fields: Fields<'_>,
@@ -126,7 +126,7 @@ pub(super) fn row(
         .column
         .and_then(|column| Some((column, fields.get(column)?)))
         .filter(|(_, field)| !field.is_empty());
-    // An address goes before a domain.
+    // An address takes precedence over a domain.
     let has_address = fields.iter().any(is_address);
     let fits = |field: &[u8]| {
         if has_address {
@@ -146,8 +146,8 @@ pub(super) fn row(
         let others = fields.iter().enumerate();
         others.filter(move |(other, field)| *other != column && !field.is_empty())
     };
-    // A row of entries alone is a line of a plain list; without a space between them it is that
-    // of a table, which names a server, a registrar or a recipient.
+    // A row of entries alone is a line of a plain list if white space follows a separator. Without
+    // white space, it is a row of a table that names a server, a registrar or a recipient.
     let is_entry = |field: &[u8]| is_address(field) || looks_like_entry(field);
     let is_list = others().all(|(_, field)| is_entry(field))
         && (is_apart(record) || others().next().is_none());
@@ -182,8 +182,8 @@ pub(super) fn row(
     }
 }
 
-/// Whether a word before a domain may be a local part: `info,bad.example`. A plain list does not
-/// take a word that it does not know before an entry either.
+/// Returns whether a word before a domain may be a local part: `info,bad.example`. A plain list
+/// does not accept an unknown word before an entry either.
 fn may_be_local_part(word: &[u8]) -> bool {
     let is_atom = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+');
     let names_domain = || {
@@ -198,7 +198,7 @@ fn may_be_local_part(word: &[u8]) -> bool {
         && !names_domain()
 }
 
-/// What feeds call a domain, besides words that block.
+/// Words that feeds use for the kind of a domain, besides words that block.
 const KINDS: &[&[u8]] = &[
     b"adult",
     b"botnet",
@@ -217,7 +217,7 @@ const KINDS: &[&[u8]] = &[
     b"trojan",
 ];
 
-/// Whether a field has several addresses, which may be senders or recipients.
+/// Returns whether a field holds several addresses, which may be senders or recipients.
 fn holds_several(field: &[u8]) -> bool {
     let mut pieces = field
         .split(|b| b.is_ascii_whitespace() || matches!(b, b',' | b';' | b'|'))
@@ -225,14 +225,14 @@ fn holds_several(field: &[u8]) -> bool {
     pieces.clone().nth(1).is_some() && pieces.all(is_address)
 }
 
-/// Whether white space follows a separator, as people write lists.
+/// Returns whether white space follows a separator, as people write lists.
 fn is_apart(record: &[u8]) -> bool {
     [&b", "[..], b"; "]
         .iter()
         .any(|sign| memchr::memmem::find(record, sign).is_some())
 }
 
-/// Whether the first field of a row begins a statement of SQL, or values of one.
+/// Returns whether the first field of a row begins an SQL statement or the values of one.
 fn is_statement(field: &[u8]) -> bool {
     field.first() == Some(&b'(')
         || [

@@ -1,15 +1,15 @@
-//! Text that is not plain UTF-8: other charsets, and the characters that word processors put
-//! in place of those that were typed.
+//! Text that is not plain UTF-8: other charsets, and characters that word processors put in place
+//! of the typed ones.
 //!
-//! A list need not be of one charset: people append to it with different programs. So each
-//! entry is looked at alone.
+//! Each entry is examined alone, because a list may mix charsets: people append to it with
+//! different programs.
 
 use std::borrow::Cow;
 
 use super::row::Mend;
 
-/// What Windows-1252 makes of the bytes from 0x80 to 0x9f; five of them are controls. The others
-/// are as in Unicode. <https://encoding.spec.whatwg.org/index-windows-1252.txt>
+/// The characters of the bytes 0x80 to 0x9f in Windows-1252; five of them are controls. All other
+/// bytes are as in Unicode. <https://encoding.spec.whatwg.org/index-windows-1252.txt>
 const HIGH_CONTROLS: [char; 32] = [
     '\u{20ac}', '\u{81}', '\u{201a}', '\u{192}', '\u{201e}', '\u{2026}', '\u{2020}', '\u{2021}',
     '\u{2c6}', '\u{2030}', '\u{160}', '\u{2039}', '\u{152}', '\u{8d}', '\u{17d}', '\u{8f}',
@@ -17,7 +17,7 @@ const HIGH_CONTROLS: [char; 32] = [
     '\u{2dc}', '\u{2122}', '\u{161}', '\u{203a}', '\u{153}', '\u{9d}', '\u{17e}', '\u{178}',
 ];
 
-/// Text in Windows-1252, of which Latin-1 is a part but for controls.
+/// Decodes Windows-1252, which contains Latin-1 except for its controls.
 pub(super) fn windows_1252(text: &[u8]) -> String {
     text.iter()
         .map(|&byte| match byte {
@@ -27,8 +27,8 @@ pub(super) fn windows_1252(text: &[u8]) -> String {
         .collect()
 }
 
-/// An entry as it was meant, and what had to be mended. White space of other scripts goes without
-/// a word, as ASCII's does.
+/// Returns an entry as its author meant it, and what was mended. White space of other scripts
+/// around it is removed without a note, as ASCII white space is.
 pub(super) fn mend(text: &str) -> (Cow<'_, str>, Option<Mend>) {
     let trimmed = text.trim();
     let inner = trimmed.trim_matches(is_typographic_quote).trim();

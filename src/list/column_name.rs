@@ -3,14 +3,14 @@
 use super::answer::fold;
 use super::charset;
 
-/// The longest name that is looked at; whole sentences stand in the first row of some tables.
+/// Maximum length of a name in bytes; the first row of some tables has whole sentences.
 const MAX_BYTES: usize = 64;
 
 /// A name in lower case and without accents, with one space between its words.
 pub(super) struct Name(String);
 
 impl Name {
-    /// Capitals divide words, too: `ExpirationDate`.
+    /// Cuts a name into words. A capital letter also begins a word: `ExpirationDate`.
     pub(super) fn of(name: &[u8]) -> Option<Self> {
         if name.len() > MAX_BYTES {
             return None;
@@ -43,19 +43,19 @@ impl Name {
         self.0.split(' ')
     }
 
-    /// Whether it is `known` but for what stands between words.
+    /// Returns whether it is `known`, ignoring the separators between words.
     pub(super) fn is(&self, known: &str) -> bool {
         let is_letter = |byte: &u8| !matches!(byte, b' ' | b'-' | b'/');
         let written = self.0.bytes().filter(is_letter);
         written.eq(known.bytes().filter(is_letter))
     }
 
-    /// Whether one of `words` is among its own.
+    /// Returns whether one of its words is among `words`.
     pub(super) fn has(&self, words: &[&str]) -> bool {
         self.words().any(|word| words.contains(&word))
     }
 
-    /// Whether it is `known`, perhaps with words before it that say nothing.
+    /// Returns whether it is `known`, perhaps after words that do not matter.
     pub(super) fn ends_with(&self, known: &str) -> bool {
         let rest = self.0.strip_suffix(known);
         self.is(known) || rest.is_some_and(|rest| rest.split_whitespace().all(is_filling))
@@ -66,12 +66,12 @@ impl Name {
     }
 }
 
-/// Words around the one that decides.
+/// Returns whether a word does not matter beside the word that decides.
 pub(super) fn is_filling(word: &str) -> bool {
     is_date_word(word) || FILLING.contains(&word)
 }
 
-/// What says that a column holds a day.
+/// Returns whether a word says that a column holds a day.
 pub(super) fn is_date_word(word: &str) -> bool {
     [
         "at",
@@ -132,5 +132,5 @@ const FILLING: &[&str] = &[
     "was",
 ];
 
-/// Turn what follows into its opposite.
+/// Words that turn what follows into its opposite.
 pub(super) const NEGATIONS: &[&str] = &["not", "no", "non", "never", "nicht", "kein"];

@@ -1,4 +1,4 @@
-//! Tables: CSV and TSV with a heading, or with a column told or found.
+//! Tables: CSV and TSV, with a heading, or with a column that is given or found.
 //!
 //! ```text
 //!   Value,Action,Last updated,Remove on,Notes          a heading: columns by name
@@ -9,15 +9,14 @@
 //!                                                      that looks like an entry
 //! ```
 //!
-//! The first record that is a heading or holds an entry decides about the separator (comma,
-//! semicolon, tab or `|`) and the columns; what the rows then mean is for [`table`](super::table)
-//! to say.
+//! The first record that is a heading or holds an entry decides the separator (comma, semicolon,
+//! tab or `|`) and the columns. [`table`](super::table) decides what the rows then mean.
 //!
 //! Headings between rows, as comments or alone on their line, are read as in `sections`.
 //!
-//! A record ends at a newline outside quotes, which open only at the start of a field; one that
-//! has no end within [`MAX_LINE`] bytes has a quote too many, and is rejected alone: reading
-//! goes on with the next line. RFC 4180, and what is sent instead of it.
+//! A record ends at a newline outside quotes, as in RFC 4180. A quote opens only at the start of a
+//! field. If a record has no end within [`MAX_LINE`] bytes, its quote is never closed: its first
+//! line alone is rejected, and reading continues with the next line.
 
 use super::entry::{is_address, looks_like_entry};
 use super::fields::{Fields, MAX_FIELDS};
@@ -34,16 +33,16 @@ use super::table::{Columns, row};
 /// The state between records.
 #[derive(Debug)]
 pub(super) struct Csv {
-    /// The column that the user gave, counted from 1; 0 is none.
+    /// The column that the user gave, counted from 1; 0 if none.
     given: u16,
     columns: Option<Columns>,
     /// Whether a record before the first row has names of which none is known.
     is_named: bool,
-    /// What the heading above says of the rows: `## Whitelist`.
+    /// What the last heading says about the rows: `## Whitelist`.
     section: Meaning,
-    /// Whether that is a plea in a comment, which ends at a blank line or another comment.
+    /// Whether it is a comment that asks not to block, up to a blank line or another comment.
     is_plea: bool,
-    /// Whether it stands directly above: the names of the columns may follow again.
+    /// Whether it is directly above: the names of the columns may follow again.
     is_after_heading: bool,
     separator: u8,
     reader: csv_core::Reader,
@@ -68,9 +67,9 @@ impl Csv {
         }
     }
 
-    /// Reads records from the start of `block`, counts their lines, and returns the bytes
-    /// done with, up to a line of more than [`MAX_LINE`] bytes: that is the caller's to
-    /// pass over. With `last`, the end of the block ends a record.
+    /// Reads records from the start of `block`, counts their lines, and returns the number of bytes
+    /// read. Stops before a line of more than [`MAX_LINE`] bytes, which the caller must skip. With
+    /// `last`, the end of the block ends a record.
     pub(super) fn read(
         &mut self,
         block: &[u8],
@@ -166,8 +165,8 @@ impl Csv {
         }
     }
 
-    /// Whether a record is a heading over rows, which it then is about. The first one may be the name
-    /// of the only column: `Blocked senders`.
+    /// Returns whether a record is a heading over rows, and keeps what it says. The first record
+    /// may be the name of the only column: `Blocked senders`.
     fn is_heading(&mut self, text: &[u8], separator: u8) -> bool {
         let is_comment = text.first() == Some(&b'#');
         let is_row = text.contains(&separator) || looks_like_entry(text) || self.columns.is_none();
@@ -194,7 +193,7 @@ impl Csv {
             self.reader
                 .read_record(record, &mut self.fields, &mut self.ends);
         if result == csv_core::ReadRecordResult::InputEmpty && read == record.len() {
-            // The empty input says that the record ends here.
+            // An empty input tells the reader that the record ends here.
             let space = self.fields.get_mut(written..).unwrap_or_default();
             let more = self.ends.get_mut(count..).unwrap_or_default();
             let (_, _, more_written, more_count) = self.reader.read_record(&[], space, more);
@@ -209,16 +208,16 @@ impl Csv {
     }
 }
 
-/// Whether a record without an entry is made of names, as a heading is.
+/// Returns whether a record without an entry consists of names, as a heading does.
 fn has_names(fields: Fields<'_>) -> bool {
     let mut names = fields.iter().filter(|name| !name.is_empty());
     let is_name = |name: &[u8]| name.iter().any(|b| b.is_ascii_alphabetic() || *b >= 0x80);
     names.clone().count() > 1 && names.all(is_name)
 }
 
-/// The separator of the first record: a tab wherever there is one, since no entry and
-/// no heading has one in it; else the more frequent of comma and semicolon, or `|` where only
-/// that makes fields with an entry or its heading.
+/// Returns the separator of the first record: a tab if there is one, since no entry and no heading
+/// contains a tab; `|` if only `|` gives fields with an entry or its heading; else the more
+/// frequent of comma and semicolon.
 pub(super) fn separator(record: &[u8]) -> u8 {
     let (mut quoted, mut at_start) = (false, true);
     let (mut tabs, mut commas, mut semicolons, mut bars) = (0_usize, 0_usize, 0_usize, 0_usize);
@@ -243,9 +242,10 @@ pub(super) fn separator(record: &[u8]) -> u8 {
     }
 }
 
-/// Whether `|` parts fields. A local part may have it, too, so an entry has to stand before one.
+/// Returns whether `|` separates fields. A local part may also contain `|`, so there must be an
+/// entry before one, or the heading of a column with entries.
 pub(super) fn is_parted_by_bars(record: &[u8]) -> bool {
-    // `||bad.example^`, `(a|b)@bad.example` and other patterns.
+    // Patterns such as `||bad.example^` and `(a|b)@bad.example`.
     let is_pattern = record.starts_with(b"||")
         || record
             .iter()
@@ -270,7 +270,7 @@ pub(super) fn is_parted_by_bars(record: &[u8]) -> bool {
     (has(before, b"|") || rest.split(|&b| b == b'|').any(heads)) && !has(record, b",;")
 }
 
-/// A line between the rows of a table that is drawn: `|---|---|`, `+-----+`.
+/// Returns whether a line only draws a table: `|---|---|`, `+-----+`.
 pub(super) fn is_border(text: &[u8]) -> bool {
     matches!(text, [b'|' | b'+', ..])
         && memchr::memmem::find(text, b"--").is_some()
@@ -279,7 +279,7 @@ pub(super) fn is_border(text: &[u8]) -> bool {
             .all(|b| matches!(b, b'|' | b'+' | b'-' | b':' | b'=' | b' ' | b'\t'))
 }
 
-/// The first line of a text.
+/// Returns the first line of a text.
 fn list_line(text: &[u8]) -> &[u8] {
     let text = text.get(..MAX_LINE).unwrap_or(text);
     let end = memchr::memchr(b'\n', text).unwrap_or(text.len());
@@ -300,32 +300,32 @@ fn entries_in_quotes(record: &[u8], separator: u8, out: &mut Out<'_>) {
     }
 }
 
-/// What stands at the start of a block.
+/// What is at the start of a block.
 enum Record {
-    /// A record of so many bytes, with its newline.
+    /// A record of this many bytes, with its newline.
     Whole(usize),
-    /// A line of so many bytes that opens a quote which nothing closes.
+    /// A line of this many bytes that opens a quote which nothing closes.
     Unclosed(usize),
     /// A line of more than [`MAX_LINE`] bytes.
     LongLine,
-    /// More bytes are needed to say.
+    /// More bytes are needed to decide.
     Unknown,
 }
 
 impl Record {
-    /// Linear over a whole list: what an open quote runs over are lines with even runs of
-    /// quotes, none of which opens another.
+    /// Finds what is at the start of a block. Linear over a whole list: the lines that an open
+    /// quote runs over have even runs of quotes, and none of them opens another.
     fn at_start(block: &[u8], last: bool, separator: u8) -> Self {
         let window = block.get(..=MAX_LINE).unwrap_or(block);
         let mut quoted = false;
         let mut first_newline = None;
-        // Where the field under way starts.
+        // Where the current field starts.
         let mut start = if window.starts_with(plain::BOM) {
             plain::BOM.len()
         } else {
             0
         };
-        // A quote that is a part of the one before it.
+        // The second quote of `""`, which stands for one.
         let mut escaped = usize::MAX;
         for at in memchr::memchr3_iter(b'\n', b'"', separator, window) {
             let next = window.get(at + 1).copied();
@@ -336,7 +336,7 @@ impl Record {
                     quoted = false;
                     let closes = next.is_none_or(|b| b == separator || matches!(b, b'\n' | b'\r'));
                     if let (false, Some(newline)) = (closes, first_newline) {
-                        // It belongs to another row.
+                        // The quote belongs to another row.
                         return Self::Unclosed(newline + 1);
                     }
                 }

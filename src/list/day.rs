@@ -1,43 +1,42 @@
-//! Days, as lists write them: the day an entry was added, the day it ends.
+//! Days as lists write them: the day an entry was added, the day it ends.
 
 use std::fmt;
 
 use jiff::civil::Date;
 
-/// A day, counted from 1970-01-01; the last one is in 2149.
+/// A day, counted from 1970-01-01; the last one is 2149-06-06.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Day(pub u16);
 
 const EPOCH: Date = Date::constant(1970, 1, 1);
 
-/// Numbers of this length are read as seconds since 1970: ten digits are the years
-/// 2001 to 2286.
+/// Numbers of this length are read as seconds since 1970: ten digits are the years 2001 to 2286.
 const UNIX_DIGITS: usize = 10;
-/// Of a day of expiry that is never to come: the year 9999 in seconds.
+/// Maximum length of seconds for an end that never comes: the year 9999.
 const MAX_UNIX_DIGITS: usize = 12;
 /// The same in milliseconds.
 const MAX_MILLISECONDS_DIGITS: usize = 15;
 
 impl Day {
-    /// The day of a date between 1970 and 2149.
+    /// Returns the day of a date; `None` before 1970 and after 2149-06-06.
     #[must_use]
     pub fn of(date: Date) -> Option<Self> {
         let days = EPOCH.until(date).ok()?.get_days();
         u16::try_from(days).ok().map(Self)
     }
 
-    /// Reads a day from the start of `text`: `2026-03-01`, `2026/03/01` or
-    /// `20260301`, with or without a time after it; `01.03.2026`; `3/31/2026` and
-    /// `31/3/2026` where one of the numbers can only be the day; seconds since 1970
-    /// of ten digits, or milliseconds of thirteen. Zones are not looked at: a day is exact enough.
+    /// Reads a day from the start of `text`: `2026-03-01`, `2026/03/01`, `2026.03.01` or
+    /// `20260301`, with or without a time after it; `01.03.2026` or `01-03-2026`, day first;
+    /// `3/31/2026` and `31/3/2026` if only one of the numbers can be the day; seconds since 1970
+    /// in ten digits, or milliseconds in thirteen. Time zones are ignored: a day is exact enough.
     #[must_use]
     pub fn read(text: &[u8]) -> Option<Self> {
         u16::try_from(days(text)?).ok().map(Self)
     }
 
-    /// Reads the first day on which an entry is no longer listed: none inside when the text
-    /// says that it does not end, by a word, by a zero date (`0000-00-00`), or by a day too far
-    /// away to be written (`9999-12-31`); none when it cannot be read.
+    /// Reads the first day on which an entry is no longer listed. Returns `Some(None)` if the text
+    /// says that the entry does not end: by a word, by a zero date (`0000-00-00`), or by a day too
+    /// far away to store (`9999-12-31`). Returns `None` if the text cannot be read.
     #[must_use]
     #[allow(
         clippy::option_option,
@@ -61,7 +60,7 @@ impl Day {
     }
 }
 
-/// What stands in the place of a day when an entry does not end.
+/// What lists write in place of a day when an entry does not end.
 const NEVER: &[&str] = &[
     "",
     "-",
@@ -75,10 +74,10 @@ const NEVER: &[&str] = &[
     "null",
 ];
 
-/// Dates that databases (MySQL, .NET) write where none is set.
+/// Dates that databases (MySQL, .NET) write if none is set.
 const ZERO_DATES: &[&[u8]] = &[b"0000-00-00", b"0001-01-01"];
 
-/// Days since 1970, of a date in any year of four digits.
+/// Returns the days from 1970-01-01 to a date in any year of four digits.
 fn days(text: &[u8]) -> Option<i64> {
     let text = text.trim_ascii();
     let end = text

@@ -1,9 +1,8 @@
-//! Configuration of resolvers. Of dnsmasq: `address=/bad.example/`, `server=/bad.example/`; of unbound:
-//! `local-zone: "bad.example" always_null`, `local-data: "bad.example A 0.0.0.0"`.
+//! Configuration of resolvers. For dnsmasq: `address=/bad.example/`, `server=/bad.example/`; for
+//! unbound: `local-zone: "bad.example" always_null`, `local-data: "bad.example A 0.0.0.0"`.
 //!
-//! A domain that gets no address, a null one, or no server is blocked, with all below
-//! it. One that gets a real address or a server of its own is a matter of somebody's
-//! network.
+//! A domain with no address, a null address, or no server is blocked, with all its subdomains. A
+//! domain with a real address or a server of its own belongs to somebody's network.
 
 use super::entry::looks_like_entry;
 use super::hosts::{self, is_nowhere};
@@ -27,7 +26,7 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         return unbound(option, value.trim_ascii(), out);
     }
     let Some((option, value)) = split(text, b'=') else {
-        // `domain-needed` is an option, `bad.example` a line of a plain list.
+        // `domain-needed` is an option; `bad.example` is a line of a plain list.
         return match Words(text).next() {
             Some(word) if looks_like_entry(word) || is_nowhere(word).is_some() => {
                 hosts::read(line, out);
@@ -48,31 +47,31 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         .strip_prefix(b"/")
         .and_then(|names| Some((names, memchr::memrchr(b'/', names)?)))
     else {
-        // `server=192.0.2.1`: for all names.
+        // `server=192.0.2.1` is for all names.
         return out.skip(Skip::Setting);
     };
     let (names, target) = names.split_at(slash);
     match target.get(1..).unwrap_or_default().trim_ascii() {
         b"" => {}
-        // The standard servers: an exception from a wider line.
+        // The standard servers: an exception from a wider rule.
         b"#" if is_server => return out.skip(Skip::Allow),
         b"#" => {}
         target if !is_server && is_nowhere(target) == Some(true) => {}
         _ => return out.skip(Skip::OtherAction),
     }
     for name in names.split(|&b| b == b'/') {
-        // A leading dot or star changes nothing, says the manual.
+        // The manual says that a leading dot or star changes nothing.
         let name = name.strip_prefix(b"*").unwrap_or(name);
         out.tree(name.strip_prefix(b".").unwrap_or(name));
     }
 }
 
-/// Whether `option: value` is one of those of unbound that may block a domain.
+/// Returns whether a line is an option of unbound that may block a domain.
 pub(super) fn is_of_unbound(text: &[u8]) -> bool {
     text.starts_with(b"local-zone:") || text.starts_with(b"local-data:")
 }
 
-/// Reads a line of unbound.
+/// Reads an option of unbound.
 fn unbound(option: &[u8], value: &[u8], out: &mut Out<'_>) {
     let mut words = value
         .split(|&b| b.is_ascii_whitespace() || matches!(b, b'"' | b'\''))
@@ -90,7 +89,7 @@ fn unbound(option: &[u8], value: &[u8], out: &mut Out<'_>) {
     match words.next().unwrap_or_default() {
         b"always_deny" | b"always_null" | b"always_nxdomain" | b"always_nodata"
         | b"always_refuse" | b"deny" | b"inform_deny" | b"refuse" => out.tree(name),
-        // The domain is refused, or is a network of the administrator.
+        // Either the domain is refused, or it is a network of the administrator.
         b"static" => out.reject(RejectReason::UnclearData, value),
         b"always_transparent" | b"transparent" | b"typetransparent" => out.skip(Skip::Allow),
         _ => out.skip(Skip::OtherAction),

@@ -6,22 +6,22 @@ use super::day::Day;
 use super::heading_words::names_undoing;
 use super::headings::Heading;
 
-/// Bytes of the shortest date: `1.1.26`.
+/// Length of the shortest date in bytes: `1.1.26`.
 const SHORTEST_DATE: usize = 6;
 
-/// Words before a date that are looked at.
+/// Maximum number of words before a date that are read.
 const MAX_WORDS: usize = 4;
 
-/// What a comment says of the end of its entry.
+/// What a comment says about the end of its entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct End {
-    /// The day, none inside where it never comes; none when it cannot be read.
+    /// The day; `Some(None)` if it never comes, `None` if it cannot be read.
     pub(super) day: Option<Option<Day>>,
     /// Whether the comment begins with it.
     pub(super) is_first: bool,
 }
 
-/// What a comment says of the end of its entry, wherever it says so.
+/// Finds the end of an entry anywhere in its comment.
 pub(super) fn end_in(comment: &[u8]) -> Option<End> {
     let mut before: Vec<&[u8]> = Vec::new();
     let mut is_first = true;
@@ -67,8 +67,8 @@ pub(super) fn end_in(comment: &[u8]) -> Option<End> {
     None
 }
 
-/// The day of expiry of a whole list, in a comment of its own that says nothing else. Many lists
-/// say `# Expires: 1 day`: when to fetch them again.
+/// Reads the day on which a whole list ends, from a comment that begins with it. Many lists say
+/// `# Expires: 1 day`: when to fetch them again, not when they end.
 pub(super) fn end_of_list(comment: &[u8]) -> Option<Option<Option<Day>>> {
     let end = end_in(comment).filter(|end| end.is_first)?;
     let is_dated = tokens(comment)
@@ -77,7 +77,7 @@ pub(super) fn end_of_list(comment: &[u8]) -> Option<Option<Option<Day>>> {
     is_dated.then_some(end.day)
 }
 
-/// The words, numbers and dates of a comment.
+/// Returns the words, numbers and dates of a comment.
 fn tokens(comment: &[u8]) -> impl Iterator<Item = &[u8]> {
     let divides = |b: &u8| b.is_ascii_whitespace() || b",;=()[]".contains(b);
     comment
@@ -92,7 +92,7 @@ fn tokens(comment: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|token| !token.is_empty())
 }
 
-/// Whether a token is meant to be a date: `2026-02-30`, not `1`.
+/// Returns whether a token is meant as a date: `2026-02-30` is, `1` is not.
 fn is_date(token: &[u8]) -> bool {
     let date = token
         .split(|b| matches!(b, b'T' | b't'))
@@ -104,7 +104,7 @@ fn is_date(token: &[u8]) -> bool {
             .all(|b| b.is_ascii_digit() || b"-./".contains(b))
 }
 
-/// `31`, `31.`, `31st`
+/// Returns whether a token is a day of a month: `31`, `31.`, `31st`.
 fn is_day_of_month(token: &[u8]) -> bool {
     let digits = token.iter().take_while(|b| b.is_ascii_digit()).count();
     let after = token.get(digits..).unwrap_or_default();
@@ -112,13 +112,13 @@ fn is_day_of_month(token: &[u8]) -> bool {
     matches!(digits, 1 | 2) && (after.is_empty() || is_ordinal)
 }
 
-/// What stands between the parts of a date.
+/// Returns whether a word comes between the parts of a date.
 fn is_between(word: &[u8]) -> bool {
     let is_word = |known: &&str| known.as_bytes().eq_ignore_ascii_case(word);
     ["of", "the", "de", "den", "le"].iter().any(is_word)
 }
 
-/// The name of a month, or its beginning, in English and what is spelled alike.
+/// Returns whether a word is the name of a month or its start, in English or spelled alike.
 fn is_month(word: &[u8]) -> bool {
     let is_month = |month: &&str| {
         word.get(..3)
@@ -137,14 +137,14 @@ fn is_expires(words: &[&[u8]]) -> bool {
     matches!(words, [word] if word.eq_ignore_ascii_case(b"expires"))
 }
 
-/// Whether the last of some words name a day of an end.
+/// Returns whether some words end with the name of a day on which an entry ends.
 fn names_end(words: &[&[u8]]) -> bool {
     (0..words.len())
         .rev()
         .any(|from| is_end_alone(words.get(from..).unwrap_or_default()))
 }
 
-/// Whether words name a day of an end, all of them.
+/// Returns whether all words together name the day on which an entry ends.
 fn is_end_alone(words: &[&[u8]]) -> bool {
     let words = match words {
         [words @ .., last] if !words.is_empty() && is_preposition(last) => words,
@@ -155,7 +155,7 @@ fn is_end_alone(words: &[&[u8]]) -> bool {
         || Name::of(&text).is_some_and(|name| names_undoing(&name))
 }
 
-/// What stands between the name of an end and its day.
+/// Returns whether a word comes between the name of an end and its day.
 fn is_preposition(word: &[u8]) -> bool {
     let is_word = |known: &&str| known.as_bytes().eq_ignore_ascii_case(word);
     [

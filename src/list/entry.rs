@@ -1,26 +1,25 @@
-//! What a text must not be to become an entry: a pattern, a hash, a web address.
+//! What an entry must not be: a pattern, a hash, a web address.
 //!
-//! `address` reads almost anything as an address, because a mail may carry almost
-//! anything. A list is written by somebody who meant something, and what was meant
-//! as a pattern must not end up as a strange address that never matches, or, worse,
-//! as a whole domain (`(foo|bar)@innocent.example` is the domain to a reader that
-//! drops comments).
+//! `address` reads almost anything as an address, because a message may contain almost
+//! anything. The author of a list meant something definite. A text meant as a pattern must
+//! not become a strange address that never matches or, worse, a whole domain: a reader that
+//! drops comments takes `(foo|bar)@innocent.example` for the domain.
 
 use std::net::IpAddr;
 
 use super::reject_reason::RejectReason;
 use crate::rfc5322::{Nesting, Place};
 
-/// Which wild cards the format has.
+/// The wildcards of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wildcards {
-    /// The star; `?` is an ordinary character of a local part.
+    /// Only the star; `?` is an ordinary character of a local part.
     Star,
-    /// Both, and sets: `[ab]`, `{a,b}`.
+    /// Star, question mark, and sets: `[ab]`, `{a,b}`.
     StarAndQuestionMark,
 }
 
-/// Says why `text` (trimmed, one entry) cannot be an entry, if so.
+/// Returns an error if `text` (one entry, trimmed) cannot be an entry.
 pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReason> {
     if !characters(text).special {
         return ordinary(text);
@@ -28,7 +27,7 @@ pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReaso
     if text.contains(&0) {
         return Err(RejectReason::Nul);
     }
-    // Only what stands in the brackets counts, not the name before them.
+    // Only the text in the brackets counts, not the display name before them.
     let address = match (text.strip_suffix(b">"), memchr::memrchr(b'<', text)) {
         (Some(before), Some(bracket)) => before.get(bracket + 1..).unwrap_or_default(),
         _ => text,
@@ -52,16 +51,16 @@ pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReaso
     one_address(address)
 }
 
-/// Refuses what would become a strange address that never matches: two addresses in one
+/// Rejects what would become a strange address that never matches: two addresses in one
 /// field, or an address with a separator, quote or bracket after it.
 fn one_address(text: &[u8]) -> Result<(), RejectReason> {
     let mut nesting = Nesting::new();
     let (mut ats, mut literal, mut strange) = (0, false, false);
-    // What an entry without an `@` is made of is all domain.
+    // About the text before the first `@`. Without an `@`, all of it is a domain.
     let mut strange_before = false;
     let mut before = 0;
     for &b in text {
-        // Behind an `@` a quotation mark opens nothing: it is strange there.
+        // After an `@`, a quotation mark opens nothing: there it is a strange character.
         let place = match b {
             b'"' if ats > 0 && !nesting.is_in_comment() => Place::Outside,
             b => nesting.step(b),
@@ -73,14 +72,14 @@ fn one_address(text: &[u8]) -> Result<(), RejectReason> {
                 (literal, strange) = (false, false);
             }
             _ if ats == 0 => strange_before |= !is_domain_byte(b),
-            // An address literal has characters of its own.
+            // An address literal may contain other characters.
             (_, b'[') if before == b'@' => literal = true,
             _ if literal => literal = b != b']',
             _ => strange |= b"|=!$%&'+,/;?^`{}~\"#<>[]:".contains(&b),
         }
         before = b;
     }
-    // `@a,@b:c@d` is a route to one address.
+    // `@a,@b:c@d` is a source route to one address.
     let is_route = text.first() == Some(&b'@') && text.contains(&b':');
     if ats > 1 && !is_route {
         Err(RejectReason::Several)
@@ -91,25 +90,25 @@ fn one_address(text: &[u8]) -> Result<(), RejectReason> {
     }
 }
 
-/// Whether a byte may stand in a domain or before one: `*.bad.example`, `bad.example/`.
+/// Returns whether a byte may occur in a domain or before one: `*.bad.example`.
 fn is_domain_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'*') || b >= 0x80
 }
 
-/// What characters a text has.
+/// Which characters a text contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Characters {
-    /// Some that may mean something to us: white space, quotes, stars, bytes beyond ASCII.
+    /// Some that may have a meaning for us: white space, quotes, stars, bytes beyond ASCII.
     pub(super) special: bool,
     /// An `@`.
     pub(super) at: bool,
 }
 
-/// Bytes looked at together. The loops over them have no branch, so that the compiler
-/// makes vector instructions of them: 7 ns for 28 bytes, with a table 14.
+/// Number of bytes that are classified together. The loops over them have no branch, so that
+/// the compiler makes vector instructions of them: 7 ns for 28 bytes; a table takes 14 ns.
 const WIDTH: usize = 16;
 
-/// Which characters `text` has.
+/// Returns which characters `text` contains.
 #[inline]
 pub(super) fn characters(text: &[u8]) -> Characters {
     let mut classes = [0; WIDTH];
@@ -118,7 +117,7 @@ pub(super) fn characters(text: &[u8]) -> Characters {
         classify(chunk, &mut classes);
     }
     if let (false, Some(end)) = (rest.is_empty(), text.last_chunk::<WIDTH>()) {
-        // Some bytes twice, which changes nothing.
+        // Some bytes are classified twice, which changes nothing.
         classify(end, &mut classes);
     } else {
         let mut padded = [b'a'; WIDTH];
@@ -151,8 +150,8 @@ fn classify(chunk: &[u8; WIDTH], classes: &mut [u8; WIDTH]) {
     }
 }
 
-/// A text without special characters can still be a hash or an IP address; with an `@` it
-/// is neither.
+/// Rejects a hash or an IP address, which has no special characters either. A text with an
+/// `@` is neither.
 fn ordinary(text: &[u8]) -> Result<(), RejectReason> {
     let label = text.strip_prefix(b".").unwrap_or(text);
     let hash = match label.len() {
@@ -165,8 +164,8 @@ fn ordinary(text: &[u8]) -> Result<(), RejectReason> {
     if !hash.is_empty() && label.iter().all(u8::is_ascii_hexdigit) {
         return Err(RejectReason::Hash(hash));
     }
-    // The last character of an IP address or network is a digit (or a hexadecimal one
-    // after a colon), which no domain's is.
+    // The last character of an IP address or network is a digit (or a hexadecimal digit
+    // after a colon), but never the last one of a domain.
     let numeric = text.last().is_some_and(u8::is_ascii_digit) || text.contains(&b':');
     if numeric && !text.contains(&b'@') && is_ip(text) {
         return Err(RejectReason::IpAddress);
@@ -174,7 +173,7 @@ fn ordinary(text: &[u8]) -> Result<(), RejectReason> {
     Ok(())
 }
 
-/// Whether a field can only be data: an address, or a domain.
+/// Returns whether a field looks like an address or a domain, not like another word.
 pub(super) fn looks_like_entry(field: &[u8]) -> bool {
     if field.contains(&b'@') {
         return !field.trim_ascii().contains(&b' ');
@@ -189,8 +188,8 @@ pub(super) fn looks_like_entry(field: &[u8]) -> bool {
         && !is_ip(field)
 }
 
-/// Whether a field only repeats a part of an address: the domain, or a local part that looks
-/// like a domain.
+/// Returns whether a field only repeats a part of an address: the domain, or a local part
+/// that looks like a domain.
 pub(super) fn is_part_of(field: &[u8], address: &[u8]) -> bool {
     let Some(at) = memchr::memrchr(b'@', address) else {
         return false;
@@ -201,17 +200,17 @@ pub(super) fn is_part_of(field: &[u8], address: &[u8]) -> bool {
         && (field.eq_ignore_ascii_case(local) || field.eq_ignore_ascii_case(domain))
 }
 
-/// An address, perhaps with a display name.
+/// Returns whether a field is an address, perhaps with a display name.
 pub(super) fn is_address(field: &[u8]) -> bool {
     field.contains(&b'@') && (looks_like_entry(field) || field.ends_with(b">"))
 }
 
-/// Whether an entry is another, or a part of it.
+/// Returns whether an entry equals another, or is a part of it.
 pub(super) fn is_same(entry: &[u8], other: &[u8]) -> bool {
     entry.eq_ignore_ascii_case(other) || is_part_of(entry, other)
 }
 
-/// Whether `text` is an IP address or a network in CIDR form.
+/// Returns whether `text` is an IP address or a network in CIDR form.
 pub(super) fn is_ip(text: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(text) else {
         return false;
@@ -220,8 +219,8 @@ pub(super) fn is_ip(text: &[u8]) -> bool {
     address.parse::<IpAddr>().is_ok()
 }
 
-/// Whether `text` looks like a regular expression: `/.../i`, an anchor, a
-/// backslash outside quotes, `.*`, an alternative in parentheses.
+/// Returns whether `text` looks like a regular expression: `/.../i`, an anchor, a backslash
+/// outside quotes, `.*`, an alternative in parentheses.
 fn is_expression(text: &[u8]) -> bool {
     if let [b'/', rest @ ..] = text
         && let Some(end) = memchr::memrchr(b'/', rest)
@@ -235,7 +234,7 @@ fn is_expression(text: &[u8]) -> bool {
         return true;
     }
     let has_group = memchr::memchr(b'(', text).is_some();
-    // A parenthesis is what is looked for here.
+    // Comments are not skipped: a parenthesis may be a group.
     let mut nesting = Nesting::new().without_comments();
     let mut before = b' ';
     for &b in text {
@@ -243,7 +242,7 @@ fn is_expression(text: &[u8]) -> bool {
             match b {
                 b'\\' => return true,
                 b'*' if before == b'.' => return true,
-                // A comment stands apart: `(er)` in `spam(er)@bad.example` is a group.
+                // A comment is separate: `(er)` in `spam(er)@bad.example` is a group.
                 b'(' if !matches!(before, b' ' | b'\t' | b'>') => return true,
                 b'|' if has_group => return true,
                 _ => {}
@@ -251,11 +250,11 @@ fn is_expression(text: &[u8]) -> bool {
         }
         before = b;
     }
-    // `(a|b)@domain` begins with its group.
+    // `(a|b)@domain` begins with a group.
     text.first() == Some(&b'(')
 }
 
-/// Whether a wild card stands where no entry can have one.
+/// Returns whether a wildcard is where no entry can have one.
 fn has_inner_wildcard(text: &[u8], wildcards: Wildcards) -> bool {
     let text = match text {
         [b'*', b'@', b'*', b'.', rest @ ..] | [b'*', b'@' | b'.', rest @ ..] => rest,
@@ -270,7 +269,7 @@ fn has_inner_wildcard(text: &[u8], wildcards: Wildcards) -> bool {
             && match b {
                 b'*' => true,
                 b'?' | b'{' => wildcards == Wildcards::StarAndQuestionMark,
-                // The bracket of an address literal stands after the `@`.
+                // After the `@`, it is the bracket of an address literal.
                 b'[' => wildcards == Wildcards::StarAndQuestionMark && before != b'@',
                 _ => false,
             }

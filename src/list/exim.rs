@@ -1,9 +1,9 @@
 //! Exim's `lsearch` and `wildlsearch` files: `key: data`.
 //!
-//! The key ends at a colon or at white space; a key with either stands in double
-//! quotes, which are not part of it, so a local part in need of quotes gets its own
-//! back. A line that starts with white space continues the data. Data is free text,
-//! but a word of allowance in it is believed; one that says no has the line rejected.
+//! The key ends at a colon or at white space. A key that contains either is in double quotes,
+//! which are not part of it; a local part that needs quotes then gets its own. A line that
+//! starts with white space continues the data. The data is free text, but a word of allowance
+//! in it counts, and a word that may take the key off the list has the line rejected.
 
 use super::action::Action;
 use super::answer::{Answer, is_blank};
@@ -37,7 +37,7 @@ impl Exim {
     }
 }
 
-/// Whether an indented text begins with a key and its colon.
+/// Returns whether an indented text begins with a key and its colon.
 fn is_key(text: &[u8]) -> bool {
     let key = Words(text).next().unwrap_or_default();
     key.strip_suffix(b":").is_some_and(looks_like_entry)
@@ -66,7 +66,7 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
     let data = data.trim_ascii_start();
     let is_word = !looks_like_entry(&key) && !key.contains(&b'@') && !key.contains(&b'.');
     if is_word && !data.is_empty() {
-        // `unblock friend@good.example`, `To: somebody`.
+        // A line of a plain list: `unblock friend@good.example`, `To: somebody`.
         return plain::entries(text, out);
     }
     let data = data.strip_prefix(b":").unwrap_or(data).trim_ascii();
@@ -81,7 +81,7 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
     if allows {
         out.skip(Skip::Allow);
     } else if names_another {
-        // Perhaps a recipient and whom they do not want: `me@us.example: spam@bad.example`.
+        // Perhaps a recipient and a sender whom they refuse: `me@us.example: spam@bad.example`.
         out.reject(RejectReason::SecondEntry, text);
     } else if is_unclear(said) {
         out.reject(RejectReason::UnclearData, text);
@@ -90,8 +90,8 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// Whether data may take its key off the list, as in a map of YAML: `no`, `null`, `expired`,
-/// `{action: allow}`.
+/// Returns whether data may take its key off the list, as in a map of YAML: `no`, `null`,
+/// `expired`, `{action: allow}`.
 fn is_unclear(data: &[u8]) -> bool {
     let is_nothing = !data.is_empty() && (is_blank(data) || matches!(data, b"~" | b"none"));
     is_nothing
@@ -108,7 +108,7 @@ fn without_quotes(data: &[u8]) -> &[u8] {
     }
 }
 
-/// A key in double quotes as an entry, and what follows it.
+/// Returns a key in double quotes as an entry, and the text after it.
 fn quoted_key(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let inner = text.strip_prefix(b"\"")?;
     let mut key = Vec::new();
@@ -117,7 +117,7 @@ fn quoted_key(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
         match byte {
             b'"' => {
                 let rest = inner.get(at + 1..).unwrap_or_default();
-                // `"a b"@bad.example: data`: quotes of the address itself.
+                // The quotes belong to the address: `"a b"@bad.example: data`.
                 if rest.starts_with(b"@") {
                     return None;
                 }
@@ -130,7 +130,7 @@ fn quoted_key(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     None
 }
 
-/// Puts a local part that needs it in double quotes.
+/// Puts a local part in double quotes if it needs them.
 fn with_quotes(key: &[u8]) -> Vec<u8> {
     let Some(at) = memchr::memrchr(b'@', key) else {
         return key.to_vec();

@@ -1,6 +1,6 @@
 //! The fields of one record of a table, unquoted.
 
-/// Fields of a record that are looked at.
+/// Maximum number of fields of a record that are read.
 pub(super) const MAX_FIELDS: usize = 4096;
 
 /// The fields of one record.
@@ -9,7 +9,7 @@ pub(super) struct Fields<'f> {
     pub(super) text: &'f [u8],
     /// Where each field ends in `text`.
     pub(super) ends: &'f [usize],
-    /// Whether there are no more than [`MAX_FIELDS`].
+    /// Whether the record has no more than [`MAX_FIELDS`].
     pub(super) is_whole: bool,
 }
 

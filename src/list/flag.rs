@@ -1,7 +1,7 @@
-//! Columns and keys that are answered with yes or no: `"whitelisted": true`, `blocked;no`.
+//! Columns and keys whose values are yes or no: `"whitelisted": true`, `blocked;no`.
 //!
-//! Yes to a block, and no to an allowance, say nothing: the row is in a blocklist already. An
-//! answer that is neither yes nor no, nor any other that is known, is never taken for one.
+//! Yes to a block, and no to an allowance, change nothing: the row is in a blocklist already.
+//! An unknown answer is never taken for yes or no.
 
 use super::action::Action;
 use super::answer::{Answer, is_blank, is_word};
@@ -12,7 +12,7 @@ use super::phrase_words::Word;
 use super::reject_reason::RejectReason;
 use super::status::{is_past, status};
 
-/// What a flag says by yes.
+/// What yes means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flag {
     /// The sender passes.
@@ -21,16 +21,16 @@ pub(super) enum Flag {
     Removed,
     /// The sender is listed. Such a column may also name the sender: `blocked sender`.
     Blocks,
-    /// When the sender was listed: nothing there, and it never was.
+    /// The day on which the sender was listed; a zero date means never.
     BlockedSince,
-    /// The sender is bad in one way, and perhaps in another: `spam`, `phishing`.
+    /// The sender is bad in one way; if not, perhaps in another: `spam`, `phishing`.
     Bad,
     /// The entry is active.
     Active,
 }
 
 impl Flag {
-    /// The flag of this name: one word that decides, and words around it that do not.
+    /// Returns the flag with this name: one word decides, the words around it do not.
     pub(super) fn of(name: &Name) -> Option<Self> {
         if ALLOWANCES.iter().any(|known| name.ends_with(known))
             || name.words().any(|w| w == "bypass")
@@ -38,7 +38,7 @@ impl Flag {
             return Some(Self::Allows);
         }
         if name.is("to ids") {
-            // MISP: not meant for detection, so only mentioned.
+            // In MISP, no means that the entry is not for detection: it is only mentioned.
             return Some(Self::Active);
         }
         if [
@@ -57,9 +57,9 @@ impl Flag {
             return Some(Self::Removed);
         }
         let (mut found, mut is_negated) = (None, false);
-        // `last_unblocked`; when it was blocked or seen does not matter.
+        // `last_unblocked` matters; the day of the last block or sighting does not.
         let mut is_last = false;
-        // phpBB has it before each of its names.
+        // phpBB begins each of its names with it.
         let is_ban = name.words().next() == Some("ban");
         for word in name.words().skip(usize::from(is_ban)) {
             if word == "longer" || matches!(Word::of(word), (Word::Not, _)) {
@@ -90,7 +90,7 @@ impl Flag {
         }
     }
 
-    /// What one word says, perhaps with `is` before it.
+    /// Returns what one word says, perhaps with `is` before it.
     fn of_word(word: &str) -> Option<Self> {
         let of = |word: &str| match Action::of(word.as_bytes()) {
             Some(Action::Allow) => Some(Self::Allows),
@@ -110,10 +110,10 @@ impl Flag {
         of(word).or_else(|| of(word.strip_prefix("is")?))
     }
 
-    /// What `value` makes of the row, nothing when it says nothing.
+    /// Returns what `value` means for the row; `None` if it changes nothing.
     ///
     /// # Errors
-    /// When it is not understood.
+    /// When the value is not understood.
     pub(super) fn read(self, value: &[u8]) -> Result<Option<Action>, RejectReason> {
         if is_blank(value) {
             return match self {
@@ -132,12 +132,12 @@ impl Flag {
             (_, Some(Answer::No)) => return Ok(Some(Action::Other)),
             (Self::Allows | Self::Removed | Self::Active, Some(Answer::Many)) | (_, None) => {}
         }
-        // A day: since then, or never.
+        // A day: yes since then. A zero date: never.
         match Day::read_expiry(value) {
             Some(Some(_)) if value.first().is_some_and(u8::is_ascii_digit) => {
                 return Ok(match self {
                     Self::Allows => Some(Action::Allow),
-                    // The day it ends, which may be to come.
+                    // The day on which it ends, perhaps in the future.
                     Self::Removed => None,
                     _ => Some(Action::Block),
                 });
@@ -150,7 +150,7 @@ impl Flag {
             return Ok(None);
         }
         match status(value).or_else(|| Action::in_column(value)) {
-            // `whitelisted;blocked`
+            // The column `whitelisted` has the value `blocked`.
             Some(Action::Block) if matches!(self, Self::Allows | Self::Removed) => Ok(None),
             Some(action) => Ok(Some(action)),
             None if is_word(value, ACTIVE) => Ok(None),
@@ -159,12 +159,12 @@ impl Flag {
     }
 }
 
-/// Whether a value of a flag names somebody.
+/// Returns whether the value of a flag names a sender.
 pub(super) fn holds_entry(value: &[u8]) -> bool {
     looks_like_entry(value) || value.contains(&b'@')
 }
 
-/// Names of allowances that have several words.
+/// Names of allowances that are compared as a whole.
 const ALLOWANCES: &[&str] = &[
     "do not block",
     "false positive",

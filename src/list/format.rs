@@ -6,13 +6,13 @@ use std::str::FromStr;
 /// How a list is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// An entry a line; comments.
+    /// One entry per line; comments.
     Plain,
     /// Plain lists under headings: `[whitelist]`, `allow:`.
     Sections,
     /// `0.0.0.0 bad.example`.
     Hosts,
-    /// A table with commas, semicolons or tabs.
+    /// A table with commas, semicolons, tabs or `|`.
     Csv {
         /// The column that holds the entries, counted from 1; 0 to find it by the
         /// heading or the first row.
@@ -32,7 +32,7 @@ pub enum Format {
     Exim,
     /// A JSON document.
     Json,
-    /// A JSON document a line.
+    /// One JSON document per line.
     JsonLines,
     /// A response policy zone.
     Rpz,
@@ -42,7 +42,7 @@ pub enum Format {
     Dnsmasq,
     /// `||bad.example^`.
     Adblock,
-    /// Regular expressions, none of which can be looked up.
+    /// Regular expressions, which cannot be looked up.
     Patterns,
     /// A web page in place of a list: nothing in it is an entry.
     Html,
@@ -50,14 +50,14 @@ pub enum Format {
     Mail,
     /// A whitelist: plain, and made of the lines that a blocklist skips.
     Whitelist,
-    /// A list of what to remove, whatever its lines say about it.
+    /// A list of entries to remove, whatever its lines say about them.
     Removals {
-        /// A domain stands for all below it too, as in an access table.
+        /// Whether a domain includes all its subdomains, as in an access table.
         trees: bool,
     },
 }
 
-/// Each format and the name it has on the command line and in reports.
+/// Each format with its name on the command line and in reports.
 const NAMES: &[(Format, &str)] = &[
     (Format::Plain, "plain"),
     (Format::Sections, "sections"),
@@ -82,7 +82,7 @@ const NAMES: &[(Format, &str)] = &[
     (Format::Removals { trees: false }, "removals"),
 ];
 
-/// Formats that nobody asks for: what a list turns out to be, or what it is read for.
+/// Formats that nobody can ask for: a list turns out to be one, or is read as one.
 const NOT_OFFERED: &[Format] = &[
     Format::Patterns,
     Format::Html,
@@ -91,7 +91,7 @@ const NOT_OFFERED: &[Format] = &[
     Format::Removals { trees: false },
 ];
 
-/// Other names: programs whose lists are in one of the formats above.
+/// Other names: programs whose lists have one of the formats above.
 const ALIASES: &[(&str, Format)] = &[
     ("text", Format::Plain),
     ("ini", Format::Sections),
@@ -110,7 +110,7 @@ const ALIASES: &[(&str, Format)] = &[
 ];
 
 impl Format {
-    /// The name that [`Format::from_str`] reads; `csv` without its column.
+    /// Returns the name that [`Format::from_str`] reads; `csv` without its column.
     #[must_use]
     pub fn name(self) -> &'static str {
         let plain = match self {
@@ -124,7 +124,7 @@ impl Format {
             .map_or("", |(_, name)| name)
     }
 
-    /// The names that can be asked for, for messages.
+    /// Returns the names that can be asked for, for messages.
     #[must_use]
     pub fn known() -> String {
         let names: Vec<&str> = NAMES
@@ -146,7 +146,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// A name that is no format's.
+/// A name that no format has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown list format {name:?}; known are {}", Format::known())]
 pub struct UnknownFormat {

@@ -1,10 +1,9 @@
-//! Telling a list's format from its first lines.
+//! Detects the format of a list from its first lines.
 //!
-//! Each line is asked what it could only be; the format with most lines wins if at least
-//! half of the lines that say anything agree, else the list is plain. The name of the
-//! file decides only between formats that the content leaves open. Mistakes fall to the
-//! safe side: `plain` knows allowances too, and rejects with a reason what it does not
-//! understand.
+//! Each line votes for the one format that it can have. The format with the most votes wins if at
+//! least half of the lines that say anything agree; else the list is plain. The file name decides
+//! only between formats that the content leaves open. Mistakes are safe: `plain` knows allowances
+//! too, and rejects with a reason what it does not understand.
 
 use super::action::Action;
 use super::csv::{is_border, is_parted_by_bars, separator};
@@ -25,14 +24,14 @@ use super::statement::{Statement, holds_entry};
 use super::whole_text::of_whole;
 use super::words::Words;
 
-/// Lines that say something and are looked at. Beyond them lists do not change.
+/// Maximum number of lines that vote. Beyond them, lists do not change.
 const LINES: usize = 500;
 
-/// Bytes looked at.
+/// Maximum number of bytes that are read.
 const HEAD: usize = 256 << 10;
 
-/// The format of a list that begins with `head` (some kilobytes will do).
-/// `file_name` is a hint for what the content leaves open.
+/// Returns the format of a list that begins with `head` (some kilobytes are enough). `file_name`
+/// is a hint for what the content leaves open.
 #[must_use]
 pub fn guess(head: &[u8], file_name: &str) -> Format {
     let head = head.strip_prefix(plain::BOM).unwrap_or(head);
@@ -76,7 +75,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         before = text;
         has_plus |= text.starts_with(b"+ ") || text.starts_with(b"+\t");
         in_object = is_object(text);
-        // `allowed = [`: the lines after it are those of an array.
+        // The lines after `allowed = [` are elements of an array.
         let is_array = |value: &[u8]| value.starts_with(b"[") && value.ends_with(b"]");
         if heading.is_some() && text.ends_with(b"[")
             || said == 0 && key_and_value(text).is_some_and(|(_, value)| is_array(value))
@@ -103,12 +102,12 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         }
         let format = match of_line(text, &name) {
             Some(format) => format,
-            // It may continue the line before it.
+            // It may continue the previous line.
             None if starts_with_space && said > 0 && !all_indented => continue,
             None => Format::Plain,
         };
-        // One such line is enough: nothing else has it, and what surrounds it (thousands
-        // of other settings, bare names) says nothing.
+        // One such line is enough: no other format has it, and the lines around it (thousands of
+        // other settings, bare names) say nothing.
         if matches!(
             format,
             Format::SpamAssassin | Format::Rbldnsd | Format::Dnsmasq
@@ -122,7 +121,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             None => votes.push((format, 1)),
         }
     }
-    // Lines that both have are Sendmail's where there are lines that Postfix has not.
+    // Lines that both programs accept are Sendmail's if there are lines that Postfix does not.
     if votes
         .iter()
         .any(|(format, _)| *format == Format::SendmailAccess)
@@ -143,7 +142,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         Format::Plain | Format::Exim if heads_others || has_blocks || has_plus || goes_on => {
             Format::Sections
         }
-        // `"spam@bad.example",` on each line: the items of an array.
+        // `"spam@bad.example",` on each line: the elements of an array.
         Format::Csv { .. } if closes_blocks || goes_on => Format::Sections,
         Format::Plain if rows.is_table() => Format::Csv { column: 0 },
         _ => format.or_named(&name),
@@ -151,7 +150,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
 }
 
 impl Format {
-    /// The format that the file's name tells where the content left it open.
+    /// Returns the format that the file name tells if the content leaves it open.
     fn or_named(self, name: &Name) -> Self {
         match (self, name.extension()) {
             (Self::Plain | Self::Rspamd, _) if name.has("amavis") => Self::Amavis,
@@ -168,7 +167,7 @@ impl Format {
     }
 }
 
-/// What the name of the file says, in lower case and without the suffixes of compressors.
+/// The file name in lower case, without the suffixes of compressors.
 struct Name {
     whole: String,
 }
@@ -194,16 +193,16 @@ impl Name {
     }
 }
 
-/// Suffixes of what is unpacked before it is read.
+/// Suffixes of files that are unpacked before they are read.
 const COMPRESSORS: &[&str] = &[".gz", ".gzip", ".zst", ".zstd", ".bz2", ".bzip2", ".xz"];
 
-/// Whether every line names equally many domains or addresses, with nothing but a comma or
-/// semicolon between them: a table of domains and their mail servers or registrars, of senders and
-/// their recipients. People put a space there, and a different number on each line.
+/// Whether every line has the same number of domains or addresses, with only a comma or semicolon
+/// between them: a table of domains and their mail servers or registrars, or of senders and their
+/// recipients. In a list, people put a space there, and a different number on each line.
 #[derive(Default)]
 struct Rows {
     lines: usize,
-    /// Of the first line; nothing once a line was different.
+    /// The number on the first line; `None` once a line was different.
     width: Option<usize>,
 }
 
@@ -238,7 +237,7 @@ impl Rows {
     }
 }
 
-/// Whether the first line is the heading of a table.
+/// Returns whether the first line is the heading of a table.
 fn is_heading(text: &[u8]) -> bool {
     let separator = separator(text);
     let mut names = text.split(|&b| b == separator).map(|name| {
@@ -252,7 +251,7 @@ fn is_heading(text: &[u8]) -> bool {
         && !names.any(looks_like_entry)
 }
 
-/// The format that a line can only be of, nothing for a line that may be plain.
+/// Returns the only format that a line can have; `None` for a line that may be plain.
 fn of_line(text: &[u8], name: &Name) -> Option<Format> {
     if let Some(format) = by_start(text) {
         return Some(format);
@@ -301,7 +300,7 @@ fn of_line(text: &[u8], name: &Name) -> Option<Format> {
         return table(text);
     }
     let Some(second) = second else {
-        // `bad.example:` and nothing after it.
+        // `bad.example:` with nothing after it.
         return (text.ends_with(b":")).then_some(Format::Exim);
     };
     if is_nowhere(first).is_some() && !is_action(second) {
@@ -325,7 +324,7 @@ fn of_line(text: &[u8], name: &Name) -> Option<Format> {
     None
 }
 
-/// Formats whose lines begin as no other's.
+/// Recognizes the formats whose lines begin like no other's.
 fn by_start(text: &[u8]) -> Option<Format> {
     match text {
         [b'|', b'|', ..] | [b'@', b'@', ..] | [b'!', b' ', ..] => Some(Format::Adblock),
@@ -369,8 +368,8 @@ fn by_start(text: &[u8]) -> Option<Format> {
     }
 }
 
-/// `"spam@bad.example","12"`: a quoted field, then a separator. `"a b"@bad.example` and
-/// `"Name" <spam@bad.example>` are not.
+/// Recognizes `"spam@bad.example","12"`: a quoted field, then a separator, or nothing but a quoted
+/// entry. `"a b"@bad.example` and `"Name" <spam@bad.example>` are not.
 fn quoted_table(text: &[u8]) -> Option<Format> {
     let mut quoted = false;
     let close = text.iter().position(|&b| {
@@ -386,7 +385,7 @@ fn quoted_table(text: &[u8]) -> Option<Format> {
     (is_field || is_entry()).then_some(Format::Csv { column: 0 })
 }
 
-/// Whether a line with separators is a row of a table rather than several entries.
+/// Returns CSV if a line with separators is a row of a table rather than several entries.
 fn table(text: &[u8]) -> Option<Format> {
     let separator = separator(text);
     let mut fields = text
@@ -410,7 +409,7 @@ fn table(text: &[u8]) -> Option<Format> {
         .filter(|_| !first.contains(&b'<'))
 }
 
-/// `From:`, `To:`, `Connect:`, `Spam:` and the like before the key.
+/// Returns whether a word begins with a tag before the key: `From:`, `To:`, `Connect:`, `Spam:`.
 fn has_tag(word: &[u8]) -> bool {
     const TAGS: &[&[u8]] = &[
         b"From:",
@@ -434,13 +433,13 @@ fn has_tag(word: &[u8]) -> bool {
     })
 }
 
-/// Whether a word is an action of an access table.
+/// Returns whether a word is an action of an access table.
 fn is_action(word: &[u8]) -> bool {
     let is_code = matches!(word, [b'4' | b'5', a, b] if a.is_ascii_digit() && b.is_ascii_digit());
     Action::of(word).is_some() || is_code
 }
 
-/// An access table, and whose.
+/// Returns the program whose access table has this action.
 fn with_action(word: &[u8], name: &Name) -> Option<Format> {
     let starts = |prefix: &[u8]| {
         word.get(..prefix.len())
@@ -459,7 +458,7 @@ fn with_action(word: &[u8], name: &Name) -> Option<Format> {
     })
 }
 
-/// A symbol of rspamd, perhaps with a score: `BAD_SENDER:5.0`.
+/// Returns whether a word is a symbol of rspamd, perhaps with a score: `BAD_SENDER:5.0`.
 pub(super) fn is_symbol(word: &[u8]) -> bool {
     let symbol = word.split(|&b| b == b':').next().unwrap_or_default();
     symbol.contains(&b'_')

@@ -1,4 +1,4 @@
-//! The words that names of columns and keys are made of, for names that stand in no list.
+//! The words in names of columns and keys, for names that are in no list of known names.
 //!
 //! ```text
 //!   isWhitelisted, Is Whitelisted, sender_is_whitelisted     one word that decides
@@ -14,9 +14,9 @@ use super::label::Meaning;
 use super::row::Skip;
 
 impl Heading {
-    /// What `name` is for; nothing when it is not known.
+    /// Returns what the column `name` is for; `None` if unknown.
     pub(super) fn of(name: &[u8]) -> Option<Self> {
-        // Keys of maps are entries.
+        // Keys of maps may be entries.
         if name.contains(&b'@') {
             return None;
         }
@@ -27,13 +27,13 @@ impl Heading {
     }
 }
 
-/// `Policy (block, exempt)` -> `Policy`.
+/// Removes a remark: `Policy (block, exempt)` -> `Policy`.
 fn without_remark(name: &[u8]) -> &[u8] {
     let end = memchr::memchr(b'(', name).unwrap_or(name.len());
     name.get(..end).unwrap_or(name).trim_ascii()
 }
 
-/// What a name means by its words.
+/// The meaning of a name by its words.
 struct ByWords<'n>(&'n Name);
 
 impl ByWords<'_> {
@@ -76,7 +76,7 @@ impl ByWords<'_> {
         self.0.has(DATED).then_some(Heading::Dated)
     }
 
-    /// A name for the day on which an entry ends.
+    /// Recognizes a name for the day on which an entry ends.
     fn end(&self) -> Option<Heading> {
         if self.0.has(NEGATIONS) {
             return None;
@@ -115,7 +115,7 @@ impl ByWords<'_> {
             .any(|word| is_date_word(word) || word == "on")
     }
 
-    /// A score that grows with how bad the sender is; that of a reputation falls.
+    /// Recognizes a score that grows with how bad the sender is. That of a reputation falls.
     fn is_score(&self) -> bool {
         self.0.words().last() == Some("score")
             && !self
@@ -123,7 +123,7 @@ impl ByWords<'_> {
                 .has(&["good", "quality", "reputation", "sender", "trust"])
     }
 
-    /// Nothing but words for senders, of which one says what stands there.
+    /// Returns whether all words are about senders, one of them a noun for what the column holds.
     fn is_of_sender(&self) -> bool {
         self.0.has(SENDER_NOUNS)
             && self
@@ -133,7 +133,7 @@ impl ByWords<'_> {
     }
 }
 
-/// Any of these names the day of an end.
+/// Each of these names the day of an end.
 const ENDS: &[&str] = &[
     "ablauf",
     "ablaufdatum",
@@ -171,7 +171,7 @@ const ENDS: &[&str] = &[
     "vervaldatum",
 ];
 
-/// What stands beside `end`.
+/// Words that may be beside `end`.
 const END_WORDS: &[&str] = &[
     "ban",
     "block",
@@ -190,14 +190,14 @@ const END_WORDS: &[&str] = &[
     "validity",
 ];
 
-/// Whether a name is a command to take an entry off, which a day may follow: `delist`.
+/// Returns whether a name is a command to remove an entry, which a day may follow: `delist`.
 pub(super) fn names_undoing(name: &Name) -> bool {
     let mut words = name.words();
     let is_command = words.next().is_some_and(|word| UNDOING.contains(&word));
     is_command && words.all(is_filling)
 }
 
-/// With a day beside it, what is to happen then.
+/// With a day beside them: what is to happen then.
 const UNDOING: &[&str] = &[
     "delete",
     "delist",
@@ -212,7 +212,7 @@ const UNDOING: &[&str] = &[
     "unlist",
 ];
 
-/// Names for what a sender is called by.
+/// Nouns for a sender or its address.
 const SENDER_NOUNS: &[&str] = &[
     "absenderadresse",
     "addr",
@@ -241,13 +241,13 @@ const SENDER_NOUNS: &[&str] = &[
     "spammers",
 ];
 
-/// What stands beside them.
+/// Words that may be beside them.
 const SENDER_WORDS: &[&str] = &[
     "e", "entries", "entry", "envelope", "fqdn", "header", "mailbox", "or", "path", "return",
     "smtp", "value", "values",
 ];
 
-/// Somebody else, besides those whom every list calls so.
+/// Words for somebody else, besides those of all lists.
 const OTHERS: &[&str] = &[
     "account",
     "complainant",
@@ -257,7 +257,7 @@ const OTHERS: &[&str] = &[
     "requester",
 ];
 
-/// A day that ends nothing.
+/// Words for a day that ends nothing.
 const DATED: &[&str] = &[
     "added",
     "begin",

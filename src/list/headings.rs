@@ -1,8 +1,8 @@
-//! What columns of tables and keys of JSON objects are called.
+//! Names of table columns and of keys of JSON objects.
 //!
-//! Collected from exports of Microsoft 365, Google Workspace, Barracuda, StopForumSpam
-//! and from what people name such columns. Compared without case and without what
-//! stands between words; a remark in parentheses does not count: `Policy (block, exempt)` is `policy`.
+//! Collected from exports of Microsoft 365, Google Workspace, Barracuda and StopForumSpam, and from
+//! names that people give to such columns. Case and the separators between words are ignored, and
+//! so is a remark in parentheses: `Policy (block, exempt)` is `policy`.
 
 use super::column_name::Name;
 use super::flag::Flag;
@@ -10,13 +10,13 @@ use super::flag::Flag;
 /// What a column or key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heading {
-    /// Names the sender; the lowest number is the one to trust when there are several.
+    /// Names the sender. If there are several, trust the one with the lowest number.
     Entry(usize),
-    /// What happens to the sender: whatever is no refusal lists nobody.
+    /// What happens to the sender; anything but a refusal lists nobody.
     Action,
     /// Whether the entry is active: `active`, `cleared`.
     Status,
-    /// May say what happens to the sender, but often says something else: `Sender`.
+    /// May say what happens to the sender, but often says something else, such as `Sender`.
     Kind,
     /// How bad the sender is.
     Score,
@@ -24,7 +24,7 @@ pub(super) enum Heading {
     Probability,
     /// White or black, as in the tables of amavis.
     WhiteOrBlack,
-    /// Answered with yes or no.
+    /// Its values are yes or no.
     Flag(Flag),
     /// The day it was added.
     Added,
@@ -34,18 +34,18 @@ pub(super) enum Heading {
     Expires,
     /// The day it ends, or whether it has ended.
     Expired,
-    /// A local part, or a user: of the address where the sender's column has a domain alone.
+    /// A local part or a user: that of the address if the sender's column has only a domain.
     LocalPart,
     /// What the author of the list noted.
     Remark,
-    /// What a sender, or somebody who complains of one, may have written.
+    /// Text that a sender, or somebody who complains about one, may have written.
     FreeText,
     /// Somebody else: who reported it, a contact, a recipient.
     Mention,
 }
 
 impl Heading {
-    /// What a name is for that is known as a whole.
+    /// Returns the meaning of a name that is known as a whole.
     pub(super) fn listed(name: &Name) -> Option<Self> {
         let rank = |names: &[&str]| names.iter().position(|known| name.is(known));
         if let Some(rank) = rank(ENTRY) {
@@ -69,10 +69,10 @@ impl Heading {
     }
 }
 
-/// What a column says by its name of the sender in it.
+/// What the name of a column says about the sender in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
-    /// It is blocked: `blocked sender`. It may also be answered with yes or no.
+    /// It is blocked: `blocked sender`. The values may also be yes and no.
     Blocked,
     /// It sent something: `from`.
     Sender,
@@ -83,7 +83,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// That of a name with this rank.
+    /// Returns the place of a name with this rank.
     pub(super) fn of(rank: usize) -> Self {
         if is_sender(rank) {
             Self::Sender
@@ -95,27 +95,27 @@ impl Place {
     }
 }
 
-/// The rank of a name that is put together from words for senders.
+/// The rank of a name composed of words for senders.
 pub(super) const SENDER_BY_WORDS: usize = usize::MAX;
 
-/// The rank of one put together from words for entries.
+/// The rank of a name composed of words for entries.
 pub(super) const ENTRY_BY_WORDS: usize = usize::MAX - 1;
 
-/// Whether a column of this rank names somebody who sent something.
+/// Returns whether a column of this rank names somebody who sent something.
 fn is_sender(rank: usize) -> bool {
     let is_known =
         |name: &&str| name.split(' ').any(|word| SENDING.contains(&word)) || SENDING.contains(name);
     rank == SENDER_BY_WORDS || ENTRY.get(rank).is_some_and(is_known)
 }
 
-/// Whether a column of this rank names a server.
+/// Returns whether a column of this rank names a server.
 fn is_host(rank: usize) -> bool {
     ENTRY
         .get(rank)
         .is_some_and(|name| matches!(*name, "host" | "hostname"))
 }
 
-/// Words in names of columns with somebody who sent something.
+/// Words in names of columns that hold somebody who sent something.
 pub(super) const SENDING: &[&str] = &[
     "absender",
     "absenderadresse",

@@ -1,5 +1,5 @@
-//! Entries that something after them may yet take off: those of JSON objects that are still open,
-//! and of options that a later one takes back.
+//! Entries that later text may still take off the list: those of open JSON objects, and those of
+//! options that a later option cancels.
 
 use super::day::Day;
 use super::entry::Wildcards;
@@ -7,7 +7,7 @@ use super::out::Out;
 use super::reject_reason::RejectReason;
 use super::row::{RawEntry, Skip};
 
-/// Bytes held at most, texts and places. An object with more has to say what it means before
+/// Maximum number of bytes held, texts and places. A larger object must say what it means before
 /// its entries.
 const MAX_BYTES: usize = 16 << 20;
 
@@ -52,7 +52,7 @@ impl Held {
         });
     }
 
-    /// Lists nobody of them.
+    /// Skips them: they list nobody.
     pub(super) fn skip(&mut self, first: usize, skip: Skip, out: &mut Out<'_>) {
         self.drain(first, |raw, line| out.at(line, raw.text).skip(skip));
     }
@@ -64,7 +64,7 @@ impl Held {
         });
     }
 
-    /// Ends them on this day, if not before.
+    /// Ends them on this day, or on their own day if it is earlier.
     pub(super) fn end(&mut self, first: usize, day: Day) {
         for place in self.entries.get_mut(first..).unwrap_or_default() {
             place.expires = Some(place.expires.map_or(day, |end| end.min(day)));

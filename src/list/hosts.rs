@@ -1,9 +1,8 @@
 //! Hosts files: `0.0.0.0 bad.example other.example # why`.
 //!
-//! A name is listed when its address leads nowhere (`0.0.0.0`, `::`, loopback). A
-//! name with a real address is a host of somebody's network, not a listing; one at
-//! 127.0.1.1, as Debian writes it, or with its own short form behind it at a loopback
-//! address, is that of the machine itself.
+//! A name is listed if its address leads nowhere (`0.0.0.0`, `::`, loopback). A name with a
+//! real address is a host of somebody's network, not a listing. A name is the machine's own at
+//! 127.0.1.1, as Debian writes it, and at a loopback address if its short form follows.
 
 use std::net::IpAddr;
 
@@ -40,7 +39,7 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         return out.skip(plain::nothing(line));
     };
     match is_nowhere(first) {
-        // Lists made from several sources have bare names between the others.
+        // Lists merged from several sources have bare names between the others.
         None => plain::entries(text, out),
         Some(false) => out.skip(Skip::OtherAction),
         Some(true) => names(first, line, out),
@@ -49,7 +48,7 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
 
 /// Reads the names of an address that leads nowhere.
 fn names(address: &[u8], line: &[u8], out: &mut Out<'_>) {
-    // hosts(5): any `#` begins a comment.
+    // hosts(5): a `#` anywhere begins a comment.
     let end = memchr::memchr(b'#', line).unwrap_or(line.len());
     let (text, comment) = line.split_at(end);
     if plain::is_cleared(comment) {
@@ -72,7 +71,7 @@ fn names(address: &[u8], line: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// Whether these are the names of the machine itself: `127.0.0.1 mail.good.example mail`.
+/// Returns whether these are the names of the machine itself: `127.0.0.1 mail.good.example mail`.
 fn is_of_machine<'w>(address: &[u8], mut names: impl Iterator<Item = &'w [u8]>) -> bool {
     if address == b"127.0.1.1" {
         return true;
@@ -83,9 +82,9 @@ fn is_of_machine<'w>(address: &[u8], mut names: impl Iterator<Item = &'w [u8]>) 
     is_loopback && short.len() < full.len() && names.any(|name| name.eq_ignore_ascii_case(short))
 }
 
-/// Whether an IP address leads nowhere; nothing when it is none.
+/// Returns whether an IP address leads nowhere; `None` if the text is no IP address.
 pub(super) fn is_nowhere(text: &[u8]) -> Option<bool> {
-    // As some lists write `0.0.0.0`, to be shorter.
+    // Some lists shorten `0.0.0.0` to this.
     if text == b"0" {
         return Some(true);
     }

@@ -1,7 +1,7 @@
 //! Where the text of a list comes from: a file or standard input, unpacked and decoded.
 //!
-//! [`packed`](super::packed) unpacks. A text in UTF-16, as Windows writes
-//! exports, is recognized by its byte order mark or its NUL bytes and read as UTF-8; one whose
+//! [`packed`](super::packed) unpacks. A text in UTF-16, as Windows writes exports, is
+//! recognized by its byte order mark or its NUL bytes, and is read as UTF-8. A text whose
 //! lines end with CR alone is read as if they ended with LF.
 
 use std::char::decode_utf16;
@@ -15,7 +15,7 @@ use super::packed::{is_packed, unpacked};
 ///
 /// # Errors
 ///
-/// What opening the file or reading its first bytes gave.
+/// An error of opening the file, and those of [`unpack`].
 pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     if path.as_os_str() == "-" {
         unpack(io::stdin())
@@ -24,17 +24,17 @@ pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
     }
 }
 
-/// Reads `input`, unpacking it when its first bytes say so.
+/// Reads `input`, and unpacks it if its first bytes say that it is compressed.
 ///
 /// # Errors
 ///
-/// What reading the first bytes gave, and when they are those of an archive that is not
-/// read. A damaged or cut-off file is an error when it is read, never a shorter list.
+/// An error of reading the first bytes, and an archive that is not supported. A damaged or
+/// truncated file is an error during reading, never a shorter list.
 pub fn unpack(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     text(unpacked(input)?)
 }
 
-/// Reads a text as it is, or out of UTF-16, or with the line ends it should have.
+/// Reads a text unchanged, decoded from UTF-16, or with CR alone changed to LF.
 pub(super) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;
     let refused = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
@@ -55,7 +55,7 @@ pub(super) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn 
         }
         _ => None,
     };
-    // A CR at the very end of what was looked at may have its LF after it.
+    // A CR at the very end of the first bytes may have its LF after it.
     let before_end = head.split_last().map_or(&[][..], |(_, before)| before);
     let only_cr = before_end.contains(&b'\r') && !head.contains(&b'\n');
     let whole = Cursor::new(head).chain(input);
@@ -71,8 +71,8 @@ pub(super) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn 
     })
 }
 
-/// Whether a text begins with the byte order mark of UTF-32, or has three NUL bytes in each of
-/// its first characters.
+/// Returns whether a text begins with the byte order mark of UTF-32, or has three NUL bytes in
+/// each of its first characters.
 fn is_utf32(head: &[u8]) -> bool {
     matches!(
         head,
@@ -83,12 +83,12 @@ fn is_utf32(head: &[u8]) -> bool {
     )
 }
 
-/// Whether the first bytes of a list, unpacked, can be text. They cannot when many control
-/// characters are among them; a few can be anything, and cost the lines that hold them.
+/// Checks that the first bytes of a list, unpacked, can be text. Many control characters mean
+/// that they cannot. A few can have any cause, and only the lines that hold them are rejected.
 ///
 /// # Errors
 ///
-/// Says what they may be instead.
+/// Names what the bytes may be instead of text.
 pub fn check_text(head: &[u8]) -> io::Result<()> {
     let controls = head
         .iter()
@@ -103,20 +103,20 @@ pub fn check_text(head: &[u8]) -> io::Result<()> {
     ))
 }
 
-/// Fewer control characters never make a list a binary file. Of random bytes, 27 in 256 are.
+/// A list with fewer control characters is never a binary file. Of random bytes, 27 in 256 are.
 const MIN_CONTROLS: usize = 32;
 
-/// Bytes that tell how a text is written; the first line of a list is hardly longer.
+/// Number of bytes that tell how a text is written; the first line of a list is hardly longer.
 const TEXT_HEAD_BYTES: u64 = 4 << 10;
 
-/// The first `most` bytes, or all there are.
+/// Reads the first `most` bytes, or all if there are fewer.
 fn first_bytes(input: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     input.take(most).read_to_end(&mut head)?;
     Ok(head)
 }
 
-/// A text whose lines end with CR alone, with LF in its place.
+/// A text whose lines end with CR alone, read with LF in place of CR.
 struct OnlyCr<R>(R);
 
 impl<R: Read> Read for OnlyCr<R> {
@@ -134,15 +134,15 @@ impl<R: Read> Read for OnlyCr<R> {
 /// A text in UTF-16, read as UTF-8.
 struct Utf16<R> {
     input: R,
-    /// Makes a code unit of its two bytes.
+    /// Makes a code unit from its two bytes.
     unit: fn([u8; 2]) -> u16,
-    /// The first half of a pair, whose second comes with the next bytes.
+    /// The first half of a surrogate pair whose second half comes with the next bytes.
     high: Option<u16>,
-    /// Text that nobody has asked for yet.
+    /// Decoded text that the caller has not read yet.
     text: Cursor<Vec<u8>>,
 }
 
-/// Bytes decoded at once; even, so that no unit is cut.
+/// Number of bytes decoded together; even, so that no code unit is cut.
 const UTF16_BLOCK_BYTES: u64 = 32 << 10;
 
 impl<R: Read> Read for Utf16<R> {
@@ -165,8 +165,8 @@ impl<R: Read> Read for Utf16<R> {
             if ends_with_high && !at_end {
                 self.high = units.pop();
             }
-            // Half a pair is no text. A NUL has the line rejected; U+FFFD would make
-            // one entry of two different ones.
+            // Half a pair is no text. A NUL has the line rejected; U+FFFD would make one entry
+            // of two different ones.
             let text: String = decode_utf16(units)
                 .map(|char| char.unwrap_or('\0'))
                 .collect();
@@ -255,7 +255,7 @@ mod tests {
             let error = check_text(&bytes).unwrap_err().to_string();
             assert!(error.contains("not a text file"), "{error}");
         }
-        // A few stray bytes cost their lines and no more.
+        // A few stray bytes only reject their lines.
         for text in [
             &b"a@b.example\n\0\0\0c@d.example\n"[..],
             &[b"\0".repeat(31), long()].concat(),

@@ -8,9 +8,9 @@
 //!   [whitelist]   Whitelisted:   allow:   # --- allowed senders ---   == Exceptions ==
 //! ```
 //!
-//! An unknown word says nothing about the entry behind it, so such an entry is rejected, not
-//! listed. Words before an angle bracket are somebody's name, which the sender chooses:
-//! of those only a label with its colon counts.
+//! An unknown word says nothing about the entry after it, so that entry is rejected, not listed.
+//! Words before an angle bracket are a display name, which the sender chooses: of those, only a
+//! label with its colon counts.
 
 use super::action::Action;
 use super::day::Day;
@@ -24,14 +24,14 @@ use super::words::Words;
 pub(super) enum Meaning {
     /// They are listed.
     Listed,
-    /// They are not, for this reason.
+    /// They are not listed, for this reason.
     Skipped(Skip),
-    /// Nothing known.
+    /// Nothing is known.
     Unknown,
 }
 
 impl Meaning {
-    /// What a name of one word or several says: `allowed_senders`, `Reply-To`.
+    /// Returns what a name of one or several words says: `allowed_senders`, `Reply-To`.
     pub(super) fn of(name: &[u8]) -> Self {
         let mut found = None;
         let mut is_negated = false;
@@ -53,7 +53,7 @@ impl Meaning {
                 // `Block (no whitelist)` may mean either.
                 (Some(Self::Listed), Self::Skipped(Skip::Allow))
                 | (Some(Self::Skipped(Skip::Allow)), Self::Listed) => Some(Self::Unknown),
-                // Of a recipient or contact it does not matter what happens to it.
+                // What happens to a recipient or contact does not matter.
                 (Some(Self::Unknown | Self::Skipped(_)), _) => found,
                 _ => Some(meaning),
             };
@@ -68,16 +68,16 @@ impl Meaning {
 }
 
 impl Meaning {
-    /// Whether every word of a name is one of those that are known here.
+    /// Returns whether every word of a name is known here.
     pub(super) fn all_known(name: &[u8]) -> bool {
         words_of(name).all(|word| sense(word, Place::Label).is_some())
     }
 }
 
-/// Words that turn what the others say round.
+/// Words that turn the meaning of the others into its opposite.
 const NEGATIONS: [&[u8]; 5] = [b"not", b"never", b"no", b"non", b"un"];
 
-/// The one name of a sender that speaks of a recipient.
+/// Returns whether a name is `Reply-To`: it names a sender, although `To` names a recipient.
 fn is_reply_to(name: &[u8]) -> bool {
     let mut words = words_of(name);
     let mut is_next = |word: &[u8]| {
@@ -88,13 +88,13 @@ fn is_reply_to(name: &[u8]) -> bool {
     is_next(b"reply") && is_next(b"to")
 }
 
-/// Whether all words of a name are such as lists of senders have.
+/// Returns whether all words of a name are those of lists of senders.
 pub(super) fn name_is_of_senders(name: &[u8]) -> bool {
     let mut words = words_of(name).peekable();
     words.peek().is_some() && words.all(|word| sense(word, Place::Label) == Some(Sense::Sender))
 }
 
-/// The words of a name, also where capitals divide them: `AllowedSenders`.
+/// Returns the words of a name, also if capitals separate them: `AllowedSenders`.
 pub(super) fn words_of(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = name;
     std::iter::from_fn(move || {
@@ -112,21 +112,21 @@ pub(super) fn words_of(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// What stands before the entries of a text.
+/// What comes before the entries of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before<'a> {
     /// Nothing that matters; these are the entries.
     Entries(&'a [u8]),
-    /// Words that say who they are: nobody listed, for this reason.
+    /// Words that say who they are: nobody is listed, for this reason.
     Skip(Skip),
-    /// Words that say nothing known.
+    /// Unknown words.
     Unknown,
 }
 
-/// Bullets and labels that may stand before each other: `- block: From: a@b`.
+/// Maximum number of bullets and labels one after the other: `- block: From: a@b`.
 const MAX_LABELS: usize = 4;
 
-/// Reads what stands before the entries of `text`.
+/// Reads what comes before the entries of `text`.
 pub(super) fn before(text: &[u8]) -> Before<'_> {
     let mut text = text.trim_ascii();
     let whole = text.len();
@@ -149,8 +149,8 @@ pub(super) fn before(text: &[u8]) -> Before<'_> {
     Before::Unknown
 }
 
-/// `[a@b, c@d]`, `Senders: {a@b}`: a list of another language. Without a label or a comma it
-/// may be the heading of a section.
+/// Removes the brackets of a list in another language: `[a@b, c@d]`, `Senders: {a@b}`. Without a
+/// label or a comma, it may be the heading of a section.
 pub(super) fn without_brackets(text: &[u8], has_label: bool) -> &[u8] {
     match text {
         [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}']
@@ -162,7 +162,7 @@ pub(super) fn without_brackets(text: &[u8], has_label: bool) -> &[u8] {
     }
 }
 
-/// Comments of SQL, C, BASIC and m4. `--a@b` is an address.
+/// Returns whether a text is a comment of SQL, C, BASIC or m4. `--a@b` is an address.
 pub(super) fn is_comment(text: &[u8]) -> bool {
     let word = Words(text).next().unwrap_or_default();
     (word.starts_with(b"--") && word.iter().all(|&b| b == b'-'))
@@ -171,7 +171,7 @@ pub(super) fn is_comment(text: &[u8]) -> bool {
         || ((word.eq_ignore_ascii_case(b"rem") || word == b"dnl") && word.len() < text.len())
 }
 
-/// The first bullet, number, label or word before an entry, and what follows it.
+/// Returns the meaning of the first bullet, number, label or word, and the text after it.
 fn leading(text: &[u8]) -> Option<(Meaning, &[u8])> {
     if let Some((name, rest)) = colon_label(text) {
         return Some((Meaning::of(name), rest));
@@ -207,14 +207,14 @@ fn leading(text: &[u8]) -> Option<(Meaning, &[u8])> {
         return None;
     }
     if text.contains(&b'<') {
-        // A display name. Commands are not names, but a display name can be such a word.
+        // A display name. A command is no name, but a display name may be the same word.
         let is_command = sense(first, Place::Command).is_some();
         return is_command.then_some((Meaning::Unknown, rest));
     }
     Some((Meaning::of(first), rest))
 }
 
-/// `Reply-To: a@b`, `allow:a@b`, `block = a@b`.
+/// Returns the label of `Reply-To: a@b`, `allow:a@b` or `block = a@b`, and the text after it.
 fn colon_label(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = text
         .iter()
@@ -244,12 +244,12 @@ fn colon_label(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (is_name && is_label).then_some((name, rest))
 }
 
-/// Whether a word says that somebody is refused or passes. `info` is also a name.
+/// Returns whether a word says that a sender is refused or passes. `info` is also a name.
 fn is_verdict(word: &[u8]) -> bool {
     matches!(Action::of(word), Some(Action::Allow | Action::Block))
 }
 
-/// `from=a@b`, `to=a@b`. One that may also be a name is for the entry's check to reject.
+/// Recognizes `from=a@b`, `to=a@b`. If it may also be a name, the check of the entry rejects it.
 fn is_label_of_address(text: &[u8]) -> bool {
     let before_at = text.split(|&b| b == b'@').next().unwrap_or_default();
     matches!(
@@ -261,8 +261,8 @@ fn is_label_of_address(text: &[u8]) -> bool {
     )
 }
 
-/// The label before a `=`, of a text up to its `@`, and what it means. Names of bounce addresses
-/// are none: `user=good.example@bounce.example`.
+/// Returns the label before a `=` in the text before an `@`, and what it means. The names in
+/// bounce addresses are no labels: `user=good.example@bounce.example`.
 pub(super) fn label_of_address(local: &[u8]) -> Option<(&[u8], Meaning)> {
     let (name, value) = local.split_at(memchr::memchr(b'=', local)?);
     let is_name = name.len() > 1
@@ -281,7 +281,7 @@ pub(super) fn label_of_address(local: &[u8]) -> Option<(&[u8], Meaning)> {
         .then_some((name, meaning))
 }
 
-/// `blacklist_from`, `envelope-sender`: nobody is called so.
+/// Recognizes names that no mailbox has: `blacklist_from`, `envelope-sender`.
 fn is_of_several(name: &[u8]) -> bool {
     name.iter().any(|b| matches!(b, b'-' | b'_')) && !name_is_of_senders(name)
 }
@@ -297,7 +297,7 @@ const SURE: &[&[u8]] = &[
     b"to",
 ];
 
-/// The longest label: `Envelope-Sender-Address`, and some words more.
+/// Maximum length of a label in bytes: `Envelope-Sender-Address`, and some more words.
 const MAX_LABEL_BYTES: usize = 64;
 
 const BULLETS: &[&[u8]] = &[

@@ -1,16 +1,16 @@
 //! Cutting a block of bytes into lines.
 //!
-//! A list of a hundred million addresses has lines of about thirty bytes, so a
-//! search that starts again for each line spends more on starting than on
-//! searching. This one looks at 64 bytes at a time and keeps one bit for each
-//! newline found there; the bits then hand out the lines. `benches/list.rs`
-//! measures it beside one `memchr` a line.
+//! A list of a hundred million addresses has lines of about thirty bytes. A
+//! search that starts again for each line spends more time on starting than on
+//! searching. This one examines 64 bytes at a time, and keeps one bit for each
+//! newline among them; the lines come from these bits. `benches/list.rs`
+//! compares it with one `memchr` per line.
 
-/// The longest line that is read, in bytes. The longest address is 320; this
-/// leaves room for a hundred of them in one line with names and comments.
+/// The longest line that is read, in bytes. The longest address has 320 bytes,
+/// so a hundred of them fit in one line, with names and comments.
 pub const MAX_LINE: usize = 64 << 10;
 
-/// The lines of `block`, without their ends. A carriage return before the
+/// Returns the lines of `block` without their ends. A carriage return before the
 /// newline belongs to the end. A last line without a newline is a line too; an
 /// empty block has none.
 ///
@@ -34,13 +34,13 @@ pub struct Lines<'a> {
     block: &'a [u8],
     /// Where the next line starts.
     start: usize,
-    /// Up to here the block has been searched; the newlines found in the last
-    /// 64 bytes before it and not yet handed out are the bits of `newlines`.
+    /// The block has been searched up to here. The bits of `newlines` are the
+    /// newlines in the last 64 bytes before it that were not yet returned.
     searched: usize,
     newlines: u64,
 }
 
-/// Bytes searched at once: as many as a word has bits.
+/// Number of bytes searched together: as many as a word has bits.
 const WIDTH: usize = 64;
 
 impl<'a> Iterator for Lines<'a> {
@@ -77,18 +77,19 @@ fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// One bit for each newline among 64 bytes, the first byte lowest.
+/// Returns one bit for each newline among 64 bytes, the first byte lowest.
 #[inline]
 fn newlines(chunk: &[u8; WIDTH]) -> u64 {
     const NEWLINES: u64 = u64::from_ne_bytes([b'\n'; 8]);
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let (words, _) = chunk.as_chunks::<8>();
     words.iter().rev().fold(0, |mask, word| {
-        // The top bit of each byte that is a newline: `x` is zero there, so that
-        // neither the sum nor `x` itself sets it. Exact, no carry between bytes.
+        // Sets the top bit of each byte that is a newline: there `x` is zero, so
+        // that neither the sum nor `x` itself sets it. Exact; nothing carries
+        // from one byte to the next.
         let x = u64::from_le_bytes(*word) ^ NEWLINES;
         let hits = !((x & LOW).wrapping_add(LOW) | x | LOW);
-        // The product brings those eight bits together in the top byte.
+        // The product collects those eight bits in the top byte.
         mask << 8 | (hits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
     })
 }

@@ -1,11 +1,10 @@
 //! Text blocklists, read row by row.
 //!
-//! Lists come in the formats of a dozen programs. Each has a file of its own here
-//! that turns its lines into [`Row`]s; what a row's text means (mailbox, domain,
-//! subtree, local part) is for `address` to say. A row is never taken from a line
-//! that *allows* a sender, and nothing is lost in silence: a line gives entries, or
-//! is [`Row::Skipped`] and counted, or is [`Row::Rejected`] with its number and a
-//! reason.
+//! Lists come in the formats of a dozen programs. Each format has a file of its own
+//! here that turns lines into [`Row`]s. `address` decides what the text of a row means
+//! (mailbox, domain, subtree, local part). A line that *allows* a sender never gives an
+//! entry, and no line is dropped silently: it gives entries, or it is [`Row::Skipped`]
+//! and counted, or it is [`Row::Rejected`] with its number and a reason.
 //!
 //! ```text
 //!   open -> bytes -> guess -> Format -> Reader::read -> Row, Row, Row ...
@@ -16,18 +15,18 @@
 //! | plain | `a@b` `a@` `@b` `b` `.b` `*.b` `*@b`, several between commas | `a@b OK`, `!a@b` |
 //! | sections | the same under headings | entries under `[whitelist]`, `allow:` |
 //! | hosts | names with a null or loopback address | hosts with a real one |
-//! | csv | the column by its heading or number, dates too | rows whose action is no refusal |
-//! | postfix-access, sendmail-access | REJECT, DISCARD, 5xx; a domain with all below it | OK, DUNNO, 4xx, `To:`, `Connect:` |
+//! | csv | the column by its heading or number, dates too | rows whose action is not to refuse |
+//! | postfix-access, sendmail-access | REJECT, DISCARD, 5xx; a domain with its subdomains | OK, DUNNO, 4xx, `To:`, `Connect:` |
 //! | spamassassin | `blocklist_from` | `unblocklist_from`, `welcomelist_*` |
 //! | rspamd, amavis | a positive score or none | a negative score |
 //! | exim | keys of `lsearch` files | data `accept`, `!` keys |
 //! | json, jsonl | strings in arrays, known keys of objects | `"action": "allow"`, `"allowed": [...]` |
 //! | rpz | `CNAME .`, `*.`, `rpz-drop.` | `rpz-passthru.`, other records |
-//! | rbldnsd, dnsmasq (also unbound), adblock | domains, with all below them where the format says so | `!`, `@@`, real addresses |
+//! | rbldnsd, dnsmasq (also unbound), adblock | domains, with their subdomains if the format says so | `!`, `@@`, real addresses |
 //! | patterns | nothing: regular expressions cannot be looked up | OK, DUNNO |
-//! | html, mail | nothing: the page of an error or a mail, in place of a list | |
+//! | html, mail | nothing: an error page or a mail, in place of a list | |
 //!
-//! Everything is linear in the input and bounded: a line (for CSV a record, for
+//! The work is linear in the input, and memory is bounded: a line (for CSV a record, for
 //! JSON an object) of more than [`MAX_LINE`] bytes is rejected without being kept.
 
 mod access;

@@ -1,13 +1,13 @@
-//! The names on the lines of a whitelist, or of a list of what to remove.
+//! The names on the lines of a whitelist, or of a list of entries to remove.
 //!
 //! ```text
-//!   friend@good.example              an entry a line, as in a plain list
-//!   friend@good.example OK           what a blocklist skips is what a whitelist is made of
+//!   friend@good.example              one entry per line, as in a plain list
+//!   friend@good.example OK           a whitelist consists of what a blocklist skips
 //!   allow friend@good.example        and allow: Friend <friend@good.example>
-//!   spam@bad.example REJECT          a contradiction in a whitelist; to a removal it does not matter
+//!   spam@bad.example REJECT          wrong in a whitelist; in a removal it does not matter
 //! ```
 //!
-//! The plain reader would skip the lines that allow somebody, and a friend would be refused.
+//! The plain reader would skip the lines that allow a sender, and that sender would be refused.
 
 use super::action::Action;
 use super::day::Day;
@@ -31,7 +31,7 @@ pub(super) fn removed(line: &[u8], out: &mut Out<'_>) {
     names(without_mark(line), false, out);
 }
 
-/// Reads a line of an access table of removals, in which a domain stands for all below it, too.
+/// Reads a line of an access table of removals, in which a domain includes its subdomains.
 pub(super) fn removed_trees(line: &[u8], out: &mut Out<'_>) {
     names(without_mark(line), true, out);
 }
@@ -40,10 +40,10 @@ fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(BOM).unwrap_or(line).trim_ascii()
 }
 
-/// Whether a line says that somebody is refused.
+/// Returns whether a line says that a sender is refused.
 fn refuses(line: &[u8]) -> bool {
     Pieces::new(line).any(|piece| {
-        // Words before an angle bracket may be somebody's name.
+        // Words before an angle bracket may be a display name.
         let words = piece.rsplit(|&byte| byte == b'>').next().unwrap_or(piece);
         Words(words).any(|word| action(word) == Some(Action::Block))
     })
@@ -53,7 +53,7 @@ fn is_comment(line: &[u8]) -> bool {
     matches!(line.first(), Some(b'#' | b';'))
 }
 
-/// What a word says, with or without a colon behind it.
+/// Returns what a word says, with or without a colon after it.
 fn action(word: &[u8]) -> Option<Action> {
     Action::of(word.strip_suffix(b":").unwrap_or(word))
 }
@@ -70,10 +70,10 @@ fn names(line: &[u8], trees: bool, out: &mut Out<'_>) {
     }
 }
 
-/// Reads what stands between two commas.
+/// Reads the text between two commas.
 fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
     let mut rest = piece;
-    // `allow friend@good.example`; `OK` alone says nothing about anybody.
+    // `allow friend@good.example`; `OK` alone is about nobody.
     let mut words = Words(piece);
     if words.next().is_some_and(|first| action(first).is_some()) {
         rest = words.0.trim_ascii();
@@ -110,7 +110,7 @@ fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
     }
 }
 
-/// An action, a score or a day beside a name.
+/// Returns whether a word beside a name is an action, a score or a day.
 fn says_nothing_of_names(word: &[u8]) -> bool {
     action(word).is_some() || Action::of_score(word).is_some() || Day::read(word).is_some()
 }
@@ -119,7 +119,7 @@ fn says_nothing_of_names(word: &[u8]) -> bool {
 mod tests {
     use crate::list::{Format, Reader, Row};
 
-    /// The entries of a line, or the reason why there are none.
+    /// Returns the entries of a line, or the reason why there are none.
     fn read(format: Format, line: &str) -> String {
         let mut found = Vec::new();
         Reader::new(format)

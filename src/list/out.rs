@@ -1,4 +1,4 @@
-//! Where the formats put what they found on a line.
+//! Where the formats put what they find on a line.
 
 use super::charset;
 use super::entry::{self, Wildcards};
@@ -10,23 +10,23 @@ use super::words::Words;
 /// The rows of one line on their way to the reader's caller.
 pub(super) struct Out<'s> {
     line: u64,
-    /// What a skipped row is shown as.
+    /// The text that is shown for a skipped row.
     text: &'s [u8],
     sink: &'s mut dyn FnMut(u64, Row<'_>),
 }
 
 impl<'s> Out<'s> {
-    /// For the rows of line number `line`, which reads `text`.
+    /// Takes the rows of line number `line`, which reads `text`.
     pub(super) fn new(line: u64, text: &'s [u8], sink: &'s mut dyn FnMut(u64, Row<'_>)) -> Self {
         Self { line, text, sink }
     }
 
-    /// The number of the line.
+    /// Returns the number of the line.
     pub(super) fn line(&self) -> u64 {
         self.line
     }
 
-    /// Goes to another line.
+    /// Takes the rows of another line.
     pub(super) fn at<'o>(&'o mut self, line: u64, text: &'o [u8]) -> Out<'o> {
         Out {
             line,
@@ -35,22 +35,22 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// Nobody is listed here.
+    /// Reports that nobody is listed here.
     pub(super) fn skip(&mut self, skip: Skip) {
         (self.sink)(self.line, Row::skipped(skip, self.text));
     }
 
-    /// This cannot be an entry.
+    /// Reports a text that cannot be an entry.
     pub(super) fn reject(&mut self, reason: RejectReason, text: &[u8]) {
         (self.sink)(self.line, Row::rejected(reason, text));
     }
 
-    /// A fault was mended in what follows.
+    /// Reports a fault that was mended in the next row.
     fn mended(&mut self, mend: Mend, text: &[u8]) {
         (self.sink)(self.line, Row::mended(mend, text));
     }
 
-    /// An entry, unless its text cannot be one.
+    /// Lists an entry, unless its text cannot be one.
     pub(super) fn raw_entry(&mut self, raw: RawEntry<'_>, wildcards: Wildcards) {
         if raw.text.is_ascii() {
             self.checked(without_quotes(raw.text), raw, wildcards);
@@ -59,7 +59,7 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// An entry with text beyond ASCII.
+    /// Lists an entry with text beyond ASCII.
     #[cold]
     fn foreign(&mut self, raw: RawEntry<'_>, wildcards: Wildcards) {
         let decoded;
@@ -80,14 +80,14 @@ impl<'s> Out<'s> {
         self.checked(without_quotes(mended.as_bytes()), raw, wildcards);
     }
 
-    /// An entry of `text`, unless that cannot be one.
+    /// Lists `text` as an entry, or rejects it.
     fn checked(&mut self, text: &[u8], raw: RawEntry<'_>, wildcards: Wildcards) {
         let special = entry::characters(text).special;
         let checked = match entry::check(text, wildcards) {
             Ok(()) if (special || text.first() == Some(&b'+')) && has_prefix(bare(text)) => {
                 Err(RejectReason::Prefix)
             }
-            // Cut off by a program that shows lists.
+            // A program that shows lists has cut the text off.
             Ok(()) if text.ends_with("\u{2026}".as_bytes()) => Err(RejectReason::DomainSigns),
             Ok(()) if special && has_wildcard(bare(text)) => Err(RejectReason::Wildcard),
             checked => checked,
@@ -98,12 +98,12 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// An entry without dates, in a format where only the star is a wild card.
+    /// Lists an entry without dates, in a format where only the star is a wildcard.
     pub(super) fn entry(&mut self, text: &[u8]) {
         self.raw_entry(RawEntry::new(text), Wildcards::Star);
     }
 
-    /// A domain, nothing else: what has an `@` is not one.
+    /// Lists a domain; a name with an `@` is rejected.
     pub(super) fn domain(&mut self, name: &[u8]) {
         let name = name.strip_suffix(b".").unwrap_or(name);
         if name.is_empty() || name.contains(&b'@') {
@@ -113,7 +113,7 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// A domain and all domains below it: two entries, or one refusal.
+    /// Lists a domain and its subdomains: two entries, or one rejection.
     pub(super) fn tree(&mut self, name: &[u8]) {
         let name = name.strip_suffix(b".").unwrap_or(name);
         self.domain(name);
@@ -127,7 +127,7 @@ impl<'s> Out<'s> {
     }
 }
 
-/// What stands in the angle brackets at the end, where there are some.
+/// Returns the text in the angle brackets at the end, if there are any.
 fn bare(text: &[u8]) -> &[u8] {
     match (text.strip_suffix(b">"), memchr::memrchr(b'<', text)) {
         (Some(before), Some(bracket)) => before.get(bracket + 1..).unwrap_or_default(),
@@ -135,8 +135,8 @@ fn bare(text: &[u8]) -> &[u8] {
     }
 }
 
-/// `"spam@bad.example"` -> `spam@bad.example`. Quotes around a whole address are not part of it;
-/// those of `"a b"@bad.example` are.
+/// Removes quotes around a whole address: `"spam@bad.example"` -> `spam@bad.example`. Those of
+/// `"a b"@bad.example` are a part of it.
 fn without_quotes(text: &[u8]) -> &[u8] {
     let (Some((&first, _)), Some((&last, _))) = (text.split_first(), text.split_last()) else {
         return text;
@@ -150,15 +150,15 @@ fn without_quotes(text: &[u8]) -> &[u8] {
     }
 }
 
-/// What [`before_comment`] left of a line.
+/// Returns what [`before_comment`] has cut off a line.
 pub(super) fn comment<'l>(line: &'l [u8], text: &[u8]) -> &'l [u8] {
     line.trim_ascii_start()
         .get(text.len()..)
         .unwrap_or_default()
 }
 
-/// The text of a line before its `#`, which stands at the start or after white
-/// space and not in quotes.
+/// Returns the text of a line before its comment: a `#` at the start or after white space, and
+/// not in quotes.
 pub(super) fn before_comment(line: &[u8]) -> &[u8] {
     let Some(_) = memchr::memchr(b'#', line) else {
         return line.trim_ascii();

@@ -1,9 +1,9 @@
 //! Compressed lists: gzip, zstd, bzip2 and xz.
 //!
-//! A compressed list is recognized by its first bytes, never by its name: feeds are renamed on
-//! their way. Each format may hold several members, frames or streams one after the other
-//! (`cat a.gz b.gz`); all of them are read. A damaged or cut-off file is an error, never a shorter
-//! list, and so is one that unpacks to far more than any list does ([`MAX_RATIO`]).
+//! A compressed list is recognized by its first bytes, never by its name: feeds get renamed. Each
+//! format may hold several members, frames or streams one after the other (`cat a.gz b.gz`); all of
+//! them are read. A damaged or truncated file is an error, never a shorter list, and so is a file
+//! that unpacks to far more than any list does ([`MAX_RATIO`]).
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use lzma_rust2::XzReader;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// A list that unpacks to more than so many times its size is refused: addresses shrink to a tenth or
-/// less, the zeros of a decompression bomb to a thousandth (gzip) or a millionth (xz).
+/// A list that unpacks to more than this many times its size is refused: addresses shrink to a
+/// tenth or less, the zeros of a decompression bomb to a thousandth (gzip) or a millionth (xz).
 pub(super) const MAX_RATIO: u64 = 250;
-/// Below this the ratio does not matter. Tests do not unpack so much.
+/// Below this size the ratio does not matter. Tests use less.
 pub(super) const MIN_BOMB_BYTES: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
-/// Memory that an xz stream may ask for, in KiB; `xz -9` asks for 65 MiB.
+/// Maximum memory for an xz stream, in KiB; `xz -9` needs 65 MiB.
 const MAX_XZ_MEMORY_KIB: u32 = 256 << 10;
 
-/// Bytes that tell how an input is compressed.
+/// Number of bytes that tell how an input is compressed.
 const HEAD_BYTES: u64 = 6;
 
-/// What is not read, by its first bytes.
+/// Formats that are not supported, by their first bytes.
 const NOT_READ: &[(&[u8], &str)] = &[
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"Rar!\x1a\x07", "a RAR archive"),
     (b"\x04\x22\x4d\x18", "an lz4 file"),
-    // Only from a file, where its directory at the end can be read first.
+    // Supported only in a file, where the directory at the end can be read first.
     (b"PK\x03\x04", "a ZIP archive on standard input"),
     (b"PK\x05\x06", "a ZIP archive on standard input"),
 ];
@@ -51,7 +51,7 @@ impl Packed {
         match head {
             [0x1f, 0x8b, 8, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
-            // A skippable frame, as parallel zstd writers put first.
+            // A skippable frame; parallel zstd compressors write one first.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
             [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
             [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
@@ -60,15 +60,15 @@ impl Packed {
     }
 }
 
-/// Whether these are the first bytes of something compressed, or of an archive.
+/// Returns whether these are the first bytes of compressed data or of an archive.
 pub(super) fn is_packed(head: &[u8]) -> bool {
     Packed::of(head) != Packed::Not || NOT_READ.iter().any(|(start, _)| head.starts_with(start))
 }
 
-/// `input`, unpacked when its first bytes say so.
+/// Returns `input`, unpacked if its first bytes say that it is compressed.
 ///
 /// # Errors
-/// What reading the first bytes gave, and when they are those of an archive that is not read.
+/// An error of reading the first bytes, and an archive that is not supported.
 pub(super) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
@@ -94,7 +94,7 @@ pub(super) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Box<
     })
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Metered<R> {
     input: R,
     bytes: Arc<AtomicU64>,
@@ -108,7 +108,7 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-/// What a decoder gives; what is wrong with its input, in words that tell what to do.
+/// The output of a decoder; its errors are reworded to say what to do.
 struct Unpacked<R> {
     decoder: R,
     format: &'static str,
@@ -135,7 +135,7 @@ impl<R: Read> Read for Unpacked<R> {
                 io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
                     "is damaged, or other data follows it"
                 }
-                // The file could not be read: not the decoder's words.
+                // The file could not be read: not an error of the decoder.
                 _ => return error,
             };
             let format = self.format;
@@ -148,6 +148,8 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
+/// Refuses a decompression bomb.
+///
 /// # Errors
 /// When no list unpacks from so few bytes to so many.
 pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
@@ -162,10 +164,10 @@ pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
     ))
 }
 
-/// Gzip members one after the other. Zeros after a member are padding (tapes, block devices), as
+/// Gzip members one after the other. Zeros after a member are padding (of tapes, block devices), as
 /// for gzip(1).
 struct Gzip<R: Read> {
-    /// None only while a member ends.
+    /// `None` only between two members.
     decoder: Option<GzDecoder<BufReader<R>>>,
 }
 
@@ -224,7 +226,7 @@ impl<R: Read> Zstd<R> {
         }
     }
 
-    /// Goes to the next frame that holds data; false at the end of the input.
+    /// Goes to the next frame with data; returns false at the end of the input.
     fn next_frame(&mut self) -> io::Result<bool> {
         loop {
             let mut first = [0];

@@ -1,8 +1,8 @@
 //! Tables of regular expressions: pcre_table(5) and regexp_table(5) of Postfix, maps of
 //! rspamd, `*_regex` lists of Haraka.
 //!
-//! None of their lines can be looked up by key. Those that would refuse somebody are
-//! rejected one by one, so that the user can see what to list instead.
+//! A sender cannot be looked up in regular expressions. The lines that would refuse
+//! somebody are rejected one by one, so that the user can see what to list instead.
 
 use super::action::Action;
 use super::out::Out;
@@ -32,7 +32,7 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// What stands after `/pattern/flags`.
+/// Returns what follows `/pattern/flags`.
 fn after_pattern(line: &[u8]) -> &[u8] {
     let line = line.strip_prefix(b"!").unwrap_or(line);
     let Some((&delimiter, rest)) = line.split_first() else {

@@ -1,35 +1,35 @@
-//! What a few words say of an entry: `not spam`, `Block sender`, `no longer listed`, `kein Spam`.
+//! What a few words say about an entry: `not spam`, `Block sender`, `no longer listed`,
+//! `kein Spam`.
 //!
 //! ```text
-//!   Block and delete           blocks: its first word that decides
-//!   do not block!              allows: a negation turns the next word round
+//!   Block and delete           blocks: the first word that decides counts
+//!   do not block!              allows: a negation reverses the next word
 //!   is whitelisted, ticket 5   allows, whatever follows
 //!   Block unless trusted       unclear: a later word says the contrary
-//!   safe harbor                nothing: beside a word that is not known
+//!   safe harbor                nothing: `safe` does not count beside an unknown word
 //! ```
 
 use super::action::Action;
 use super::column_name::Name;
 use super::phrase_words::{Word, is_mistake};
 
-/// The longest phrase that is looked at, in bytes.
+/// Maximum length of a phrase that is read, in bytes.
 const MAX_BYTES: usize = 64;
 
 /// What a few words say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Phrase {
-    /// What the first word that decides makes of the entry: that of an ended one is
-    /// [`Action::Other`].
+    /// What the first deciding word says about the entry: [`Action::Other`] if the entry has ended.
     first: Option<Action>,
-    /// The first that decides does so beside unknown words, too, and stands before them.
+    /// The first deciding word also decides beside unknown words, and comes before them.
     is_strong: bool,
     /// A later word says the contrary.
     is_contradicted: bool,
-    /// A later word says that what the first says is over.
+    /// A later word says that what the first one says is over.
     has_ended: bool,
-    /// A word is not known.
+    /// A word is unknown.
     has_unknown: bool,
-    /// `do not block`, `listed by mistake`, wherever that stands.
+    /// `do not block`, `listed by mistake`, anywhere in the text.
     is_refuted: bool,
     /// It says that something else happens to the sender.
     is_other: bool,
@@ -38,10 +38,10 @@ pub(super) struct Phrase {
 }
 
 impl Phrase {
-    /// Reads the words of a text of at most [`MAX_BYTES`].
+    /// Reads the words of a text of at most [`MAX_BYTES`] bytes.
     pub(super) fn of(text: &[u8]) -> Self {
         let mut phrase = Self::default();
-        // Most of what is asked are numbers and addresses.
+        // Most texts are numbers and addresses.
         let has_letters = text.iter().any(|b| b.is_ascii_alphabetic() || *b >= 0x80);
         if !has_letters || text.contains(&b'@') {
             phrase.has_unknown = true;
@@ -110,7 +110,7 @@ impl Phrase {
         phrase
     }
 
-    /// Reads as many words from the start of a text as are looked at.
+    /// Reads the words at the start of a text, up to [`MAX_BYTES`].
     pub(super) fn beginning(text: &[u8]) -> Self {
         let Some(most) = text.get(..MAX_BYTES) else {
             return Self::of(text);
@@ -136,19 +136,19 @@ impl Phrase {
         }
     }
 
-    /// What a phrase says all of whose words are known, and agree.
+    /// Returns what a phrase says if all of its words are known and agree.
     pub(super) fn whole(self) -> Option<Action> {
         self.first
             .filter(|_| !self.has_unknown && !self.is_contradicted && !self.is_other)
     }
 
-    /// Whether all of it says that the entry is not listed, or that it should not be.
+    /// Returns whether all of it says that the entry is not listed, or should not be.
     pub(super) fn is_off(self) -> bool {
         self.is_refuted || matches!(self.whole(), Some(Action::Allow | Action::Other))
     }
 
-    /// What a phrase says in the place of an action: a refusal, whatever its words say besides,
-    /// if none of them lets pass. `Delete` may be about a mail or about an entry.
+    /// Returns what a phrase says in place of an action. A refusal counts with any other words, if
+    /// none of them allows. `Delete` may be about a message or about an entry.
     pub(super) fn in_place_of_action(self) -> Option<Action> {
         match self.first {
             Some(Action::Block) if !self.is_contradicted && !self.is_other => Some(Action::Block),
@@ -157,13 +157,13 @@ impl Phrase {
         }
     }
 
-    /// What it says as a heading. Good and safe may be anything.
+    /// Returns what it says as a heading. Good and safe can mean anything.
     pub(super) fn heads(self) -> Option<Action> {
         self.whole()
             .filter(|action| self.is_strong || *action == Action::Other)
     }
 
-    /// Whether it begins with words that take an entry off the list, or consists of some.
+    /// Returns whether it begins with words that take an entry off the list, or consists of some.
     pub(super) fn takes_off(self) -> bool {
         let is_off = matches!(self.first, Some(Action::Allow | Action::Other));
         self.is_refuted
@@ -172,35 +172,36 @@ impl Phrase {
             || matches!(self.whole(), Some(Action::Allow | Action::Other))
     }
 
-    /// Whether it says that the sender is, or should be, allowed. What has ended may be anything in a remark
-    /// that is not about the entry: `removed from our newsletter`.
+    /// Returns whether it says that the sender is, or should be, allowed. What has ended can be
+    /// anything, in a remark that is not about the entry: `removed from our newsletter`.
     pub(super) fn pardons(self) -> bool {
         let allows = self.first == Some(Action::Allow) && self.is_strong;
         self.is_refuted || allows || self.whole() == Some(Action::Allow)
     }
 
-    /// Whether it says that somebody should not be blocked, or is so no longer, in known words alone.
+    /// Returns whether it says, in known words alone, that a sender should not be blocked, or is
+    /// blocked no longer.
     pub(super) fn is_known_refutal(self) -> bool {
         self.is_refuted && !self.has_unknown
     }
 
-    /// Whether the first word that decides blocks.
+    /// Returns whether the first deciding word blocks.
     pub(super) fn blocks(self) -> bool {
         self.first == Some(Action::Block)
     }
 
-    /// Whether it says that somebody should not be blocked, and nothing to the contrary.
+    /// Returns whether it says that a sender should not be blocked, and nothing to the contrary.
     pub(super) fn is_plea(self) -> bool {
         self.is_refuted && self.first == Some(Action::Allow) && !self.is_contradicted
     }
 
-    /// Whether it says that the entry is active, and nothing else.
+    /// Returns whether it says that the entry is active, and nothing else.
     pub(super) fn is_active(self) -> bool {
         self.is_active && self.first.is_none() && !self.has_unknown
     }
 }
 
-/// What a word says together with the next alone: `false positive`, `no action`.
+/// Returns what a word says only together with the next one: `false positive`, `no action`.
 fn pair(word: &str, after: &[&str]) -> Option<Action> {
     let next = *after.first()?;
     let is_false = matches!(

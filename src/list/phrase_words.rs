@@ -1,7 +1,7 @@
-//! What one word of a phrase says of a sender, in the languages that lists are written in.
+//! What one word of a phrase says about a sender, in the languages of lists.
 //!
 //! Words are in lower case and without accents, as [`Name`](super::column_name::Name) cuts them.
-//! These are read in phrases only: `not spam`, `kein Spam`, `no longer listed`.
+//! They have this meaning in phrases only: `not spam`, `kein Spam`, `no longer listed`.
 
 use super::action::Action;
 
@@ -12,29 +12,29 @@ pub(super) enum Word {
     Blocks,
     /// The sender passes.
     Allows,
-    /// The entry is on the list no more.
+    /// The entry is no longer on the list.
     Ends,
     /// The entry is active.
     Lasts,
     /// Something else happens to the sender.
     Other,
-    /// The contrary of the next word.
+    /// The opposite of the next word.
     Not,
     /// Nothing.
     Filling,
-    /// Nothing that is known here.
+    /// The word is unknown.
     Unknown,
 }
 
-/// Endings that words of some languages take: `blockierter`, `removes`.
+/// Endings of words in some languages: `blockierter`, `removes`.
 const ENDINGS: &[&str] = &["er", "en", "es", "em", "e", "s"];
 
-/// The shortest word that an ending is cut from, without it.
+/// Minimum length in bytes of a word without its ending.
 const SHORTEST_STEM: usize = 4;
 
 impl Word {
-    /// What `word` says, and whether it says so beside unknown words, too: of `old` and `safe` these
-    /// may make anything (`old spammer`, `safe harbor`).
+    /// Returns what `word` says, and whether it says so beside unknown words, too. `old` and `safe`
+    /// do not: beside them, an unknown word can mean anything (`old spammer`, `safe harbor`).
     pub(super) fn of(word: &str) -> (Self, bool) {
         let stems = ENDINGS
             .iter()
@@ -73,7 +73,7 @@ impl Word {
     }
 }
 
-/// Whether a word says that an entry should not be there: `listed by mistake`, `in error`.
+/// Returns whether a word says that an entry should not be there: `listed by mistake`, `in error`.
 pub(super) fn is_mistake(word: &str, before: Option<&str>) -> bool {
     let follows =
         before.is_some_and(|before| matches!(before, "by" | "in" | "par" | "per" | "por"));
@@ -118,7 +118,7 @@ const FILLING: &[&str] = &[
     "список", "списък", "القائمة", "רשימה",
 ];
 
-/// Lets pass, besides the words for actions.
+/// Words that allow, besides the words for actions.
 #[rustfmt::skip]
 const ALLOWS: &[&str] = &[
     "accepter", "accepts", "aceptar", "aceptado", "aceitar", "akzeptieren", "akzeptiert",
@@ -152,7 +152,7 @@ const ALLOWS: &[&str] = &[
     "화이트리스트",
 ];
 
-/// Lets pass where no other word says anything.
+/// Words that allow, but not beside unknown words.
 #[rustfmt::skip]
 const WEAK_ALLOWS: &[&str] = &[
     "benign", "clean", "delivered", "friend", "friendly", "friends", "good", "goods", "ham",
@@ -160,7 +160,7 @@ const WEAK_ALLOWS: &[&str] = &[
     "sicher", "seguro", "sicuro", "trust", "unbedenklich", "veilig", "welcome", "white",
 ];
 
-/// Refuses, besides the words for actions.
+/// Words that refuse, besides the words for actions.
 #[rustfmt::skip]
 const BLOCKS: &[&str] = &[
     "abgelehnt", "abgewiesen", "ablehnen", "abuser", "abusers", "abuse", "abweisen", "afgewezen",
@@ -186,7 +186,7 @@ const BLOCKS: &[&str] = &[
     "블랙리스트", "차단", "차단목록", "스팸",
 ];
 
-/// Ends an entry, besides the words for a status.
+/// Words that end an entry, besides the words for a status.
 #[rustfmt::skip]
 const ENDS: &[&str] = &[
     "annule", "aufgehoben", "ausgetragen", "beendet", "borrado", "borttagen", "caducado",
@@ -200,15 +200,15 @@ const ENDS: &[&str] = &[
     "снят", "удален",
 ];
 
-/// Says of a domain or a sender more often than of its entry that it is so, where other words
-/// follow.
+/// Words that, beside unknown words, are more often about a domain or a sender than about its
+/// entry.
 #[rustfmt::skip]
 const WEAK_ENDS: &[&str] = &[
     "archived", "closed", "ended", "expired", "ignore", "ignored", "old", "past", "paused",
     "released", "skip", "skipped", "suspended", "void",
 ];
 
-/// Words for an entry that is on the list no more.
+/// Words for an entry that is no longer on the list.
 #[rustfmt::skip]
 pub(super) const PAST: &[&str] = &[
     "abgelaufen", "archived", "cancelled", "canceled", "cleared", "closed", "deactivated",

@@ -1,19 +1,19 @@
 //! Plain lists: what people write and most feeds send.
 //!
 //! ```text
-//!   spam@bad.example                     an entry a line: a@b  a@  @b  b  .b  *.b  *@b
+//!   spam@bad.example                     one entry per line: a@b  a@  @b  b  .b  *.b  *@b
 //!   Bad Sender <spam@bad.example>        as mail programs write it; mailto:spam@bad.example
 //!   a@bad.example, b@bad.example; c@d    several, between commas or semicolons
 //!   spam@bad.example # why               comments: # and ; at the start or after white space
 //!   spam@bad.example REJECT              an action, a score or a date after the entry
 //!   spam@bad.example # expires 2026-12-24   the first day on which it is no longer listed;
-//!                                        in a comment before the first entry: of all of them
+//!                                        in a comment before the first entry: for all entries
 //! ```
 //!
 //! Lists of qmail (`badmailfrom`), OpenSMTPD and Haraka are plain lists.
 //!
-//! The order of the questions is the order of safety: a line that allows a sender
-//! lists nobody, whatever else stands on it.
+//! The checks come in the order of safety: a line that allows a sender lists nobody, whatever else
+//! is on it.
 
 use super::action::Action;
 use super::day::Day;
@@ -32,8 +32,8 @@ use super::words::{Nesting, Words};
 /// The byte order mark that editors put before UTF-8.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Reads one line. Generic, and with a way of its own for lines that are nothing but
-/// an entry, since lists of a hundred million lines pass here.
+/// Reads one line. Generic, and with a fast path for lines that are only an entry, since lists of a
+/// hundred million lines are read here.
 #[inline]
 pub(super) fn read<F>(line: &[u8], number: u64, sink: &mut F)
 where
@@ -55,13 +55,14 @@ where
     }
 }
 
-/// Whether a text, put into a list, is read as it is: no character of it means anything else there.
+/// Returns whether a text in a list is read unchanged: no character of it has another meaning
+/// there.
 pub(crate) fn is_read_as_written(text: &str) -> bool {
     text.chars()
         .all(|c| c.is_alphanumeric() || "@.!$%&'*+-/=?^_`{|}~".contains(c))
 }
 
-/// What a line is on which there is nothing to read: blank, or a comment.
+/// Returns what a line without any text to read is: blank, or a comment.
 pub(super) fn nothing(line: &[u8]) -> Skip {
     if line.is_empty() {
         Skip::Blank
@@ -70,17 +71,17 @@ pub(super) fn nothing(line: &[u8]) -> Skip {
     }
 }
 
-/// Tells the lines of a table from those that go on with the line before: these are indented. Where
-/// the first line is, indentation means nothing.
+/// Tells the lines of a table from indented lines, which continue the line before. If the first
+/// line is indented, indentation means nothing.
 #[derive(Debug, Default)]
 pub(super) struct Indentation {
-    /// Whether the first line is indented; unknown before it.
+    /// Whether the first line is indented; `None` before it.
     of_list: Option<bool>,
 }
 
 impl Indentation {
-    /// The text of a line, and whether it is indented as none that begins; blank lines and comments
-    /// are skipped.
+    /// Returns the text of a line, and whether its indentation makes it a continuation. Skips blank
+    /// lines and comments.
     pub(super) fn read<'a>(
         &mut self,
         line: &'a [u8],
@@ -98,7 +99,8 @@ impl Indentation {
     }
 }
 
-/// Reads a text that continues the line before. An entry alone on it may be meant as a line.
+/// Reads a text that continues the line before. An entry alone may be meant as a line, so it is
+/// rejected.
 pub(super) fn continuation(text: &[u8], out: &mut Out<'_>) {
     // `email: spam@bad.example`
     let mut words = match before(text) {
@@ -136,14 +138,14 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
             };
         }
         [] => return out.skip(Skip::Blank),
-        // Where lists begin so, both signs are read (`sections`).
+        // If a list begins lines with signs, `sections` reads both signs.
         [b'+', b' ' | b'\t', ..] => return out.reject(RejectReason::TwoSigns, line),
         // `! comment` (adblock), `!friend@good.example` (exim, rbldnsd).
         [b'!'] | [b'!', b' ' | b'\t', ..] => return out.skip(Skip::Comment),
         [b'!', ..] => return out.skip(Skip::Allow),
         _ => {}
     }
-    // Its semicolon would cut a character reference of HTML into two entries.
+    // The semicolon of a character reference of HTML would cut it into two entries.
     if memchr::memmem::find(line, b"&#").is_some() {
         return out.reject(RejectReason::DomainSigns, line);
     }
@@ -176,7 +178,7 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     let mut is_blank = true;
     for piece in pieces.by_ref() {
         is_blank = false;
-        // `bad.example, spam@bad.example` may be a row of a table, which repeats the domain.
+        // `bad.example, spam@bad.example` may be a row of a table that repeats the domain.
         if count == 2 && Pieces::new(line).any(|other| is_part_of(piece, other)) {
             out.skip(Skip::Mention);
             continue;
@@ -184,7 +186,7 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
         read_piece(piece, is_alone, expires, out);
     }
     if is_blank {
-        // Nothing but separators.
+        // Only separators.
         out.skip(Skip::Blank);
     }
     if let Some(text) = pieces.doubtful {
@@ -192,8 +194,8 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// The day of expiry of a whole plain list, from the comments before its first entry. `head`
-/// is the beginning of the list.
+/// Returns the day on which a whole plain list expires, from the comments before its first entry.
+/// `head` is the beginning of the list.
 #[must_use]
 pub fn expiry(head: &[u8]) -> Option<Day> {
     let head = head.strip_prefix(BOM).unwrap_or(head);
@@ -204,12 +206,12 @@ pub fn expiry(head: &[u8]) -> Option<Day> {
         .find_map(|(_, comment)| end_of_list(comment)??)
 }
 
-/// Whether a piece of a line lets somebody pass: `OK` between commas, or
+/// Returns whether a piece of a line allows a sender: `OK` between commas, or
 /// `friend@good.example OK`.
 fn allows(piece: &[u8]) -> bool {
     let allow = |word| Action::of(word) == Some(Action::Allow);
     if piece.contains(&b'<') {
-        // Words before an angle bracket are somebody's name.
+        // Words before an angle bracket are a display name.
         return false;
     }
     if is_phrase_of_allowance(piece) {
@@ -225,15 +227,16 @@ fn allows(piece: &[u8]) -> bool {
     }
 }
 
-/// Whether a comment, with or without its sign, takes the entry off the list: `# whitelisted
-/// 2026-02-02`, `# REMOVED`, `# no longer spam`, `# a customer, do not block`, `# Bob: please unblock`.
+/// Returns whether a comment, with or without its sign, takes the entry off the list:
+/// `# whitelisted 2026-02-02`, `# REMOVED`, `# no longer spam`, `# a customer, do not block`,
+/// `# Bob: please unblock`.
 pub(super) fn is_cleared(comment: &[u8]) -> bool {
     let is_sign = |b: &u8| b.is_ascii_whitespace() || matches!(b, b'#' | b';');
     let start = comment.iter().position(|b| !is_sign(b));
     let comment = start
         .and_then(|start| comment.get(start..))
         .unwrap_or_default();
-    // What has ended in a later clause may be anything: `# sells pills. Removed our logo`.
+    // In a later clause, what has ended can be anything: `# sells pills. Removed our logo`.
     let mut clauses = comment.split(|b| b",;:.()".contains(b)).skip(1);
     !comment.is_empty()
         && (is_phrase_of_allowance(comment)
@@ -241,13 +244,13 @@ pub(super) fn is_cleared(comment: &[u8]) -> bool {
             || clauses.any(|clause| Phrase::beginning(clause.trim_ascii()).pardons()))
 }
 
-/// What stands in brackets at the end of a piece: `friend@good.example (allowed)`.
+/// Returns the text in parentheses at the end of a piece: `friend@good.example (allowed)`.
 fn bracketed(piece: &[u8]) -> Option<&[u8]> {
     let inner = piece.strip_suffix(b")")?;
     inner.get(memchr::memrchr(b'(', inner)? + 1..)
 }
 
-/// Reads what stands between two commas, or alone on its line.
+/// Reads the text between two commas, or alone on its line.
 fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<'_>) {
     let piece = match before(piece) {
         Before::Entries(piece) => piece,
@@ -305,7 +308,7 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
     out.raw_entry(item, Wildcards::Star);
 }
 
-/// `mailto:a@b?subject=x` is a link to `a@b`.
+/// Removes the query of a link: `mailto:a@b?subject=x` is a link to `a@b`.
 fn without_query(text: &[u8]) -> &[u8] {
     let is_link = text
         .get(..7)
@@ -320,9 +323,9 @@ fn without_query(text: &[u8]) -> &[u8] {
 #[derive(Clone)]
 pub(super) struct Pieces<'a> {
     rest: &'a [u8],
-    /// What followed a semicolon that may begin a comment or separate addresses.
+    /// The text after a semicolon that may begin a comment or separate addresses.
     doubtful: Option<&'a [u8]>,
-    /// What follows the sign of a comment.
+    /// The text after the sign of a comment.
     comment: Option<&'a [u8]>,
 }
 
@@ -335,7 +338,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// The next piece, perhaps empty.
+    /// Returns the next piece, perhaps empty.
     fn cut(&mut self) -> &'a [u8] {
         let mut nesting = Nesting::new();
         let mut before = 0;

@@ -1,15 +1,15 @@
-//! What stands before an address by mistake, and would become a part of it: an entry that never
-//! matches.
+//! Text that precedes an address by mistake. As a part of the address, it would make an entry that
+//! never matches.
 //!
 //! ```text
 //!   email=spam@bad.example     1=spam@bad.example     {spam@bad.example     +spam@bad.example
-//!   bounce=x@bad.example       [x]@bad.example     local parts: addresses of spam have any sign
+//!   bounce=x@bad.example       [x]@bad.example     local parts: spammers use any character
 //! ```
 
 use super::label::label_of_address;
 
-/// Whether `text`, one entry without a display name, begins with something that is not part of an address.
-/// In quotes it is one: `"1=spam"@bad.example`.
+/// Returns whether `text`, one entry without a display name, begins with something that is not part
+/// of the address. In quotes it is a part: `"1=spam"@bad.example`.
 pub(super) fn has_prefix(text: &[u8]) -> bool {
     let Some(at) = memchr::memchr(b'@', text) else {
         return false;
@@ -17,9 +17,9 @@ pub(super) fn has_prefix(text: &[u8]) -> bool {
     let (local, _) = text.split_at(at);
     let digits = local.iter().take_while(|b| b.is_ascii_digit()).count();
     match local {
-        // Lines of a diff; lists of other languages.
+        // A line of a diff.
         [b'+', _, ..] => true,
-        // `[x]@bad.example` is an address.
+        // A list in another language; `[x]@bad.example` is an address.
         [b'{', ..] => !local.contains(&b'}'),
         [b'[', ..] => !local.contains(&b']'),
         [0x80..=0xff, ..] => starts_with_bullet(local),
@@ -28,7 +28,8 @@ pub(super) fn has_prefix(text: &[u8]) -> bool {
     }
 }
 
-/// Bullets, dashes, quotes, arrows, shapes and marks, not letters or pictures.
+/// Returns whether a text begins with a bullet, dash, quote, arrow, shape or mark, not with a
+/// letter or picture.
 fn starts_with_bullet(text: &[u8]) -> bool {
     let is_bullet = |char: char| {
         matches!(char, '\u{ab}' | '\u{b7}' | '\u{bb}' | '\u{2010}'..='\u{205e}' | '\u{2190}'..='\u{21ff}'
@@ -37,7 +38,7 @@ fn starts_with_bullet(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.starts_with(is_bullet))
 }
 
-/// Whether a wild card of SQL or the shell begins or ends the local part: `%@bad.example`,
+/// Returns whether a wildcard of SQL or the shell begins or ends the local part: `%@bad.example`,
 /// `spam?@bad.example`. Inside, it may be a part of an address.
 pub(super) fn has_wildcard(text: &[u8]) -> bool {
     let Some(at) = memchr::memrchr(b'@', text) else {

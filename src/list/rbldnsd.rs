@@ -1,10 +1,10 @@
-//! Data of rbldnsd, type `dnset`: `.name` is the name and all below it.
+//! Data of rbldnsd, type `dnset`: `.name` is the name with all its subdomains.
 //!
 //! ```text
-//!   :127.0.0.2:listed          the answer for what follows      setting
-//!   .bad.example               bad.example and all below it
-//!   bad2.example :3:why        this name alone, an own answer
-//!   *.bad3.example             all below it
+//!   :127.0.0.2:listed          the answer for the next names    setting
+//!   .bad.example               bad.example and its subdomains
+//!   bad2.example :3:why        this name alone, with its own answer
+//!   *.bad3.example             its subdomains
 //!   !good.example              an exception                     allowance
 //! ```
 
@@ -28,7 +28,7 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
         _ => {
             let mut words = Words(line);
             let name = words.next().unwrap_or_default();
-            // Only an answer or a comment follows a name.
+            // Only an answer or a comment may follow a name.
             let is_data = words
                 .next()
                 .is_none_or(|value| matches!(value, [b':' | b'#' | b';', ..]) || is_ip(value));

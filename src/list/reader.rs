@@ -1,4 +1,4 @@
-//! A list of any format, read in pieces.
+//! A reader for lists of any format, which come in pieces.
 
 use std::io::{self, Read};
 
@@ -16,21 +16,21 @@ use super::sections::Sections;
 use super::spamassassin::SpamAssassin;
 use super::{adblock, dnsmasq, hosts, names, patterns, plain, rbldnsd, score};
 
-/// Reads a list in pieces of any size and gives its rows.
+/// Reads a list in pieces of any size, and passes on its rows.
 #[derive(Debug)]
 pub struct Reader {
     parser: Parser,
-    /// Lines done so far.
+    /// Number of lines read to their end.
     lines: u64,
-    /// Inside a line that was rejected as too long.
+    /// Whether the input is inside a line that was rejected as too long.
     in_long_line: bool,
 }
 
-/// How a format is read, with its state between lines where it has one.
+/// How a format is read, with its state between lines if it has one.
 #[derive(Debug)]
 enum Parser {
     Plain,
-    /// Each line stands for itself.
+    /// Each line is read alone.
     AtLines(fn(&[u8], &mut Out<'_>)),
     Access(AccessTable),
     Exim(Exim),
@@ -81,7 +81,7 @@ impl Parser {
 }
 
 impl Reader {
-    /// A reader at the start of a list.
+    /// Returns a reader at the start of a list.
     #[must_use]
     pub fn new(format: Format) -> Self {
         Self {
@@ -91,8 +91,8 @@ impl Reader {
         }
     }
 
-    /// Whether each line stands for itself, so that blocks of whole lines can be
-    /// read by several readers at once. JSON lines do, for a reader each.
+    /// Returns whether each line is read alone, so that several readers can read blocks of
+    /// whole lines at once. JSON lines allow this too, if each block has a reader of its own.
     #[must_use]
     pub fn at_lines(&self) -> bool {
         match &self.parser {
@@ -107,15 +107,15 @@ impl Reader {
         }
     }
 
-    /// Lines read to their end so far.
+    /// Returns the number of lines read to their end so far.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// Reads `block`, the next bytes of the list, and returns how many of them are
-    /// done with; the rest (an unfinished line or record, never more than [`MAX_LINE`]
-    /// bytes) must stand at the start of the next block. With `last` everything is done.
+    /// Reads `block`, the next bytes of the list, and returns how many of them were
+    /// used. The rest (an unfinished line or record, never more than [`MAX_LINE`] bytes)
+    /// must be at the start of the next block. With `last`, all bytes are used.
     pub fn read<F>(&mut self, block: &[u8], last: bool, sink: &mut F) -> usize
     where
         F: FnMut(u64, Row<'_>),
@@ -186,14 +186,14 @@ impl Reader {
                 Parser::SpamAssassin(spamassassin) => {
                     spamassassin.read(line, &mut Out::new(number, line, sink));
                 }
-                // These do not end at lines.
+                // Their records do not end at lines.
                 Parser::Csv(_) | Parser::Json(_) => {}
             }
         }
         whole
     }
 
-    /// Goes to the end of a line that is not wanted.
+    /// Skips to the end of a line that is too long.
     fn leave_long_line(&mut self, block: &[u8], last: bool) -> usize {
         let newline = memchr::memchr(b'\n', block);
         if newline.is_some() || last {
@@ -207,7 +207,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// What reading `input` gave. The rows before the error have been handed out.
+    /// An error of reading `input`. The rows before the error were passed on.
     pub fn read_all<F>(&mut self, mut input: impl Read, sink: &mut F) -> io::Result<()>
     where
         F: FnMut(u64, Row<'_>),
@@ -223,7 +223,8 @@ impl Reader {
             };
             filled += count;
             if count > 0 && filled < buffer.len() {
-                // An input that comes byte by byte is not read again with each of them.
+                // Fills the buffer first: input that comes byte by byte is not parsed
+                // again with each byte.
                 continue;
             }
             let block = buffer.get(..filled).unwrap_or_default();

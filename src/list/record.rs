@@ -1,12 +1,12 @@
-//! Records of a line for each key, as PowerShell, MySQL and YAML write them.
+//! Records with one line per key, as PowerShell, MySQL and YAML write them.
 //!
 //! ```text
 //!   Value  : spam@bad.example          address: friend@good.example
 //!   Action : Block                       action: OK
 //! ```
 //!
-//! A record ends at a blank line, at any other line, and before a key that it has already. What
-//! its lines say together decides about its entries, in whatever order they stand.
+//! A record ends at a blank line, at a line without a key, and before a key that it already
+//! has. All its lines together decide about its entries, in any order.
 
 use super::day::Day;
 use super::entry::Wildcards;
@@ -19,10 +19,10 @@ use super::section_heading::is_allowance_of_record;
 use super::verdict::{Verdict, earliest};
 use super::whose::whose;
 
-/// Lines of a record that are kept.
+/// Maximum number of lines of a record.
 const MAX_LINES: usize = 64;
 
-/// The lines of the record under way.
+/// The lines of the current record.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     lines: Vec<Line>,
@@ -34,12 +34,12 @@ struct Line {
     key: Vec<u8>,
     heading: Heading,
     value: Vec<u8>,
-    /// It lets somebody pass, whatever the record says besides.
+    /// It allows a sender, whatever else the record says.
     is_allowance: bool,
 }
 
 impl Record {
-    /// Takes in a line that has this key, with the text of it whole.
+    /// Adds a line with this key; `text` is the whole line.
     pub(super) fn add(
         &mut self,
         heading: Heading,
@@ -64,12 +64,12 @@ impl Record {
         });
     }
 
-    /// Lists the entries of the record, or says why they are not.
+    /// Lists the entries of the record, or reports why they are not listed.
     pub(super) fn end(&mut self, out: &mut Out<'_>) {
         let lines = std::mem::take(&mut self.lines);
         let is_entry = |line: &&Line| matches!(line.heading, Heading::Entry(_));
         if !lines.iter().any(|line| is_entry(&line)) {
-            // Of entries before it, which have no keys.
+            // It is about entries before it, which have no keys.
             if let Some(line) = lines.iter().find(|line| line.is_allowance) {
                 let mut text = line.key.clone();
                 text.extend_from_slice(b": ");

@@ -12,12 +12,12 @@ pub enum RejectReason {
         "a regular expression cannot be looked up; list the addresses or domains it stands for"
     )]
     Pattern,
-    /// A wild card where no entry can have one.
+    /// A wildcard where no entry can have one.
     #[error(
         "a wildcard is allowed only as *@domain, *.domain or local@*; if the * is part of the address, put the local part in double quotes"
     )]
     Wildcard,
-    /// A hash in place of an address; the name of the hash.
+    /// A hash in place of an address, with the name of the hash.
     #[error("{0} hash instead of an address; the address cannot be recovered from it")]
     Hash(&'static str),
     /// More than [`MAX_LINE`] bytes.
@@ -46,7 +46,8 @@ pub enum RejectReason {
     /// An object of YAML.
     #[error("an object of YAML; convert the list to JSON")]
     YamlObject,
-    /// A heading over entries that are not listed, or the start of a comment around some, too late to read the list by headings.
+    /// A heading over entries that are not listed, or the start of a comment around some: too late
+    /// to read the list by headings.
     #[error(
         "a heading above, or comment around, entries that must not be listed; use --format sections"
     )]
@@ -60,7 +61,7 @@ pub enum RejectReason {
     /// Words after the entry that are neither a comment nor an action.
     #[error("words after the entry; put # before a comment")]
     Trailing,
-    /// An entry in parentheses, which make a comment of it.
+    /// An entry in parentheses, which make it a comment.
     #[error("in parentheses, so a comment; remove them if it is an entry")]
     Parentheses,
     /// Either a comment or a second address after a semicolon.
@@ -74,23 +75,23 @@ pub enum RejectReason {
     /// Several addresses where one is expected.
     #[error("more than one address; put each on its own line")]
     Several,
-    /// Something else where the format has a domain.
+    /// Something else in a format of domains.
     #[error("not a domain")]
     NotADomain,
     /// No action in a format where each line has one.
     #[error("no action after it, such as REJECT")]
     NoAction,
-    /// A row of a table with nothing in the column that holds the entries.
+    /// A row of a table without an entry in its column.
     #[error("no entry in this row")]
     NoColumn,
     /// A day of expiry that cannot be read.
     #[error("unclear expiry date; write it as 2026-03-31")]
     Date,
-    /// A comment that gives a day of expiry for the whole list. This is for the one who reads the
-    /// list to obey, see [`expiry`](super::expiry); it is out of place behind the first entry.
+    /// A comment that gives the day on which the whole list expires. The program that reads the
+    /// list obeys it, see [`expiry`](super::expiry); after the first entry it is out of place.
     #[error("put this before the first entry, for the whole list, or after an entry on its line")]
     ListExpires(Day),
-    /// A row of too many fields.
+    /// A row with too many fields.
     #[error("too many fields in this row")]
     ManyFields,
     /// A further entry in a row that is about one.
@@ -103,10 +104,10 @@ pub enum RejectReason {
         "a domain, with a local part or user in another column; put the whole address into a column called email"
     )]
     SplitAddress,
-    /// Two days in a row without a heading, of which one may end the entry.
+    /// Two days in a row without a heading, one of which may end the entry.
     #[error("two dates, of which one may end the entry; name the columns in a heading")]
     SecondDay,
-    /// Words in a row of a table whose columns have names that are not known.
+    /// Words in a row of a table whose columns have unknown names.
     #[error(
         "words in columns whose names are not known; call the columns email, action or comment"
     )]
@@ -129,10 +130,10 @@ pub enum RejectReason {
     /// A statement of SQL.
     #[error("a statement of SQL; export the list as CSV")]
     Statement,
-    /// A mail, and what is said in it of senders and recipients.
+    /// A line of a mail, which names senders and recipients alike.
     #[error("a mail or an address book, not a list; list the senders")]
     MailMessage,
-    /// A line that says of the lines before it that they are not listed.
+    /// A line that says that lines before it are not listed.
     #[error("says that an entry on a line before it is not listed; export the list as CSV or JSON")]
     LateLine,
     /// A line with the other sign: `+ a@b` where a line before was `- c@d`.
@@ -145,17 +146,17 @@ pub enum RejectReason {
         "a word that may allow the sender; in a table, call its column action, or text if it is not one"
     )]
     UnclearWord,
-    /// Entries in turns with words for and against them.
+    /// Entries that alternate with words for and against them.
     #[error(
         "entries and words that block or allow take turns, and it is unclear which word is about which entry; put both on one line"
     )]
     Alternation,
-    /// Nothing in the first column, below a word that takes its row off.
+    /// An empty first column below a word that takes its row off the list.
     #[error(
         "the first column is empty, and the words above it take their row off; repeat what is meant in each row"
     )]
     EmptyCell,
-    /// What the author of the list noted of a sender that no other column says to refuse.
+    /// A remark of the list's author that may allow a sender, if no other column says to refuse it.
     #[error(
         "a remark that may allow the sender; say what happens to it in a column or key called action"
     )]
@@ -194,8 +195,8 @@ pub enum RejectReason {
 }
 
 impl RejectReason {
-    /// Whether entries before or after this row may be listed by mistake, so that nothing of
-    /// the list can be used.
+    /// Returns whether entries before or after this row may be listed by mistake, so that nothing
+    /// of the list can be used.
     #[must_use]
     pub fn spoils_list(self) -> bool {
         matches!(

@@ -1,26 +1,26 @@
-//! What the lines of a list give: entries, and why there is none.
+//! What the lines of a list give: entries, or the reason why there are none.
 
 use std::fmt;
 
 use super::day::Day;
 use super::reject_reason::RejectReason;
 
-/// The bytes of a rejected or skipped line that are handed out for a message.
+/// Maximum number of bytes of a rejected or skipped line that are passed on for a message.
 const SHOWN: usize = 120;
 
 /// What one list says about one sender, domain, subtree or local part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawEntry<'a> {
-    /// The entry as `address::Entry::read` takes it.
+    /// The entry, as `address::Entry::read` reads it.
     pub text: &'a [u8],
-    /// The day the list added it, where the list says so.
+    /// The day on which the list added it, if the list says so.
     pub added: Option<Day>,
-    /// The first day it is no longer listed, where the list says so.
+    /// The first day on which it is no longer listed, if the list says so.
     pub expires: Option<Day>,
 }
 
 impl<'a> RawEntry<'a> {
-    /// An entry without dates.
+    /// Returns an entry without dates.
     #[must_use]
     pub fn new(text: &'a [u8]) -> Self {
         Self {
@@ -31,12 +31,12 @@ impl<'a> RawEntry<'a> {
     }
 }
 
-/// What a line of a list holds. One line may give several.
+/// What a line of a list says. One line may give several rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Row<'a> {
     /// Somebody is listed.
     Entry(RawEntry<'a>),
-    /// Nobody is listed, and that is as it should be.
+    /// Nobody is listed, as the list intends.
     Skipped {
         /// Why.
         skip: Skip,
@@ -50,7 +50,7 @@ pub enum Row<'a> {
         /// The text, or its beginning.
         text: &'a [u8],
     },
-    /// The entries that follow were read out of a faulty text.
+    /// The entries that follow were read from a faulty text.
     Mended {
         /// What was wrong with it.
         mend: Mend,
@@ -82,7 +82,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What a message shows of a text.
+/// Returns the part of a text that a message shows.
 fn beginning(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii();
     text.get(..SHOWN).unwrap_or(text)
@@ -99,12 +99,11 @@ pub enum Skip {
     Continuation,
     /// It lets a sender pass: OK, allow, an exception, a negative score.
     Allow,
-    /// Its action is something else than refusing: DUNNO, HOLD, FILTER, quarantine.
+    /// Its action is not to refuse: DUNNO, HOLD, FILTER, quarantine.
     OtherAction,
     /// It is about clients or recipients, not about senders.
     NotSender,
-    /// A mention, under a heading or key that does not say it is listed: a contact,
-    /// a reporter.
+    /// A mention under a heading or key that does not say it is listed: a contact, a reporter.
     Mention,
     /// Part of a list of known good names, such as the warninglists of MISP.
     KnownGood,
@@ -112,12 +111,12 @@ pub enum Skip {
     Setting,
     /// A directive that this reader does not know.
     Directive,
-    /// A column or key of unknown meaning in which `no` or a day stands, once for each.
+    /// A column or key of unknown meaning that holds `no` or a day; reported once for each.
     UnknownColumn,
 }
 
 impl Skip {
-    /// Whether the user should see it: all but blank lines and comments.
+    /// Returns whether the user should see it: all but blank lines and comments.
     #[must_use]
     pub fn is_notable(self) -> bool {
         !matches!(self, Self::Blank | Self::Comment)
@@ -144,7 +143,7 @@ impl fmt::Display for Skip {
     }
 }
 
-/// What was wrong with a text whose meaning was clear all the same.
+/// A fault in a text whose meaning was clear nevertheless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Mend {
     /// Not UTF-8.

@@ -1,4 +1,4 @@
-//! Response policy zones: a DNS zone file whose names are what a resolver refuses.
+//! Response policy zones: DNS zone files with the names that a resolver refuses.
 //!
 //! ```text
 //!   $ORIGIN rpz.example.
@@ -24,22 +24,22 @@ use super::row::Skip;
 pub(super) struct Rpz {
     /// The zone's name with a dot at both ends (`.rpz.example.`), once known.
     zone: Vec<u8>,
-    /// What `$ORIGIN` said last, in the same form.
+    /// The last `$ORIGIN`, in the same form.
     origin: Vec<u8>,
-    /// The last owner: a line that starts with white space has the same.
+    /// The last owner, which is also that of a line that starts with white space.
     owner: Vec<u8>,
-    /// Parentheses open: the record goes on in the next line.
+    /// Number of open parentheses: the record continues on the next line.
     depth: usize,
 }
 
-/// The longest name, in bytes (RFC 1035 section 2.3.4), with a dot at both ends. A name is used
-/// again by the lines after it, so that a longer one would multiply the list.
+/// Maximum length of a name in bytes (RFC 1035 section 2.3.4), with a dot at both ends. The
+/// lines after a name use it again, so a longer one would multiply the list.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Record types and what else may stand before the type.
+/// Classes of records, which may come before the type.
 const CLASSES: &[&[u8]] = &[b"IN", b"CH", b"HS"];
 
-/// Types of records in such zones; any other word in their place makes no record.
+/// Types of records in such zones; a line with another word in their place is no record.
 const TYPES: &[&[u8]] = &[
     b"A",
     b"AAAA",
@@ -80,7 +80,7 @@ impl Rpz {
         }
         let is_indented = text.first().is_some_and(u8::is_ascii_whitespace);
         if !is_indented && record_type(text).is_some_and(|kind| is(kind, b"CNAME")) {
-            // A parenthesis before it was never closed.
+            // An earlier parenthesis was never closed.
             self.depth = 0;
         }
         let inside = self.depth > 0;
@@ -98,12 +98,12 @@ impl Rpz {
             {
                 let name = words.next().unwrap_or_default();
                 let origin = self.absolute(name);
-                // One that is relative to the last makes it longer, line by line.
+                // An origin relative to the last one grows line by line.
                 if origin.len() > MAX_NAME_BYTES {
                     return out.reject(RejectReason::NotADomain, name);
                 }
                 self.origin = origin;
-                // Until a SOA record says better: a zone begins at its first origin.
+                // Until a SOA record says otherwise: a zone begins at its first origin.
                 if self.zone.is_empty() {
                     self.zone.clone_from(&self.origin);
                 }
@@ -139,7 +139,7 @@ impl Rpz {
         }
     }
 
-    /// A name of the file as `.name.`, as far as the origin is known.
+    /// Returns a name of the file as `.name.`, as far as the origin is known.
     fn absolute(&self, name: &[u8]) -> Vec<u8> {
         let mut absolute = vec![b'.'];
         absolute.extend(name.to_ascii_lowercase());
@@ -154,7 +154,7 @@ impl Rpz {
         absolute
     }
 
-    /// A CNAME record of the last owner.
+    /// Reads a CNAME record of the last owner.
     fn rule(&self, target: &[u8], out: &mut Out<'_>) {
         match target.to_ascii_lowercase().as_slice() {
             b"." | b"*." | b"rpz-drop." => {}
@@ -169,7 +169,7 @@ impl Rpz {
         let is_absolute = self.owner.ends_with(b".");
         let name = match owner.strip_suffix(self.zone.as_slice()) {
             Some(name) if !self.zone.is_empty() && self.zone != b"." => name,
-            // Without a zone's name a relative owner is all of it.
+            // Without a zone's name, a relative owner is the whole name.
             _ if !is_absolute => owner.strip_suffix(b".").unwrap_or(&owner),
             _ => return out.reject(RejectReason::ZoneUnknown, &self.owner),
         };
@@ -186,7 +186,7 @@ impl Rpz {
     }
 }
 
-/// The type of the record that a line with an owner holds; nothing if it holds none.
+/// Returns the type of the record on a line with an owner; `None` if the line holds none.
 fn record_type(text: &[u8]) -> Option<&[u8]> {
     text.split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty())
@@ -195,7 +195,7 @@ fn record_type(text: &[u8]) -> Option<&[u8]> {
         .filter(|word| TYPES.iter().any(|kind| is(word, kind)))
 }
 
-/// What may stand between an owner and the type.
+/// Returns whether a word may come between an owner and the type.
 fn is_class_or_time(word: &[u8]) -> bool {
     word.first().is_some_and(u8::is_ascii_digit) || CLASSES.iter().any(|class| is(word, class))
 }
@@ -204,7 +204,7 @@ fn is(word: &[u8], name: &[u8]) -> bool {
     word.eq_ignore_ascii_case(name)
 }
 
-/// The parentheses that are open after a line, those in quotes not counted.
+/// Returns the number of parentheses open after a line; those in quotes do not count.
 fn depth_after(text: &[u8], depth: usize) -> usize {
     let (mut quoted, mut escaped) = (false, false);
     text.iter().fold(depth, |depth, byte| {
@@ -226,7 +226,7 @@ fn depth_after(text: &[u8], depth: usize) -> usize {
     })
 }
 
-/// The text of a line before its comment.
+/// Returns the text of a line before its comment.
 fn before_semicolon(line: &[u8]) -> &[u8] {
     let mut quoted = false;
     let end = line.iter().position(|&b| {

@@ -1,17 +1,17 @@
-//! Maps of rspamd and amavis: an entry, then perhaps a score or a symbol.
+//! Maps of rspamd and amavis: an entry, perhaps with a score or a symbol.
 //!
 //! ```text
 //!   spam@bad.example                     rspamd: listed
 //!   spam2@bad.example   5.0              a positive score is bad
 //!   spam3@bad.example   SYMBOL:5.0       rspamd: a symbol, perhaps with a score
 //!   friend@good.example -5.0             a negative score is an allowance
-//!   .bad.example        3.0              amavis: the domain and all below it
+//!   .bad.example        3.0              amavis: the domain and its subdomains
 //!   /^spam\d+@/i        5.0              an expression: cannot be looked up
-//!   spam?@bad.example                    a glob of rspamd: neither can this
+//!   spam?@bad.example                    a glob of rspamd: cannot be looked up either
 //! ```
 //!
-//! rspamd gives a leading dot no meaning of its own; it is read as elsewhere, as the
-//! subdomains only.
+//! rspamd gives a leading dot no meaning of its own. It is read as in other formats:
+//! as the subdomains only.
 
 use super::action::Action;
 use super::entry::Wildcards;
@@ -22,7 +22,7 @@ use super::reject_reason::RejectReason;
 use super::row::{RawEntry, Skip};
 use super::words::Words;
 
-/// Whose map it is.
+/// The program that reads the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Program {
     Rspamd,

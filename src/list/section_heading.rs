@@ -8,22 +8,22 @@ use super::phrase::Phrase;
 use super::row::Skip;
 use super::words::Words;
 
-/// Words of the longest heading.
+/// Maximum number of words in a heading.
 const MAX_WORDS: usize = 5;
 
-/// A line that is about the lines after it.
+/// A line about the lines after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heading {
     pub(super) meaning: Meaning,
-    /// `name:`, which may stand inside another.
+    /// `name:`, which may be inside another heading.
     pub(super) is_nested: bool,
     /// It only says what its entries are: `emails:`.
     pub(super) is_noun: bool,
-    /// A comment that asks not to block what follows it, up to the next blank line or comment.
+    /// A comment that asks not to block what follows it, until the next blank line or comment.
     pub(super) is_plea: bool,
 }
 
-/// Whether a trimmed line is a heading, and what it says.
+/// Returns what a trimmed line says, if it is a heading.
 pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let (is_comment, inner) = match text {
         [b'#' | b';', rest @ ..] => (true, rest.trim_ascii()),
@@ -36,7 +36,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     }
     let is_decoration =
         |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'.' | b'"' | b'\'') || *b >= 0x80);
-    // Comments of other languages; `--- never block ---` is a heading.
+    // A comment of another language; `--- never block ---` is a heading.
     let is_open = inner
         .last()
         .is_some_and(|b| !is_decoration(b) || b".!:".contains(b));
@@ -112,7 +112,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     })
 }
 
-/// What stands behind a name whose values are on the lines after it: `= [`, `: {`, `(`.
+/// Returns whether the values of a name are on the lines after it: `= [`, `: {`, `(` follow.
 fn opens_brackets(after: &[u8]) -> bool {
     let name = after
         .strip_suffix(b"[")
@@ -121,8 +121,9 @@ fn opens_brackets(after: &[u8]) -> bool {
     name.is_some_and(|rest| matches!(rest.trim_ascii_end(), b"" | b":" | b"="))
 }
 
-/// What is meant by the lines in the brackets that a line of a program or its settings opens, up to the line that closes them:
-/// `whitelist {`, `$friends = array(`, `map $sender $passes {`. Other words than headings have mean anything.
+/// Returns the meaning of the lines in the brackets that a line of a program or its settings opens,
+/// up to the line that closes them: `whitelist {`, `$friends = array(`, `map $sender $passes {`.
+/// Words that no heading has can mean anything.
 pub(super) fn block(text: &[u8]) -> Option<Meaning> {
     let (&last, before) = text.split_last()?;
     let is_strange = |b: &u8| matches!(b, b',' | b'\t' | b'|' | b'<');
@@ -138,7 +139,7 @@ pub(super) fn block(text: &[u8]) -> Option<Meaning> {
     }
     let is_sign = |b: &u8| !(b.is_ascii_alphanumeric() || *b >= 0x80);
     let Some(start) = before.iter().position(|b| !is_sign(b)) else {
-        // `} {` goes on with what was said before it.
+        // `} {` continues what was said before it.
         return b")]}".contains(before.first()?).then_some(Meaning::Unknown);
     };
     let end = before.iter().rposition(|b| !is_sign(b))? + 1;
@@ -148,7 +149,8 @@ pub(super) fn block(text: &[u8]) -> Option<Meaning> {
     }
 }
 
-/// Whether a line closes brackets that another has opened: `}`, `];`, `} else {`, `"spam@bad.example" )`.
+/// Returns whether a line closes brackets that another has opened: `}`, `];`, `} else {`,
+/// `"spam@bad.example" )`.
 pub(super) fn closes_block(text: &[u8]) -> bool {
     let end = text.trim_ascii_end();
     let end = end.iter().rposition(|b| !b",;".contains(b));
@@ -158,11 +160,12 @@ pub(super) fn closes_block(text: &[u8]) -> bool {
     ends(text.first()) || ends(text.last()) && count(b")]}") > count(b"([{")
 }
 
-/// Bytes of a line that opens brackets; what is longer is text.
+/// Maximum length in bytes of a line that opens brackets; a longer one is text.
 const MAX_BLOCK: usize = 200;
 
-/// Whether a line that names nobody asks not to block: `*** Our customers, please do not block! ***`.
-/// A comment must say that it is about the lines after it: `# The following must never be blocked`.
+/// Returns whether a line that names nobody asks not to block:
+/// `*** Our customers, please do not block! ***`. A comment must say that it is about the lines
+/// after it: `# The following must never be blocked`.
 fn is_plea(text: &[u8], is_comment: bool) -> bool {
     let points_on = || text.last() == Some(&b':') || points_on(text);
     // `email,not spam`
@@ -172,19 +175,19 @@ fn is_plea(text: &[u8], is_comment: bool) -> bool {
     };
     Phrase::beginning(text).is_plea()
         && !is_table()
-        // `action: not spam` is about the entry on a line before.
+        // `action: not spam` is about the entry on an earlier line.
         && line_of_record(text).is_none()
         && (!is_comment || points_on())
         && !text.split(u8::is_ascii_whitespace).any(looks_like_entry)
 }
 
-/// Whether a sentence is about the lines after it.
+/// Returns whether a sentence is about the lines after it.
 fn points_on(text: &[u8]) -> bool {
     text.split(|b| !b.is_ascii_alphabetic())
         .any(|word| (POINTERS.iter()).any(|pointer| pointer.as_bytes().eq_ignore_ascii_case(word)))
 }
 
-/// What a sentence says of the lines after it: what its words say that do not only hold it together.
+/// Returns what a sentence says about the lines after it, without the words that only join it.
 fn meaning_of_sentence(text: &[u8]) -> (Meaning, bool) {
     let is_filling = |word: &[u8]| {
         let mut filling = POINTERS.iter().chain(FILLING);
@@ -194,12 +197,12 @@ fn meaning_of_sentence(text: &[u8]) -> (Meaning, bool) {
     meaning_of(&words.join(&b' '))
 }
 
-/// Words that hold a sentence together.
+/// Words that only join a sentence.
 const FILLING: &[&str] = &[
     "all", "am", "and", "are", "as", "been", "here", "have", "is", "list", "our", "the", "were",
 ];
 
-/// Words of sentences about the lines after them.
+/// Words in sentences about the lines after them.
 const POINTERS: &[&str] = &[
     "below",
     "following",
@@ -216,7 +219,7 @@ const POINTERS: &[&str] = &[
     "volgende",
 ];
 
-/// What follows the word that ends a section: `# --- end of whitelist ---`.
+/// Returns what follows the word that ends a section: `# --- end of whitelist ---`.
 fn after_end(name: &[u8]) -> Option<&[u8]> {
     let end = name.iter().position(|b| !b.is_ascii_alphabetic());
     let (word, rest) = name.split_at(end.unwrap_or(name.len()));
@@ -225,8 +228,9 @@ fn after_end(name: &[u8]) -> Option<&[u8]> {
     is_end.then(|| rest.trim_ascii())
 }
 
-/// What is meant by the entries behind the end of a section of this name, and whether its words are
-/// known: they are listed, as without a heading, but not where the listed ones end.
+/// Returns the meaning of the entries after the end of a section with this name, and whether its
+/// words are known. After a section that is not listed, they are listed, as without a heading;
+/// after a section that is listed, their meaning is unknown.
 fn end_of(name: &[u8]) -> (Meaning, bool) {
     if name.is_empty() {
         return (Meaning::Listed, true);
@@ -237,14 +241,14 @@ fn end_of(name: &[u8]) -> (Meaning, bool) {
     }
 }
 
-/// What a name says, and whether all of its words are known.
+/// Returns what a name says, and whether all of its words are known.
 pub(super) fn meaning_of(name: &[u8]) -> (Meaning, bool) {
     let meaning = Meaning::of(name);
     if meaning != Meaning::Unknown && Meaning::all_known(name) {
         return (meaning, true);
     }
-    // `Not blocked`, `Removed`, `Liste blanche`
-    // `Old entries` may be listed all the same.
+    // `Not blocked`, `Removed`, `Liste blanche` take entries off. `Old entries` may still be
+    // listed.
     let is_vague = words_of(name).any(|word| {
         [&b"old"[..], b"past"]
             .iter()
@@ -267,7 +271,7 @@ pub(super) fn meaning_of(name: &[u8]) -> (Meaning, bool) {
     }
 }
 
-/// Whether one word alone is a heading: `ALLOWED`, `Whitelist`. `OK` alone says nothing.
+/// Returns whether one word alone is a heading: `ALLOWED`, `Whitelist`. `OK` alone says nothing.
 fn is_verdict(word: &[u8]) -> bool {
     !word.eq_ignore_ascii_case(b"ok")
         && (matches!(Action::of(word), Some(Action::Allow | Action::Block))
@@ -279,7 +283,7 @@ fn is_verdict(word: &[u8]) -> bool {
             .any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// The end of the comment that a line opens and does not close.
+/// Returns the end of the comment that a line opens and does not close.
 pub(super) fn open_comment(text: &[u8]) -> Option<&'static [u8]> {
     let end = match text {
         [b'/', b'*', ..] => &b"*/"[..],
@@ -289,7 +293,7 @@ pub(super) fn open_comment(text: &[u8]) -> Option<&'static [u8]> {
     memchr::memmem::find(text, end).is_none().then_some(end)
 }
 
-/// Whether a line takes the entry of a line before it off the list: `Action : Allow`, as
+/// Returns whether a line takes the entry of a line before it off the list: `Action : Allow`, as
 /// PowerShell and LDIF write records.
 pub(super) fn is_allowance_of_record(text: &[u8]) -> bool {
     let said = line_of_record(text);
@@ -300,7 +304,7 @@ pub(super) fn is_allowance_of_record(text: &[u8]) -> bool {
     })
 }
 
-/// What a line of a record says of the entry on another, with its value.
+/// Returns what a line of a record says about the entry on another line, with its value.
 pub(super) fn line_of_record(text: &[u8]) -> Option<(Column, &[u8])> {
     // Most lines are entries.
     if text.len() > 80 || text.contains(&b'@') {
@@ -328,7 +332,7 @@ pub(super) fn line_of_record(text: &[u8]) -> Option<(Column, &[u8])> {
     Some((column, without_quotes(value)))
 }
 
-/// A value without the quotes around it.
+/// Returns a value without the quotes around it.
 pub(super) fn without_quotes(value: &[u8]) -> &[u8] {
     match value {
         [b'"', inner @ .., b'"'] | [b'\'', inner @ .., b'\''] => inner.trim_ascii(),
@@ -336,7 +340,7 @@ pub(super) fn without_quotes(value: &[u8]) -> &[u8] {
     }
 }
 
-/// `key: value` of YAML and `key = value` of INI files.
+/// Splits `key: value` of YAML and `key = value` of INI files.
 pub(super) fn key_and_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = text.iter().position(|b| matches!(b, b':' | b'='))?;
     let (key, value) = (text.get(..at)?.trim_ascii(), text.get(at + 1..)?);
@@ -351,7 +355,7 @@ pub(super) fn key_and_value(text: &[u8]) -> Option<(&[u8], &[u8])> {
         .then_some((key, value.trim_ascii()))
 }
 
-/// `- email: a@b`: one object of a list of objects.
+/// Returns whether a line begins one object in a list of objects: `- email: a@b`.
 pub(super) fn is_object(text: &[u8]) -> bool {
     text.strip_prefix(b"- ")
         .is_some_and(|text| key_and_value(text.trim_ascii()).is_some())

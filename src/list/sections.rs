@@ -7,13 +7,16 @@
 //!   friend@good.example      friend@good.example        - friend@good.example friend@good.example
 //! ```
 //!
-//! A heading of its own, under no other, ends the one before; in YAML the indentation tells.
-//! Entries under a heading that says neither are rejected. In a comment only words that are all
-//! known make a heading; anything else is a remark. A comment that asks not to block what follows
-//! speaks for the entries up to the next blank line or comment; those after are rejected. A title with a line of signs under it is a
-//! heading, too. Entries below the signature of a mail are rejected. Lines of a key and a value each make a [record](Record). YAML beyond this (objects
-//! in lists) is rejected line by line. What stands in the brackets of a program or its settings, over several lines, is below the
-//! line that opens them: `whitelist {`, `$friends = array(`.
+//! A heading that is not inside another ends the one before; in YAML the indentation decides.
+//! Entries under a heading that says neither are rejected. A comment is a heading only if all its
+//! words are known; else it is a remark. A comment that asks not to block what follows applies to
+//! the entries up to the next blank line or comment; the entries after those are rejected. A title
+//! with a line of signs under it is a heading, too. Entries below the signature of a mail are
+//! rejected.
+//!
+//! Lines with one key and one value each make a [record](Record). YAML beyond this (objects in
+//! lists) is rejected line by line. The lines in the brackets of a program or its settings are
+//! under the line that opens the brackets: `whitelist {`, `$friends = array(`.
 
 use super::action::Action;
 use super::answer::Answer;
@@ -31,41 +34,41 @@ use super::section_heading::{
 };
 use super::statement::{Statement, holds_entry, without_backslash};
 
-/// Headings inside each other. Lists have two or three.
+/// Maximum depth of headings inside each other. Lists have two or three levels.
 const MAX_DEPTH: usize = 16;
 
-/// Bytes of a title that are looked at.
+/// Maximum number of bytes of a title that are read.
 const MAX_TITLE: usize = 80;
 
 /// The state between lines.
 #[derive(Debug, Default)]
 pub(super) struct Sections {
-    /// The headings above.
+    /// The open headings.
     open: Vec<Open>,
     /// The sign that ends the comment of several lines that is open.
     comment: Option<&'static [u8]>,
-    /// The record under way.
+    /// The current record.
     record: Record,
-    /// The indentation of an object of YAML that was rejected, whose lines follow.
+    /// The indentation of a rejected object of YAML, whose lines follow.
     object: Option<usize>,
-    /// What is said of lines that go on with those before.
+    /// The statement that the next line may continue.
     statement: Statement,
-    /// The text of the line before.
+    /// The text of the previous line.
     before: Vec<u8>,
-    /// There was an entry.
+    /// Whether there was an entry.
     is_begun: bool,
-    /// The sign that entries began with, of `+` and `-`.
+    /// The sign before the first entry that has one: `+` or `-`.
     sign: Option<u8>,
-    /// Below the signature of a mail, up to the next heading.
+    /// Whether the line is below the signature of a mail; a heading ends this.
     is_signed: bool,
     alternation: Alternation,
 }
 
-/// Entries and words for and against them in turns, as a table becomes that is copied from a web page: each
-/// word may be about the entry before it or after it.
+/// Entries that alternate with words for and against them, as in a table that was copied from a web
+/// page: each word may be about the entry before it or after it.
 #[derive(Debug, Default)]
 struct Alternation {
-    /// Entries since the last such word.
+    /// Number of entries since the last such word.
     entries: usize,
     words: usize,
     is_broken: bool,
@@ -78,20 +81,20 @@ impl Alternation {
         self.words += 1;
     }
 
-    /// Whether each word follows an entry, and the last of them is followed by none.
+    /// Returns whether each word follows one entry, and none follows the last word.
     fn is_unclear(&self) -> bool {
         !self.is_broken && self.words > 1 && self.entries == 0
     }
 }
 
-/// A heading above.
+/// An open heading.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     indent: usize,
-    /// What it means with those around it.
+    /// Its meaning together with the headings around it.
     meaning: Meaning,
     is_nested: bool,
-    /// It ends where its brackets are closed, however its lines are indented.
+    /// It ends where its brackets close, however its lines are indented.
     is_block: bool,
     /// It ends at the next blank line or comment; what follows may be meant either way.
     is_plea: bool,
@@ -129,7 +132,7 @@ impl Sections {
         if let Some(end) = self.comment.or_else(|| open_comment(text)) {
             let is_closed = memchr::memmem::find(text, end).is_some();
             self.comment = if is_closed { None } else { Some(end) };
-            // One that nothing closes must not hide the entries after it.
+            // A comment that nothing closes must not hide the entries after it.
             return out.skip(if holds_entry(text) {
                 Skip::Mention
             } else {
@@ -147,14 +150,14 @@ impl Sections {
             self.begin(heading, indent, heading.is_nested && !text.ends_with(b":"));
             return out.skip(Skip::Setting);
         }
-        // What closes no brackets of ours may mean anything.
+        // Brackets that close none of ours can mean anything.
         let in_block = self.open.iter().any(|open| open.is_block);
         let closes =
             closes_block(text) && (in_block || !text.iter().any(u8::is_ascii_alphanumeric));
         if closes && !holds_entry(text) {
             self.close_block();
         }
-        // `if address :is "from" "spam@bad.example"`, and its bracket on a line of its own.
+        // `if address :is "from" "spam@bad.example"`, with its bracket on a line of its own.
         let goes_on = matches!(text, b"{" | b"(" | b"[") && before.first() != Some(&b'#');
         let bare = || (goes_on && !before.is_empty()).then_some(Meaning::Unknown);
         if let Some(meaning) = block(text).or_else(bare) {
@@ -197,7 +200,7 @@ impl Sections {
         }
         if is_underline(text) {
             let heading = title(before);
-            // Above all entries it may be the title of the whole list.
+            // Above all entries, it may be the title of the whole list.
             let says_something = self.is_begun || heading.meaning != Meaning::Unknown;
             if is_title(before) && says_something {
                 self.begin(heading, 0, false);
@@ -211,7 +214,7 @@ impl Sections {
             self.object = None;
         }
         if pair.is_some() {
-            // `allow: [...]` stands beside the keys of its indentation, not under them.
+            // `allow: [...]` is beside the keys with its indentation, not under them.
             let is_beside =
                 |open: &mut Open| open.is_nested && !open.is_block && open.indent >= indent;
             while self.open.pop_if(is_beside).is_some() {}
@@ -237,7 +240,7 @@ impl Sections {
                 self.object = Some(indent);
                 out.reject(RejectReason::YamlObject, text);
             }
-            // Of the object, which was rejected at its first line.
+            // It belongs to the object, which was rejected at its first line.
             _ if self.object.is_some() && is_allowance_of_record(text) => out.skip(Skip::Allow),
             _ if self.object.is_some() && holds_entry(value) => {
                 out.reject(RejectReason::YamlObject, text);
@@ -260,7 +263,7 @@ impl Sections {
         }
     }
 
-    /// Takes a line in that belongs to a record.
+    /// Adds a line to the record if it belongs to one; returns whether it does.
     fn takes(&mut self, text: &[u8], meaning: Meaning, out: &mut Out<'_>) -> bool {
         if let (Some((column, value)), Some((key, _))) = (line_of_record(text), key_and_value(text))
         {
@@ -283,7 +286,7 @@ impl Sections {
         }
     }
 
-    /// The brackets that were opened last are closed, with all headings in them.
+    /// Closes the brackets that were opened last, with all headings in them.
     fn close_block(&mut self) {
         if let Some(last) = self.open.iter().rposition(|open| open.is_block) {
             self.open.truncate(last);
@@ -292,7 +295,7 @@ impl Sections {
 
     fn begin(&mut self, heading: SectionHeading, indent: usize, is_block: bool) {
         self.is_signed = false;
-        // Brackets whose meaning is unknown stand below whatever is above them.
+        // Brackets of unknown meaning are inside everything above them.
         let is_below = is_block && heading.meaning == Meaning::Unknown;
         let stays = |open: &&Open| {
             is_below
@@ -305,7 +308,7 @@ impl Sections {
         self.open.truncate(kept);
         let parent = self.open.last().map(|open| open.meaning);
         let meaning = match parent {
-            // `emails:` says nothing of them.
+            // `emails:` says nothing about its entries.
             Some(parent) if heading.is_noun => parent,
             parent => inside(
                 parent.unwrap_or(Meaning::Unknown),
@@ -326,7 +329,7 @@ impl Sections {
     }
 }
 
-/// What a heading means under another.
+/// Returns what a heading means inside another.
 fn inside(parent: Meaning, own: Meaning, is_outermost: bool) -> Meaning {
     match (parent, own) {
         _ if is_outermost => own,
@@ -335,13 +338,14 @@ fn inside(parent: Meaning, own: Meaning, is_outermost: bool) -> Meaning {
     }
 }
 
-/// Whether the value of a key says what happens to somebody: `action: block`, `enabled: true`.
+/// Returns whether the value of a key says what happens to a sender: `action: block`,
+/// `enabled: true`.
 fn says_something(value: &[u8]) -> bool {
     Action::in_column(value).is_some()
         || matches!(Answer::of(value), Some(Answer::Yes | Answer::No))
 }
 
-/// A line of signs under a title: `=====`.
+/// Returns whether a line underlines a title: `=====`.
 pub(super) fn is_underline(text: &[u8]) -> bool {
     text.len() > 2
         && text
@@ -349,7 +353,8 @@ pub(super) fn is_underline(text: &[u8]) -> bool {
             .is_some_and(|sign| b"=-~".contains(sign) && text.iter().all(|b| b == sign))
 }
 
-/// Whether the signature of a mail begins here: two dashes and a name below them, or thanks.
+/// Returns whether the signature of a mail begins here: two dashes and a name below them, or
+/// thanks.
 pub(super) fn is_signature(before: &[u8], text: &[u8]) -> bool {
     let is_name = || is_title(text) && heading(text).is_none() && !text.contains(&b':');
     before == b"--" && is_name()
@@ -359,7 +364,7 @@ pub(super) fn is_signature(before: &[u8], text: &[u8]) -> bool {
         })
 }
 
-/// What mails end with.
+/// Phrases that mails end with.
 #[rustfmt::skip]
 const CLOSINGS: &[&str] = &[
     "best regards", "best wishes", "bien cordialement", "cheers", "cordialement", "danke",
@@ -368,12 +373,12 @@ const CLOSINGS: &[&str] = &[
     "viele grüße", "with kind regards", "yours sincerely",
 ];
 
-/// Whether a text is a title rather than an entry.
+/// Returns whether a text is a title rather than an entry.
 fn is_title(text: &[u8]) -> bool {
     !holds_entry(text) && text.iter().any(u8::is_ascii_alphabetic) && text.first() != Some(&b'#')
 }
 
-/// The heading that a title makes, with a line under it.
+/// Returns the heading that a title with a line under it makes.
 fn title(text: &[u8]) -> SectionHeading {
     SectionHeading {
         meaning: meaning_of(text).0,
@@ -383,7 +388,7 @@ fn title(text: &[u8]) -> SectionHeading {
     }
 }
 
-/// Whether a value is an entry, and nothing else.
+/// Returns whether a value is an entry and nothing else.
 fn is_one_entry(value: &[u8]) -> bool {
     looks_like_entry(value)
         && !value

@@ -1,11 +1,10 @@
 //! SpamAssassin configuration: `blocklist_from` and its older name `blacklist_from`.
 //!
-//! Each word after the option is a glob over the whole address, so `*@bad.example` is
-//! a domain and `*.bad.example` the domains below it; a glob that is neither cannot be
-//! looked up. `unblocklist_from` takes back what a line before it listed and is counted as an allowance,
-//! as are all kinds of `welcomelist_*` and `whitelist_*`. A line that begins with an entry, as
-//! when somebody appended a plain list, is read as plain; a list of addresses that other rules
-//! use by its name is rejected.
+//! Each word after the option is a glob over the whole address: `*@bad.example` is a domain, and
+//! `*.bad.example` are its subdomains. Another glob cannot be looked up. `unblocklist_from` cancels
+//! an earlier listing and counts as an allowance, as all options `welcomelist_*` and `whitelist_*`
+//! do. A line that begins with an entry, as after somebody appended a plain list, is read as plain.
+//! A list of addresses that other rules use by its name is rejected.
 
 use std::collections::HashSet;
 
@@ -20,11 +19,11 @@ use super::words::Words;
 /// The state between lines.
 #[derive(Debug, Default)]
 pub(super) struct SpamAssassin {
-    /// What was listed, and may be taken back.
+    /// What was listed, and may still be cancelled.
     held: Held,
-    /// What was taken back, in lower case.
+    /// What was cancelled, in lower case.
     taken_back: HashSet<Vec<u8>>,
-    /// More was listed than is held.
+    /// Whether more was listed than can be held.
     is_released: bool,
 }
 
@@ -61,7 +60,7 @@ impl SpamAssassin {
                 out.skip(Skip::Allow);
             }
             option if is_allowance(option) => out.skip(Skip::Allow),
-            // The lines of other programs, and options that a colon follows.
+            // The lines of other programs, and options with a colon.
             _ if looks_like_entry(option) || option.ends_with(b":") => plain::entries(line, out),
             _ => out.skip(Skip::Directive),
         }

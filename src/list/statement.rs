@@ -1,18 +1,18 @@
-//! Statements that go on over several lines, as settings are written:
+//! Statements over several lines, as settings are written:
 //!
 //! ```text
 //!   whitelist = friend@good.example,       allow friend@good.example \     whitelist =
 //!       other@good.example                     other@good.example              friend@good.example
 //! ```
 //!
-//! What the first line says holds for the others: those that follow a comma or backslash, and those
-//! that are indented more than it.
+//! What the first line says also applies to the others: those after a comma or backslash, and
+//! those that are indented more.
 
 use super::entry::looks_like_entry;
 use super::label::{Before, Meaning, before};
 use super::row::Skip;
 
-/// What the lines before say of the next one.
+/// What the previous lines say about the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Statement {
     begun: Option<Begun>,
@@ -22,15 +22,16 @@ pub(super) struct Statement {
 struct Begun {
     meaning: Meaning,
     indent: usize,
-    /// A comma or backslash ends the last line.
+    /// A comma or backslash ends the last line: the next one continues it.
     goes_on: bool,
     /// Lines that are indented more belong to it.
     has_indented: bool,
 }
 
 impl Statement {
-    /// Takes the next line in that is neither a heading nor a comment. What the statement says of it that it
-    /// goes on with: nothing, if it says something itself, or if all that is said is that it is listed.
+    /// Reads the next line that is neither a heading nor a comment, and returns what the statement
+    /// that it continues says about it. Returns `None` if the line says something itself, or if the
+    /// statement only says that its entries are listed.
     pub(super) fn next(&mut self, text: &[u8], indent: usize) -> Option<Meaning> {
         let goes_on = matches!(text, [.., b',' | b'\\']);
         let own = stated(text, goes_on);
@@ -54,7 +55,7 @@ impl Statement {
     }
 }
 
-/// A line without the backslash that says that it goes on.
+/// Removes the backslash that continues a line.
 pub(super) fn without_backslash(text: &[u8]) -> &[u8] {
     match text {
         [rest @ .., b' ' | b'\t' | b',', b'\\'] => rest.trim_ascii_end(),
@@ -62,7 +63,7 @@ pub(super) fn without_backslash(text: &[u8]) -> &[u8] {
     }
 }
 
-/// What a line says of its own entries, if it says anything.
+/// Returns what a line says about its own entries, if anything.
 fn stated(text: &[u8], goes_on: bool) -> Option<Meaning> {
     match before(text) {
         Before::Skip(Skip::Comment) => None,
@@ -79,7 +80,7 @@ fn stated(text: &[u8], goes_on: bool) -> Option<Meaning> {
     }
 }
 
-/// Whether a text has an entry in it.
+/// Returns whether a text contains an entry.
 pub(super) fn holds_entry(text: &[u8]) -> bool {
     text.contains(&b'@')
         || text

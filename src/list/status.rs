@@ -9,7 +9,7 @@ use super::reject_reason::RejectReason;
 use super::row::Skip;
 
 impl Action {
-    /// What `word` says where an action is expected.
+    /// Returns what `word` says where an action is expected.
     pub(super) fn in_column(word: &[u8]) -> Option<Self> {
         let by_column = || {
             if is_word(word, ALLOW_IN_COLUMN) || is_phrase_of_allowance(word) {
@@ -26,10 +26,10 @@ impl Action {
     }
 }
 
-/// What the value of a column or key for an action says, nothing when it says nothing.
+/// Returns what the value of a column or key for an action says; `None` if it says nothing.
 ///
 /// # Errors
-/// When it is not known.
+/// When the value is unknown.
 pub(super) fn read_action(value: &[u8]) -> Result<Option<Action>, RejectReason> {
     if is_blank(value) {
         return Ok(Some(Action::Other));
@@ -52,13 +52,13 @@ pub(super) fn read_action(value: &[u8]) -> Result<Option<Action>, RejectReason> 
     }
 }
 
-/// Whether a word says that the entry has gone. A mail is deleted, too.
+/// Returns whether a word says that the entry is gone. `deleted` may be about a message.
 fn has_gone(value: &[u8]) -> bool {
     is_past(value) && !is_word(value, &["deleted", "geloescht", "geloscht", "supprime"])
 }
 
-/// Whether several words say that somebody is allowed: `Safe senders`, `not spam`. A name, which
-/// a sender chooses, has other words in it.
+/// Returns whether several words say that a sender is allowed: `Safe senders`, `not spam`. A
+/// display name, which the sender chooses, has other words in it.
 pub(super) fn is_phrase_of_allowance(text: &[u8]) -> bool {
     let is_phrase = text.len() <= LONGEST_PHRASE
         && text.first().is_some_and(|&b| b.is_ascii_alphabetic())
@@ -82,12 +82,12 @@ pub(super) fn is_phrase_of_allowance(text: &[u8]) -> bool {
         || Meaning::all_known(text) && Meaning::of(text) == Meaning::Skipped(Skip::Allow)
 }
 
-/// What a word says in a column or key for the status of a sender, where most words say
-/// nothing of the kind: `active`, `new`, `Sender`.
+/// Returns what a word says in a column or key for the status of a sender, where most words do
+/// not say whether it is listed: `active`, `new`, `Sender`.
 pub(super) fn status(word: &[u8]) -> Option<Action> {
     let is_passed = || is_word(word, ALLOW_IN_COLUMN) && !is_word(word, AMBIGUOUS_STATUS);
     match Action::of(word) {
-        // `"status": "ok"` is that of an answer.
+        // `"status": "ok"` is that of a program's answer.
         Some(Action::Allow) if !word.eq_ignore_ascii_case(b"ok") => Some(Action::Allow),
         _ if is_phrase_of_allowance(word) => Some(Action::Allow),
         None if is_passed() => Some(Action::Allow),
@@ -100,7 +100,7 @@ pub(super) fn status(word: &[u8]) -> Option<Action> {
     }
 }
 
-/// Whether a word, or a few, say that an entry is on the list no more.
+/// Returns whether a word, or a few, say that an entry is no longer on the list.
 pub(super) fn is_past(text: &[u8]) -> bool {
     if is_word(text, PAST) {
         return true;
@@ -119,10 +119,11 @@ pub(super) fn is_past(text: &[u8]) -> bool {
         && words.next().is_none()
 }
 
-/// What the value of a column or key for the status says.
+/// Returns what the value of a column or key for the status says.
 ///
 /// # Errors
-/// When it may mean that the sender is not listed, and, where `is_sure`, when it is not known.
+/// When the value may mean that the sender is not listed and, with `is_sure`, when it
+/// is unknown.
 pub(super) fn read_status(value: &[u8], is_sure: bool) -> Result<Option<Action>, RejectReason> {
     if is_blank(value) || value.eq_ignore_ascii_case(b"ok") {
         return Ok(None);
@@ -134,7 +135,7 @@ pub(super) fn read_status(value: &[u8], is_sure: bool) -> Result<Option<Action>,
         return Err(RejectReason::UnclearWord);
     }
     if !is_sure {
-        // `class` 0, `on the list` no
+        // Such as `class` 0, and `on the list` no.
         return match Answer::of(value) {
             Some(Answer::No) => Err(RejectReason::UnclearAnswer),
             _ => Ok(None),
@@ -150,7 +151,7 @@ pub(super) fn read_status(value: &[u8], is_sure: bool) -> Result<Option<Action>,
     }
 }
 
-/// What the value of a column or key for a score says: positive is bad.
+/// Returns what the value of a column or key for a score says: positive is bad.
 ///
 /// # Errors
 /// When it is neither a number nor a known word, and for a probability below one half.
@@ -185,7 +186,7 @@ pub(super) fn read_score(
     }
 }
 
-/// What a column for white or black of amavis says: `W`, `B`, blank, or a score.
+/// Returns what a white-or-black column of amavis says: `W`, `B`, blank, or a score.
 ///
 /// # Errors
 /// When it says something else.
@@ -201,7 +202,7 @@ pub(super) fn read_white_or_black(value: &[u8]) -> Result<Option<Action>, Reject
     }
 }
 
-/// Words for an entry that comes.
+/// Words for an entry that is added or changed.
 const ADDING: &[&str] = &[
     "+", "add", "create", "created", "insert", "inserted", "modified", "modify", "update",
     "updated", "upsert",
@@ -234,7 +235,7 @@ const IN_FORCE: &[&str] = &[
     "verified",
 ];
 
-/// Words for scores, all of which are bad.
+/// Words for scores; all of them are bad.
 const LEVELS: &[&str] = &[
     "low",
     "medium",
@@ -246,10 +247,10 @@ const LEVELS: &[&str] = &[
     "max",
 ];
 
-/// Of a status these may say that the entry, not the sender, was found good.
+/// As a status, these may say that the entry, not the sender, was found good.
 const AMBIGUOUS_STATUS: &[&str] = &["approved", "good", "okay", "pass", "passed"];
 
-/// Two words that mean the opposite of one of them.
+/// Phrases that mean the opposite of one of their words.
 const ALLOWING_PHRASES: &[&str] = &[
     "do not block",
     "false positive",
@@ -267,7 +268,7 @@ const ALLOWING_PHRASES: &[&str] = &[
     "liste blanche",
 ];
 
-/// Words that allow where an action is expected. Anywhere else they may be a name, which the
+/// Words that allow where an action is expected. Elsewhere they may be a display name, which the
 /// sender chooses.
 const ALLOW_IN_COLUMN: &[&str] = &[
     "approved",
@@ -331,5 +332,5 @@ const BLOCK_IN_COLUMN: &[&str] = &[
     "sperrliste",
 ];
 
-/// The longest phrase that is looked at.
+/// Maximum length of a phrase in bytes.
 const LONGEST_PHRASE: usize = 64;

@@ -1,17 +1,17 @@
-//! The rows of a table: which column names the sender, and which say that it is not listed.
+//! The rows of a table: which column names the sender, and which ones say that it is not listed.
 //!
 //! ```text
-//!   email,enabled,expires,reporter         listed, with a day of expiry;
-//!   spam@bad.example,yes,2026-12-31,x@us   nothing is known of x@us
+//!   email,enabled,expires,reporter         the heading
+//!   spam@bad.example,yes,2026-12-31,x@us   listed, with a day of expiry; x@us is not
 //!   friend@good.example,no,,               taken off
 //!   who@good.example,perhaps,,             rejected: a column that decides is not understood
 //! ```
 //!
-//! Under a heading only columns with names that are known decide: what stands in others may be
-//! the sender's own words, so a word of allowance there has the row rejected, and `no` or a day
-//! is reported once for the column, and has the row rejected where no other column says anything.
-//! A table that does not say which of several entries of a row is the sender lists none of them;
-//! a column of the blocked goes before one of senders, and that before one of any addresses.
+//! Under a heading, only columns with known names decide. Others may hold the sender's own words:
+//! a word of allowance there has the row rejected. `no` or a day there is reported once for the
+//! column, and `no` has the row rejected if no other column says anything. A table that does not
+//! say which of several entries of a row is the sender lists none of them. A column of blocked
+//! senders takes precedence over one of senders, and that over one of any addresses.
 
 use std::mem;
 
@@ -28,7 +28,7 @@ use super::row::{RawEntry, Skip};
 use super::verdict::{Verdict, earliest, is_no, is_suspicious, takes_off};
 use super::whose::whose;
 
-/// What the first record said.
+/// What the first record says about the columns.
 #[derive(Debug, Default)]
 pub(super) struct Columns {
     /// Those that name the sender, the best first; without a heading, that of the first entry.
@@ -39,13 +39,13 @@ pub(super) struct Columns {
     is_given: bool,
     /// Whether the first record has names of which none is known.
     is_under_unknown: bool,
-    /// How many columns have names.
+    /// Number of columns that have names.
     width: usize,
     /// Those that say whether the sender is listed.
     deciding: Vec<(usize, Heading)>,
-    /// Those where a sender may stand if no column is known to name it, the best last.
+    /// Those that may hold a sender if no column is known to name it.
     candidates: Vec<usize>,
-    /// Of unknown names, with these names, emptied once they were reported.
+    /// Those with unknown names, and these names; a name is emptied once it was reported.
     unknown: Vec<(usize, Vec<u8>)>,
     /// Those of local parts and users.
     local_parts: Vec<usize>,
@@ -53,12 +53,12 @@ pub(super) struct Columns {
     expires: Vec<usize>,
     /// Those of the day on which the sender was or will be taken off.
     removed: Vec<usize>,
-    /// The last words that were in the first column took their row off.
+    /// Whether the last words in the first column took their row off the list.
     is_off_above: bool,
 }
 
 impl Columns {
-    /// The columns by their names, if the first record has them.
+    /// Returns the columns by their names, if the first record has them.
     pub(super) fn of_heading(fields: Fields<'_>, given: Option<usize>) -> Option<Self> {
         if fields.iter().any(looks_like_entry) {
             return None;
@@ -97,7 +97,7 @@ impl Columns {
                     columns.candidates.push(column);
                     columns.unknown.push((column, name.to_vec()));
                 }
-                // As zones of DNS call it.
+                // Exports of DNS zones call it so.
                 Some(Heading::FreeText) if name.eq_ignore_ascii_case(b"name") => {
                     columns.candidates.push(column);
                 }
@@ -120,9 +120,9 @@ impl Columns {
         (known > 1 || known == 1 && named > 1 || columns.is_given && known > 0).then_some(columns)
     }
 
-    /// The columns by what stands in them, if the first record has an entry.
+    /// Returns the columns by their content, if the first record has an entry.
     ///
-    /// Those under names of which none is known can say anything.
+    /// With `is_under_unknown`, none of their names is known, and they can mean anything.
     pub(super) fn of_row(
         fields: Fields<'_>,
         given: Option<usize>,
@@ -141,7 +141,7 @@ impl Columns {
         })
     }
 
-    /// Why a row lists nobody; nothing when it lists somebody.
+    /// Returns why a row lists nobody; `None` if it lists somebody.
     fn skip(&self, fields: Fields<'_>) -> Result<Option<Skip>, RejectReason> {
         let mut verdict = Verdict::default();
         let mut is_short = false;
@@ -150,7 +150,7 @@ impl Columns {
             .find(|(place, _)| *place == Place::Blocked);
         for &(column, heading) in &self.deciding {
             match fields.get(column) {
-                // `Email,BlockedSenders,TrustedSenders`: it names others.
+                // `Email,BlockedSenders,TrustedSenders`: this column names others.
                 Some(value)
                     if heading == Heading::Flag(Flag::Allows)
                         && holds_entry(value)
@@ -177,7 +177,7 @@ impl Columns {
             let columns = self.unknown.iter();
             columns.filter_map(|(column, _)| fields.get(*column))
         };
-        // Another column has said what happens.
+        // A column for actions has said what happens.
         let has_action = self
             .deciding
             .iter()
@@ -185,14 +185,14 @@ impl Columns {
         if !has_action && unknown().any(takes_off) {
             return Err(RejectReason::UnclearWord);
         }
-        // The only thing that is said of the sender.
+        // Nothing else is said about the sender.
         if self.width == 2 && unknown().any(is_no) {
             return Err(RejectReason::UnclearAnswer);
         }
         Ok(None)
     }
 
-    /// What a row without a heading is read by.
+    /// Returns what is known for reading a row without a heading.
     fn bare(&self) -> Bare {
         Bare {
             column: self.entries.first().map(|&(_, column)| column),
@@ -200,7 +200,8 @@ impl Columns {
         }
     }
 
-    /// The entry of a row, under columns that are known to name it; nothing when they are blank.
+    /// Returns the entry of a row, from the columns that are known to name it; `None` if they are
+    /// blank.
     ///
     /// # Errors
     /// When they name several.
@@ -209,7 +210,7 @@ impl Columns {
         for (place, text) in self.values(fields) {
             match best {
                 None => best = Some((place, text)),
-                // An address goes before the domain that is a part of it.
+                // An address takes precedence over its own domain.
                 Some((other, part)) if is_part_of(part, text) => best = Some((other, text)),
                 Some((other, _)) if other != place || place == Place::Sender => {}
                 Some((_, other)) if holds_entry(text) && !is_same(text, other) => {
@@ -221,7 +222,7 @@ impl Columns {
         Ok(best.map(|(_, text)| text))
     }
 
-    /// Whether a row has a local part in a column of its own.
+    /// Returns whether a row has a local part in a separate column.
     fn has_local_part(&self, fields: Fields<'_>) -> bool {
         let mut parts = self.local_parts.iter();
         !self.is_given
@@ -231,7 +232,7 @@ impl Columns {
             })
     }
 
-    /// What stands in the columns that name the sender, the best first.
+    /// Returns the values of the columns that name the sender, the best first.
     fn values<'f>(&self, fields: Fields<'f>) -> impl Iterator<Item = (Place, &'f [u8])> {
         let in_column = move |&(place, column): &(Place, usize)| Some((place, fields.get(column)?));
         self.entries
@@ -244,7 +245,7 @@ impl Columns {
             })
     }
 
-    /// Reports columns of which nothing is known but that they may end or deny something.
+    /// Reports columns of unknown meaning that may end or deny something.
     fn report(&mut self, fields: Fields<'_>, out: &mut Out<'_>) {
         let line = out.line();
         for (column, name) in &mut self.unknown {
@@ -283,7 +284,7 @@ pub(super) fn row(record: &[u8], fields: Fields<'_>, columns: &mut Columns, out:
     }
     let value = |&column: &usize| fields.get(column);
     let ends = columns.expires.iter().filter_map(value);
-    // `yes` in these has said more than a day.
+    // `yes` in these is a verdict, not a day.
     let removed = columns.removed.iter().filter_map(value);
     let removed = removed.filter(|value| Day::read(value).is_some());
     let expires = match earliest(ends.chain(removed)) {
@@ -297,7 +298,7 @@ pub(super) fn row(record: &[u8], fields: Fields<'_>, columns: &mut Columns, out:
         ..RawEntry::new(b"")
     };
     if columns.has_heading {
-        // A column of the blocked may be a flag, and another name the sender.
+        // A column of blocked senders may be a flag beside another that names the sender.
         let has_column = columns
             .entries
             .iter()
@@ -317,7 +318,7 @@ pub(super) fn row(record: &[u8], fields: Fields<'_>, columns: &mut Columns, out:
     columns.report(fields, out);
 }
 
-/// Lists the one entry under headings of which none is known to name the sender.
+/// Lists the only entry of a row, if no heading is known to name the sender.
 fn by_candidates(
     record: &[u8],
     fields: Fields<'_>,
@@ -334,7 +335,7 @@ fn by_candidates(
         return out.reject(RejectReason::NoColumn, record);
     };
     let others: Vec<&[u8]> = found.collect();
-    // An address goes before the domain that is a part of it.
+    // An address takes precedence over its own domain.
     let text = others
         .iter()
         .copied()

@@ -1,7 +1,7 @@
 //! What the columns of a row, or the keys of an object, say together about its sender.
 //!
-//! One that says "not listed" is enough, whatever the others say; a row that none takes off the
-//! list is listed only if all that decide are understood.
+//! One column that says "not listed" is enough, whatever the others say. If none takes the row
+//! off the list, it is listed only if all columns that decide are understood.
 
 use super::action::Action;
 use super::answer::{Answer, number};
@@ -16,22 +16,22 @@ use super::status::{is_past, read_action, read_score, read_status, read_white_or
 /// What was said so far.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
-    /// By what is no column for an action.
+    /// What columns say that are not for actions.
     off: Option<Action>,
-    /// By columns for actions.
+    /// What columns for actions say.
     actions: Vec<Action>,
-    /// Whether it is bad in one of several ways, once one of them was answered.
+    /// Whether the sender is bad in one of several ways, once a column has an answer.
     is_bad: Option<bool>,
     /// It was said to be blocked.
     is_blocked: bool,
     /// What was not understood.
     unclear: Option<RejectReason>,
-    /// What was not understood, and does not matter where another says that it is blocked.
+    /// What was not understood, but does not matter if another column says that it is blocked.
     doubt: Option<RejectReason>,
 }
 
 impl Verdict {
-    /// Takes in what stands under a heading.
+    /// Adds the value under a heading.
     pub(super) fn add(&mut self, heading: Heading, value: &[u8]) {
         let said = heading.says(value);
         match (heading, said) {
@@ -56,10 +56,10 @@ impl Verdict {
         }
     }
 
-    /// Why nobody is listed; nothing when somebody is.
+    /// Returns why nobody is listed; `None` if somebody is.
     ///
     /// # Errors
-    /// When it cannot be told.
+    /// When this is unclear.
     pub(super) fn skip(&self) -> Result<Option<Skip>, RejectReason> {
         let action = [Action::Allow, Action::Block, Action::Other]
             .into_iter()
@@ -79,7 +79,7 @@ impl Verdict {
 }
 
 impl Heading {
-    /// What a value under this heading makes of the row, nothing when it says nothing.
+    /// Returns what a value under this heading says about the row; `None` if it says nothing.
     ///
     /// # Errors
     /// When the heading decides and the value is not understood.
@@ -108,12 +108,12 @@ impl Heading {
         }
     }
 
-    /// Whether it says anything at all of the entry.
+    /// Returns whether it says anything about the entry.
     pub(super) fn matters(self) -> bool {
         !matches!(self, Self::FreeText | Self::Mention | Self::Dated)
     }
 
-    /// Whether [`says`](Self::says) may say anything.
+    /// Returns whether [`says`](Self::says) may say anything.
     pub(super) fn decides(self) -> bool {
         matches!(
             self,
@@ -130,7 +130,8 @@ impl Heading {
     }
 }
 
-/// The first day on which an entry is no longer listed, from all columns or keys that give one.
+/// Returns the first day on which an entry is no longer listed, from all columns or keys that
+/// give one.
 ///
 /// # Errors
 /// When one of them cannot be read.
@@ -139,7 +140,7 @@ pub(super) fn earliest<'v>(
 ) -> Result<Option<Day>, (RejectReason, &'v [u8])> {
     let mut earliest: Option<Day> = None;
     for value in values {
-        // `expired: no`; of one that has ended a verdict has said so.
+        // `expired: no`. If the entry has ended, a verdict has said so.
         let day = match Answer::of(value) {
             Some(Answer::No) => continue,
             _ => Day::read_expiry(value).ok_or((RejectReason::Date, value))?,
@@ -152,18 +153,18 @@ pub(super) fn earliest<'v>(
     Ok(earliest)
 }
 
-/// Whether a value under a name that is not known may mean that its row is not listed: `no`, or
+/// Returns whether a value under an unknown name may mean that its row is not listed: `no`, or
 /// a day.
 pub(super) fn is_suspicious(value: &[u8]) -> bool {
     !value.iter().all(u8::is_ascii_digit) && (is_no(value) || Day::read(value).is_some())
 }
 
-/// Whether a value is `no` in some language. A zero may be a count.
+/// Returns whether a value is `no` in some language. A zero may be a count.
 pub(super) fn is_no(value: &[u8]) -> bool {
     number(value).is_none() && Answer::of(value) == Some(Answer::No)
 }
 
-/// Whether a value under a name that is not known says that its row is not listed.
+/// Returns whether a value under an unknown name says that its row is not listed.
 pub(super) fn takes_off(value: &[u8]) -> bool {
     Action::in_column(value) == Some(Action::Allow) || is_past(value) || Phrase::of(value).is_off()
 }

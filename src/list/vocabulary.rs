@@ -1,7 +1,7 @@
-//! The words by which lists say what becomes of a sender, wherever they stand.
+//! The words that lists use to say what happens to a sender.
 //!
-//! Anything that lets a sender pass must be known whatever the format: a line of an unexpected
-//! format must never turn an allowed sender into a listed one.
+//! Any word that allows a sender must be known in every format: a line of an unexpected format
+//! must never turn an allowed sender into a listed one.
 
 /// What a word says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,37 +10,37 @@ pub(crate) enum Sense {
     Block,
     /// The sender passes.
     Allow,
-    /// Something else becomes of the sender.
+    /// Something else happens to the sender.
     Other,
     /// The address is that of a recipient.
     Recipient,
     /// The address is named for another reason.
     Mention,
-    /// Lists of senders are made of it.
+    /// A word in names of lists of senders.
     Sender,
-    /// Other headings are made of it, too.
+    /// A word that other headings contain, too.
     Filling,
 }
 
-/// Where a word stands.
+/// Where a word is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Beside an entry, as the action.
     Action,
     /// In a label, a heading, the name of a column.
     Label,
-    /// Before a display name, where it tells a reader to leave somebody out.
+    /// Before a display name, as a command to leave somebody out.
     Command,
     /// In the name of a file.
     FileName,
-    /// In the name of a file, as a part of a word or as several.
+    /// In the name of a file, as a part of a word or as several words.
     InFileName,
 }
 
 use Place::{Action, Command, FileName, InFileName, Label};
 use Sense::{Allow, Block, Filling, Mention, Other, Recipient, Sender};
 
-/// Each word with the places in which it says this.
+/// Each word with its sense, and the places where it has this sense.
 #[rustfmt::skip]
 const WORDS: &[(Sense, &[Place], &[&str])] = &[
     (Block, &[Action, Label, FileName], &["blacklist", "block", "blocked", "blocklist", "deny"]),
@@ -96,12 +96,12 @@ const WORDS: &[(Sense, &[Place], &[&str])] = &[
     (Filling, &[Label], &["and", "begin", "of", "only", "our", "section", "start", "the", "these"]),
 ];
 
-/// No word above is longer.
+/// Length in bytes of the longest word above.
 const LONGEST_BYTES: usize = 15;
 
-/// What a word, in any case, says in this place; nothing when it is not known there.
+/// Returns what a word, in any case, says in this place; `None` if it is unknown there.
 pub(crate) fn sense(word: &[u8], place: Place) -> Option<Sense> {
-    // Most of what is asked are addresses and numbers.
+    // Most words asked for are addresses and numbers.
     if word.len() > LONGEST_BYTES || !word.first().is_some_and(u8::is_ascii_alphabetic) {
         return None;
     }
@@ -112,7 +112,7 @@ pub(crate) fn sense(word: &[u8], place: Place) -> Option<Sense> {
         .map(|(sense, ..)| *sense)
 }
 
-/// The words that say this in this place, in lower case.
+/// Returns the words with this sense in this place, in lower case.
 pub(crate) fn words(sense: Sense, place: Place) -> impl Iterator<Item = &'static str> {
     WORDS
         .iter()

@@ -1,9 +1,10 @@
-//! Formats that show at the beginning of a text, not line by line: JSON, a web page, a mail.
+//! Formats that are recognized by the beginning of a text, not line by line: JSON, a web page, a
+//! mail.
 
 use super::format::Format;
 use super::lines::lines;
 
-/// The format of a text as a whole, if it has one; `extension` is that of its file.
+/// Returns the format of a text as a whole, if it has one; `extension` is that of its file.
 pub(super) fn of_whole(head: &[u8], extension: &str) -> Option<Format> {
     if is_web_page(head) {
         Some(Format::Html)
@@ -14,7 +15,7 @@ pub(super) fn of_whole(head: &[u8], extension: &str) -> Option<Format> {
     }
 }
 
-/// A page that says why there is no list, and addresses in which list nobody.
+/// Returns whether a text is a page that says why there is no list; addresses in it are not listed.
 fn is_web_page(head: &[u8]) -> bool {
     let text = head.trim_ascii_start();
     [
@@ -32,7 +33,8 @@ fn is_web_page(head: &[u8]) -> bool {
     })
 }
 
-/// A mail as it was sent, or a folder of them. Lines that only mails have stand among the first.
+/// Returns whether a text is a mail as it was sent, or a folder of mails: lines that only mails
+/// have are among the first.
 fn is_mail(head: &[u8]) -> bool {
     let is_folder = head.starts_with(b"From ") && {
         let first = lines(head).next().unwrap_or_default();
@@ -57,10 +59,10 @@ fn is_mail(head: &[u8]) -> bool {
         })
 }
 
-/// Lines among which a mail has one of its traces.
+/// Number of lines among which a mail has one of these.
 const MAIL_LINES: usize = 40;
 
-/// JSON is recognized by its first character.
+/// Recognizes JSON by its first character.
 fn json(head: &[u8], extension: &str) -> Option<Format> {
     let text = head.trim_ascii_start();
     match text.first()? {
@@ -87,7 +89,8 @@ fn json(head: &[u8], extension: &str) -> Option<Format> {
     }
 }
 
-/// Whether what stands behind a bracket stands in no JSON: a title, an address without quotes.
+/// Returns whether no JSON has this character after a bracket: it begins a title, or an address
+/// without quotes.
 fn starts_no_json(sign: &u8) -> bool {
     sign.is_ascii_alphabetic() || *sign == b'\''
 }

@@ -1,4 +1,4 @@
-//! Whose an address is, by a word beside it: a recipient's, a reporter's, a contact's.
+//! Whose address it is, according to a word beside it: a recipient's, a reporter's, a contact's.
 //!
 //! ```text
 //!   Type,Address                      {"email": "me@us.example", "role": "reporter"}
@@ -9,8 +9,8 @@ use super::column_name::Name;
 use super::phrase_words::Word;
 use super::row::Skip;
 
-/// Why an address of this type is nobody's who sent something: the words that people use, and the
-/// types of MISP attributes.
+/// Returns why an address of this type is not a sender's. Knows the words that people use, and
+/// the types of MISP attributes.
 pub(super) fn whose(kind: &[u8]) -> Option<Skip> {
     let is_word = kind
         .first()
@@ -68,7 +68,7 @@ const RECIPIENTS: &[&str] = &[
     "收件人",
 ];
 
-/// Somebody else.
+/// Words for somebody else.
 const OTHERS: &[&str] = &[
     "admin",
     "administrator",
@@ -98,7 +98,7 @@ const OTHERS: &[&str] = &[
     "submitter",
 ];
 
-/// Why an address of this type is nobody's who sent something: the types of MISP attributes.
+/// Returns why an address of this type is not a sender's: the types of MISP attributes.
 fn kind_of_address(kind: &[u8]) -> Option<Skip> {
     let holds = |part: &[u8]| memchr::memmem::find(kind, part).is_some();
     if kind.starts_with(b"email-") && !SENDER_KINDS.contains(&kind) {
@@ -116,7 +116,7 @@ fn kind_of_address(kind: &[u8]) -> Option<Skip> {
     is_other.then_some(Skip::NotSender)
 }
 
-/// Types of addresses that send. Those of subjects, headers and attachments begin alike.
+/// Types of addresses that send. The types of subjects, headers and attachments begin alike.
 const SENDER_KINDS: &[&[u8]] = &[
     b"email-addr",
     b"email-address",

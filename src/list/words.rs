@@ -2,7 +2,7 @@
 
 use crate::rfc5322::{self, Place};
 
-/// Follows quotes, comments and angle brackets through a text.
+/// Tracks quotes, comments and angle brackets through a text.
 pub(super) struct Nesting {
     inner: rfc5322::Nesting,
     angled: bool,
@@ -16,8 +16,8 @@ impl Nesting {
         }
     }
 
-    /// Takes the next byte in; says whether it stands outside of everything. The bracket that opens
-    /// does, the one that closes does not.
+    /// Reads the next byte, and returns whether it is outside of all of them. The bracket that
+    /// opens is outside, the one that closes is not.
     pub(super) fn step(&mut self, byte: u8) -> bool {
         let was_angled = self.angled;
         let outside = self.inner.step(byte) == Place::Outside;
@@ -30,8 +30,8 @@ impl Nesting {
     }
 }
 
-/// The words of a text; white space in quotes, brackets and comments divides
-/// nothing. What is not closed runs to the end.
+/// The words of a text. White space in quotes, brackets and comments does not divide words; one
+/// that is not closed extends to the end.
 #[derive(Clone)]
 pub(super) struct Words<'a>(pub(super) &'a [u8]);
 
@@ -43,7 +43,7 @@ impl<'a> Iterator for Words<'a> {
         if text.is_empty() {
             return None;
         }
-        // Most words have nothing that could hold white space together.
+        // Most words contain nothing that could hold white space together.
         let mark = text
             .iter()
             .position(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'(' | b'<' | b'\\'));

@@ -1,9 +1,10 @@
 //! What a JSON list says, array by array and object by object.
 //!
-//! Open arrays and objects stand on a stack of our own, so that no input reaches the
-//! end of the machine's. An object is understood when it closes: which of its values
-//! names the sender, what happens to the sender, and until when. It may say so of all that
-//! stands inside it, too (`{"addresses": [...], "policy": "allow"}`), so the items of open
+//! Open arrays and objects are on a stack of our own, so that no input overflows the thread's
+//! stack. An object is understood when it closes: which of its values names the sender, what
+//! happens to the sender, and until when. It may also say so about everything inside it
+//! (`{"addresses": [...], "policy": "allow"}`), so the items of open objects are
+//! [held](super::super::held) until then.
 //! objects are [held](super::super::held) until then.
 
 use super::super::action::Action;
@@ -21,35 +22,36 @@ use super::keys::Keys;
 use super::kind::{is_value_name, names_allowed, verdict_of_all};
 use super::stix::Addresses;
 
-/// Arrays and objects inside each other. Lists have three or four.
+/// Maximum depth of arrays and objects inside each other. Lists have three or four levels.
 const MAX_DEPTH: usize = 64;
 
-/// A key that only the warninglists of MISP have, which name what is known good.
+/// A key that only the warninglists of MISP have. They name known good senders.
 const WARNINGLIST: &[u8] = b"matching_attributes";
 
-/// What a field counts beside its value, so that empty ones without end are too long too.
+/// What a field counts besides its value, so that endless empty fields are too long as well.
 const FIELD_BYTES: usize = 8;
 
-/// What is open, and what was said in it so far.
+/// What is open, and what it has said so far.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     /// Whether each line is a document about one sender.
     pub(super) at_lines: bool,
     pub(super) frames: Vec<Frame>,
-    /// Keys for which a value is awaited, and values of the open objects.
+    /// Keys whose value is awaited, and values of the open objects.
     pub(super) text: Vec<u8>,
     pub(super) fields: Vec<Field>,
-    /// What objects say that stand for one value, and how many were open around it.
+    /// What objects say that represent a single value: the number of open frames around the
+    /// value, its meaning, its text and its line.
     values: Vec<(usize, Heading, Vec<u8>, u64)>,
     pub(super) held: Held,
     pub(super) addresses: Addresses,
     pub(super) keys: Keys,
 }
 
-/// This cannot be JSON, or is nested too deep.
+/// The text cannot be JSON, or is nested too deep.
 pub(super) struct Broken;
 
-/// The key of an object that is about its key: `{"bad.example": {"added": ...}}`.
+/// The meaning of the key if an object is about its own key: `{"bad.example": {"added": ...}}`.
 const SUBJECT: FieldKey = FieldKey::Heading(Heading::Entry(0));
 
 impl Document {
@@ -60,12 +62,12 @@ impl Document {
         }
     }
 
-    /// Whether the end would come too early.
+    /// Returns whether the document is incomplete.
     pub(super) fn is_open(&self) -> bool {
         !self.frames.is_empty()
     }
 
-    /// Ends the document, whole or not. What was understood goes out.
+    /// Ends the document, complete or not. What was understood is listed.
     pub(super) fn end(&mut self, out: &mut Out<'_>) {
         self.held.release(0, out);
         self.addresses.release(out);
@@ -75,13 +77,13 @@ impl Document {
         self.fields.clear();
     }
 
-    /// Whether the next string is a key.
+    /// Returns whether the next string is a key.
     pub(super) fn awaits_key(&self) -> bool {
         let frame = self.frames.last();
         frame.is_some_and(|frame| frame.is_object && frame.key.is_none())
     }
 
-    /// An array or object begins.
+    /// Begins an array or object.
     pub(super) fn open(&mut self, is_object: bool, out: &mut Out<'_>) -> Result<(), Broken> {
         if self.frames.len() == MAX_DEPTH {
             return Err(Broken);
@@ -96,7 +98,7 @@ impl Document {
         if let Some(parent) = self.frames.last_mut() {
             (holds, is_list) = (parent.holds, parent.is_list);
             if parent.is_object {
-                // The key goes with the value, at its end.
+                // The key is removed with the value, at its end.
                 text = parent.key.take().unwrap_or(text);
                 let name = self.text.get(text..).unwrap_or_default();
                 is_known_good = name == WARNINGLIST;
@@ -126,7 +128,7 @@ impl Document {
                 if looks_like_entry(name) {
                     subject = Some(name.to_vec());
                 }
-                // Not `"emails": [...]`, which may be of one sender.
+                // Not `"emails": [...]`, which may all be of one sender.
                 let is_noun = matches!(self.keys.heading(name), Some(Heading::Entry(_)));
                 parent.has_list |= is_list
                     && !is_object
@@ -134,12 +136,13 @@ impl Document {
                     && !parent.is_keyed
                     && holds == Holds::Entries;
             } else if is_object && holds == Holds::Other {
-                // Objects of an array are alike, and say themselves what they are about.
+                // The objects of an array are alike, and say themselves what they are about.
                 holds = Holds::Entries;
             }
         }
         if is_known_good {
-            // Of the object around it; its key goes with its end, as that of any other value.
+            // This is a field of the object around it. Its key is removed at its end, as for any
+            // value.
             let name = self.text.split_off(text);
             self.field(FieldKey::Skipped(Skip::KnownGood), b"", out.line());
             text = self.text.len();
@@ -180,7 +183,7 @@ impl Document {
         Ok(())
     }
 
-    /// An array or object ends.
+    /// Ends an array or object.
     pub(super) fn close(&mut self, is_object: bool, out: &mut Out<'_>) -> Result<(), Broken> {
         let closes = |frame: &mut Frame| frame.is_object == is_object;
         let frame = self.frames.pop_if(closes).ok_or(Broken)?;
@@ -217,17 +220,17 @@ impl Document {
         Ok(())
     }
 
-    /// A key has been read.
+    /// Takes a key that has been read.
     pub(super) fn key(&mut self, name: &[u8]) {
         if let Some(frame) = self.frames.last_mut() {
             frame.key = Some(self.text.len());
-            // A key too long to be one of ours stays a key without a name.
+            // A key too long to be known is kept as a key without a name.
             let name = if name.len() > MAX_LINE { &[] } else { name };
             self.text.extend_from_slice(name);
         }
     }
 
-    /// A value has been read: a string, or a number, `true`, `false` or `null`.
+    /// Takes a value that has been read: a string, or a number, `true`, `false` or `null`.
     pub(super) fn value(&mut self, token: &[u8], is_string: bool, out: &mut Out<'_>) {
         match self.frames.last().copied() {
             Some(frame) if frame.is_object => self.member(&frame, token, is_string, out),
@@ -239,13 +242,13 @@ impl Document {
         }
     }
 
-    /// Whether a value of a row says what happens to the others: `["friend@good.example",
-    /// "allow"]`.
+    /// Returns whether a value of a row says what happens to the others:
+    /// `["friend@good.example", "allow"]`.
     fn decides(&mut self, token: &[u8], is_string: bool, out: &mut Out<'_>) -> bool {
         let action = if is_string {
             Action::in_column(token).or_else(|| status(token))
         } else {
-            // A positive number may be anything.
+            // A positive number can mean anything.
             Action::of_score(token).filter(|action| *action == Action::Allow)
         };
         if let (None, true, Some(frame)) = (
@@ -262,7 +265,7 @@ impl Document {
         action.is_some()
     }
 
-    /// A string that may be an entry.
+    /// Takes a string that may be an entry.
     fn string(&mut self, holds: Holds, item: RawEntry<'_>, out: &mut Out<'_>) {
         match holds {
             Holds::Entries => {
@@ -283,7 +286,7 @@ impl Document {
         }
     }
 
-    /// Lists an item, at once where no open object can say otherwise.
+    /// Lists an item: at once if no open object can say otherwise, else later.
     pub(super) fn item(&mut self, item: RawEntry<'_>, out: &mut Out<'_>) {
         if !self.is_held() {
             return out.raw_entry(item, super::super::entry::Wildcards::Star);
@@ -298,13 +301,13 @@ impl Document {
         self.held.add(item, out.line());
     }
 
-    /// Whether something open may yet say that its items are not listed.
+    /// Returns whether something open may still say that its items are not listed.
     fn is_held(&self) -> bool {
         let mut frames = self.frames.iter();
         frames.any(|frame| frame.is_object || frame.is_row)
     }
 
-    /// The value of a key.
+    /// Takes the value of a key.
     fn member(&mut self, frame: &Frame, value: &[u8], is_string: bool, out: &mut Out<'_>) {
         let key = frame.key.unwrap_or(self.text.len());
         let name = self.text.get(key..).unwrap_or_default().to_vec();
@@ -343,7 +346,7 @@ impl Document {
         } else if is_string && value.contains(&b'@') && looks_like_entry(value) {
             out.skip(Skip::Mention);
         } else if heading.is_none() && is_string && takes_off(value) {
-            // `"foo": "whitelisted"`: perhaps the sender's own words.
+            // `"foo": "whitelisted"` may be the sender's own words.
             if let Some(frame) = self.frames.last_mut() {
                 frame.is_unclear = true;
             }
@@ -352,7 +355,7 @@ impl Document {
         }
     }
 
-    /// A value of an object that stands for one value of the object around it.
+    /// Keeps a value of an object that represents a single value of the object around it.
     fn part_of_value(&mut self, heading: Heading, value: &[u8], line: u64) {
         let depth = self.frames.len();
         if self.values.len() < MAX_DEPTH && value.len() <= MAX_LINE {
@@ -362,8 +365,8 @@ impl Document {
         }
     }
 
-    /// Keeps the end that an object without a sender gives for the object around it: `"listing":
-    /// {"expires": "2026-12-24"}`.
+    /// Keeps the end that an object without a sender gives to the object around it:
+    /// `"listing": {"expires": "2026-12-24"}`.
     fn end_of_parent(&mut self, frame: &Frame) {
         if frame.has_items || self.subject(frame).is_some() {
             return;
@@ -381,7 +384,7 @@ impl Document {
         }
     }
 
-    /// Gives what the object that has closed stands for to the one around it.
+    /// Gives the value that the closed object represents to the object around it.
     fn hand_up(&mut self) {
         let depth = self.frames.len();
         let stands_for_one = self
@@ -399,7 +402,7 @@ impl Document {
         }
     }
 
-    /// What stands inside an object may say that its own entry is not listed.
+    /// Notes that the content of an object may say that its own entry is not listed.
     fn doubt_parent(&mut self) {
         if let [.., parent, _] = self.frames.as_mut_slice() {
             parent.is_unclear |= parent.is_object;

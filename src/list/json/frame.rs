@@ -1,4 +1,4 @@
-//! What is open in a JSON list, and what its keys are for.
+//! The arrays and objects that are open in a JSON list, and what their keys mean.
 
 use super::super::entry::looks_like_entry;
 use super::super::headings::Heading;
@@ -11,8 +11,8 @@ pub(super) struct Frame {
     pub(super) is_object: bool,
     /// An array in an array: a row of a table.
     pub(super) is_row: bool,
-    /// An object of objects that have numbers for names, as in STIX 2.0, which count from 0 again in the
-    /// next.
+    /// An object of objects with numbers as names, as in STIX 2.0; the next such object begins at 0
+    /// again.
     pub(super) is_numbered: bool,
     /// What its strings are.
     pub(super) holds: Holds,
@@ -20,17 +20,17 @@ pub(super) struct Frame {
     pub(super) is_list: bool,
     /// It is the value of a key, not one of several in an array.
     pub(super) is_member: bool,
-    /// It says in several words what a key says: `"expires": {"$date": "2026-01-01"}`.
+    /// It says with several keys what one value says: `"expires": {"$date": "2026-01-01"}`.
     pub(super) value_of: Option<Heading>,
-    /// Its key is an entry, which it is about.
+    /// Its key is an entry, and it is about that entry.
     pub(super) is_keyed: bool,
-    /// A key of it holds a list of others: `"entries": [...]`.
+    /// One of its keys holds a list of others: `"entries": [...]`.
     pub(super) has_list: bool,
     /// Where its keys, values, fields and held items begin.
     pub(super) text: usize,
     pub(super) fields: usize,
     pub(super) held: usize,
-    /// Where the key for the next value begins in `text`, once read.
+    /// Where the key of the next value begins in `text`, once it is read.
     pub(super) key: Option<usize>,
     /// Why nobody inside it is listed, once it has said so: `{"action": "allow", "addresses":
     /// [...]}`.
@@ -39,9 +39,9 @@ pub(super) struct Frame {
     pub(super) too_long: bool,
     /// Something inside it is an item.
     pub(super) has_items: bool,
-    /// Items inside it have gone out before it could say what they are.
+    /// Items inside it were listed before it could say what they are.
     pub(super) is_released: bool,
-    /// It has a value that may mean that it allows.
+    /// It has a value that may mean an allowance.
     pub(super) is_unclear: bool,
 }
 
@@ -49,15 +49,15 @@ pub(super) struct Frame {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Holds {
     Entries,
-    /// Nobody who is listed, for this reason.
+    /// Nobody is listed, for this reason.
     Skipped(Skip),
     /// Identifiers of recipients, in STIX.
     Recipients,
-    /// Nothing known.
+    /// Nothing is known about them.
     Other,
 }
 
-/// A key that is known, and the place of its value in `text`.
+/// A known key, and the place of its value in `text`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Field {
     pub(super) key: FieldKey,
@@ -70,20 +70,20 @@ pub(super) struct Field {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldKey {
     Heading(Heading),
-    /// The name by which other objects speak of this one.
+    /// The identifier by which other objects refer to this one.
     Id,
-    /// The name of a list that allows.
+    /// The name of a list of allowed senders.
     Name,
-    /// `"ok": true`, the answer of a program, unless the object names somebody.
+    /// `"ok": true` is the answer of a program, unless the object names a sender.
     Answer,
-    /// What a list of known good names makes of the object.
+    /// What a list of known good names says about the object.
     Skipped(Skip),
-    /// A name that is not known, whose value is `false` or a day.
+    /// An unknown name whose value is `false` or a day.
     Unknown,
 }
 
 impl Holds {
-    /// What an array or object under the key `name` holds, and whether its key says so.
+    /// Returns what an array or object under the key `name` holds, and whether its key says so.
     pub(super) fn of(name: &[u8], is_object: bool, parent: &Frame) -> (Self, bool) {
         if matches!(name, b"to_refs" | b"cc_refs" | b"bcc_refs") {
             return (Self::Recipients, false);
@@ -116,8 +116,8 @@ impl Holds {
     }
 }
 
-/// Keys of arrays whose strings are entries, beside those of objects and those that speak
-/// of refusal.
+/// Keys of arrays whose strings are entries, besides the keys that name a sender and those that
+/// speak of refusal.
 const LISTS: &[&str] = &[
     "attribute",
     "attributes",

@@ -1,16 +1,16 @@
-//! The keys of a list, which are the same in all of its objects.
+//! The keys of a list. They are the same in all of its objects.
 
 use std::collections::HashMap;
 
 use super::super::headings::Heading;
 
-/// Keys remembered; those of a map, which are entries, have no end.
+/// Maximum number of keys remembered; the keys of a map are entries, and have no limit.
 const MAX_KEYS: usize = 256;
 
-/// The longest key remembered.
+/// Maximum length of a remembered key in bytes.
 const MAX_KEY_BYTES: usize = 64;
 
-/// What each key means, once it was asked for.
+/// What each key means, once it was looked up.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     known: HashMap<Box<[u8]>, Known>,
@@ -19,12 +19,12 @@ pub(super) struct Keys {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     heading: Option<Heading>,
-    /// A person was told that its meaning is unknown.
+    /// Whether a report has said that its meaning is unknown.
     is_reported: bool,
 }
 
 impl Keys {
-    /// What a key is for; nothing when it is not known.
+    /// Returns what a key is for; `None` if unknown.
     pub(super) fn heading(&mut self, name: &[u8]) -> Option<Heading> {
         if let Some(known) = self.known.get(name) {
             return known.heading;
@@ -41,12 +41,12 @@ impl Keys {
         heading
     }
 
-    /// Whether a key of unknown meaning was reported, or cannot be.
+    /// Returns whether a key of unknown meaning was reported, or cannot be.
     pub(super) fn is_reported(&self, name: &[u8]) -> bool {
         self.known.get(name).is_none_or(|known| known.is_reported)
     }
 
-    /// Whether a key is to be reported now.
+    /// Returns whether a key is to be reported now, and marks it as reported.
     pub(super) fn report(&mut self, name: &[u8]) -> bool {
         let known = self.known.get_mut(name);
         known.is_some_and(|known| !std::mem::replace(&mut known.is_reported, true))

@@ -1,4 +1,4 @@
-//! What the values of an object say of all that stands inside it, and which keys name a list.
+//! What the values of an object say about everything inside it, and which keys name a list.
 
 use super::super::action::Action;
 use super::super::flag::Flag;
@@ -7,8 +7,9 @@ use super::super::phrase::Phrase;
 use super::super::row::Skip;
 use super::super::status::is_phrase_of_allowance;
 
-/// Why nobody inside an object is listed, where one of its values says so of all: an unknown
-/// action (`"action": "report"`), a score and a type are those of the one whom the object names.
+/// Returns why nobody inside an object is listed, if one of its values says so about all of
+/// them. An unknown action (`"action": "report"`), a score and a type are about the sender that
+/// the object names.
 pub(super) fn verdict_of_all(heading: Heading, value: &[u8]) -> Option<Skip> {
     match heading {
         Heading::Action => Action::in_column(value)?.skip(),
@@ -20,7 +21,7 @@ pub(super) fn verdict_of_all(heading: Heading, value: &[u8]) -> Option<Skip> {
     }
 }
 
-/// Whether a key and its value call a list one of the allowed: `"name": "Whitelist"`.
+/// Returns whether a key and its value name a list of allowed senders: `"name": "Whitelist"`.
 pub(super) fn names_allowed(key: &[u8], value: &[u8]) -> bool {
     let is_name = [
         &b"name"[..],
@@ -45,7 +46,8 @@ pub(super) fn names_allowed(key: &[u8], value: &[u8]) -> bool {
     is_name && (is_phrase_of_allowance(value) || is_off())
 }
 
-/// Whether a key inside an object that stands for one value holds that value: `$date`, `name`.
+/// Returns whether a key inside an object that represents a value holds that value: `$date`,
+/// `name`.
 pub(super) fn is_value_name(key: &[u8]) -> bool {
     key.first() == Some(&b'$')
         || [

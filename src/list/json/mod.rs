@@ -1,4 +1,4 @@
-//! JSON: arrays of strings, objects with a known key, one document or one a line.
+//! JSON: arrays of strings, objects with a known key; one document, or one per line.
 //!
 //! ```text
 //!   ["spam@bad.example", "bad.example"]                       strings of an array
@@ -9,10 +9,10 @@
 //!   {"spam@bad.example": 5.0, "bad.example": {"added": "..."}} a map
 //! ```
 //!
-//! Read byte by byte, so that a document of any size in one line needs no more memory
-//! than one object; what the bytes mean is the [document](document::Document)'s.
-//! Commas and colons are not checked; what cannot be JSON at all ends the reading (of
-//! the line, for JSON lines) with a rejected row that says so. RFC 8259.
+//! The bytes are read one after the other, so that a document of any size in one line
+//! needs no more memory than one object. [`Document`](document::Document) decides what
+//! they mean. Commas and colons are not checked. Text that cannot be JSON ends the
+//! reading (of the line, for JSON lines) with a rejected row that says so. RFC 8259.
 
 mod document;
 mod frame;
@@ -30,7 +30,7 @@ use document::Document;
 /// The state between bytes.
 #[derive(Debug)]
 pub(super) struct Json {
-    /// A document a line: a newline ends it, whatever is open.
+    /// One document per line: a newline ends it, even if something is open.
     at_lines: bool,
     state: State,
     /// The string or number being read.
@@ -47,7 +47,7 @@ enum State {
     String,
     /// After a backslash.
     Escape,
-    /// In `\u`: digits read, and their value so far.
+    /// In `\u`: the number of digits read, and their value so far.
     Unicode {
         digits: u8,
         value: u32,
@@ -84,14 +84,14 @@ impl Json {
             let mut out = Out::new(*lines + 1, b"", &mut *sink);
             match self.state {
                 State::Broken => {
-                    // Only lines matter now.
+                    // Only the line count matters now.
                     if byte != b'\n' {
                         let skip = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
                         rest = rest.get(skip..).unwrap_or_default();
                     }
                 }
                 State::String if !matches!(byte, b'"' | b'\\' | b'\n') => {
-                    // Everything up to the next sign that matters, at once.
+                    // Everything up to the next byte that matters, at once.
                     let more = memchr::memchr3(b'"', b'\\', b'\n', rest).unwrap_or(rest.len());
                     self.extend(&[byte]);
                     self.extend(rest.get(..more).unwrap_or_default());
@@ -114,7 +114,7 @@ impl Json {
         }
     }
 
-    /// The end of the list, or of a line that is a document.
+    /// Ends the list, or a line that is a document.
     fn end(&mut self, out: &mut Out<'_>) {
         if self.state == State::Bare {
             self.value(out);
@@ -131,7 +131,7 @@ impl Json {
         self.token.clear();
     }
 
-    /// Takes one byte in.
+    /// Reads one byte.
     fn step(&mut self, byte: u8, out: &mut Out<'_>) {
         match self.state {
             State::Broken => {}
@@ -145,7 +145,7 @@ impl Json {
                 self.state = State::String;
                 match byte {
                     b'"' | b'\\' | b'/' => self.extend(&[byte]),
-                    // No address has these; as white space they stay harmless.
+                    // No address contains these; as white space they are harmless.
                     b'b' | b'f' | b'n' | b'r' | b't' => self.extend(b" "),
                     b'u' => {
                         self.state = State::Unicode {
@@ -170,7 +170,7 @@ impl Json {
         }
     }
 
-    /// A byte outside strings and numbers.
+    /// Reads a byte outside strings and numbers.
     fn between(&mut self, byte: u8, out: &mut Out<'_>) {
         match byte {
             b' ' | b'\t' | b'\r' | b'\n' | b',' | b':' => {}
@@ -201,7 +201,7 @@ impl Json {
         }
     }
 
-    /// One digit of `\uXXXX`. Pairs of surrogates are put together from two of these.
+    /// Reads one digit of `\uXXXX`. A surrogate pair is combined from two of these.
     fn unicode(&mut self, digits: u8, value: u32, byte: u8, out: &mut Out<'_>) {
         let Some(digit) = char::from(byte).to_digit(16) else {
             return self.broken(out);
@@ -227,14 +227,14 @@ impl Json {
             }
             _ => match char::from_u32(value) {
                 Some(char) => self.extend(char.encode_utf8(&mut utf8).as_bytes()),
-                // Half a pair, in the bytes that UTF-8 would give it: three, and never
-                // valid, so that the other half finds it and nothing else equals it.
+                // Half a pair, in the three bytes that UTF-8 would give it. They are never
+                // valid UTF-8, so the other half recognizes them, and nothing else equals them.
                 None => self.extend(&surrogate_bytes(value)),
             },
         }
     }
 
-    /// The first half of a pair, if the string ends with one.
+    /// Returns the first half of a pair, if the string ends with one.
     fn high_surrogate(&self) -> Option<u32> {
         match self.token.as_slice() {
             [.., 0xed, a @ 0xa0..=0xaf, b @ 0x80..=0xbf] => {
@@ -244,9 +244,9 @@ impl Json {
         }
     }
 
-    /// More of the string or number, as far as it can matter.
+    /// Adds bytes to the string or number, as far as they can matter.
     fn extend(&mut self, bytes: &[u8]) {
-        // One byte above the bound, so that the bound is seen to be passed.
+        // One byte more than the limit, which shows that the limit was exceeded.
         let room = (MAX_LINE + 1).saturating_sub(self.token.len());
         self.token
             .extend_from_slice(bytes.get(..room).unwrap_or(bytes));
@@ -263,7 +263,7 @@ impl Json {
         self.state = State::Broken;
     }
 
-    /// A string has ended: a key or a value.
+    /// Takes a string that has ended: a key or a value.
     fn string(&mut self, out: &mut Out<'_>) {
         if self.document.awaits_key() {
             self.state = State::Between;
@@ -273,7 +273,7 @@ impl Json {
         }
     }
 
-    /// A value has ended: a string, a number, `true`, `false` or `null`.
+    /// Takes a value that has ended: a string, a number, `true`, `false` or `null`.
     fn value(&mut self, out: &mut Out<'_>) {
         let is_string = self.state != State::Bare;
         self.state = State::Between;
@@ -282,7 +282,7 @@ impl Json {
     }
 }
 
-/// The bytes that half a surrogate pair takes in `token`.
+/// Number of bytes of half a surrogate pair in `token`.
 const SURROGATE_LENGTH: usize = 3;
 
 #[expect(clippy::cast_possible_truncation, reason = "the parts are below 256")]

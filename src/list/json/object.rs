@@ -1,4 +1,4 @@
-//! What an object of a JSON list says, once it is whole: whom it names, whether that one is
+//! What a complete object of a JSON list says: which sender it names, whether that sender is
 //! listed, and whether those inside it are.
 //!
 //! ```text
@@ -21,11 +21,11 @@ use super::super::whose::whose;
 use super::document::Document;
 use super::frame::{Field, FieldKey, Frame, Holds};
 
-/// What an object names.
+/// The sender that an object names.
 pub(super) struct Subject {
     text: Vec<u8>,
     line: u64,
-    /// It names another, too, and nothing says which of them is the sender.
+    /// The object names another one, too, and nothing says which of them is the sender.
     is_one_of_several: bool,
 }
 
@@ -38,7 +38,7 @@ impl Document {
         })
     }
 
-    /// What an object says, now that it is whole.
+    /// Handles an object that is complete.
     pub(super) fn object(&mut self, frame: &Frame, out: &mut Out<'_>) {
         let subject = self.subject(frame);
         self.judge_items(frame, subject.is_some(), out);
@@ -60,7 +60,7 @@ impl Document {
         if let Ok(Some(skip)) = verdict {
             return out.skip(skip);
         }
-        // The address in the head of a list is that of its keeper.
+        // The address at the start of a list is that of its maintainer.
         let is_outermost = self.frames.is_empty() && !self.at_lines;
         let is_head =
             is_outermost && frame.has_items || frame.has_list && (is_outermost || frame.is_member);
@@ -123,14 +123,14 @@ impl Document {
         }
     }
 
-    /// The one whom an object names by its own keys.
+    /// Returns the sender that an object names by its own keys.
     pub(super) fn subject(&self, frame: &Frame) -> Option<Subject> {
         let mut named: Vec<_> = self
             .fields(frame)
             .filter_map(|(field, value)| match field.key {
                 FieldKey::Heading(heading) => {
                     let (place, rank) = place(heading, value)?;
-                    // An address goes before anything that may be only a part of one.
+                    // An address takes precedence over anything that may be only a part of one.
                     let has_no_at = !value.contains(&b'@');
                     Some(((place, has_no_at, rank), value, field.line))
                 }
@@ -158,7 +158,7 @@ impl Document {
         })
     }
 
-    /// Why the one whom an object names is not listed; nothing when it is.
+    /// Returns why the sender that an object names is not listed; `None` if it is listed.
     fn verdict(&self, frame: &Frame) -> Result<Option<Skip>, RejectReason> {
         if let Some(skip) = frame.own {
             return Ok(Some(skip));
@@ -178,7 +178,7 @@ impl Document {
         verdict.skip()
     }
 
-    /// Makes what an object says of all inside it come true.
+    /// Applies what an object says about everything inside it.
     fn judge_items(&mut self, frame: &Frame, names_somebody: bool, out: &mut Out<'_>) {
         if !frame.has_items {
             return;
@@ -199,8 +199,8 @@ impl Document {
         }
     }
 
-    /// Why those inside an object are not listed; nothing when they are. What an answer of a
-    /// program says of itself (`"status": "success"`, `"removed": 12`) says nothing of them.
+    /// Returns why those inside an object are not listed; `None` if they are. What the answer of a
+    /// program says about itself (`"status": "success"`, `"removed": 12`) is not about them.
     fn verdict_of_items(
         &self,
         frame: &Frame,
@@ -228,13 +228,13 @@ impl Document {
         }
     }
 
-    /// The day on which the one whom an object names is no longer listed.
+    /// Returns the day from which the sender that an object names is no longer listed.
     fn ends(&self, frame: &Frame) -> Result<Option<Day>, (RejectReason, Vec<u8>)> {
         let ends = self
             .fields(frame)
             .filter(|(field, value)| match field.key {
                 FieldKey::Heading(Heading::Expires | Heading::Expired) => true,
-                // `true` in it is a verdict.
+                // The value `true` is a verdict.
                 FieldKey::Heading(Heading::Flag(Flag::Removed)) => Day::read(value).is_some(),
                 _ => false,
             })
@@ -242,7 +242,7 @@ impl Document {
         earliest(ends).map_err(|(reason, end)| (reason, end.to_vec()))
     }
 
-    /// The same for those inside it. A small number says after how many seconds to ask again.
+    /// Returns the same for those inside it. A small number is the seconds until the next request.
     fn ends_of_items(&self, frame: &Frame) -> Result<Option<Day>, RejectReason> {
         let is_pause = self.fields(frame).any(|(field, value)| {
             matches!(
@@ -258,7 +258,7 @@ impl Document {
     }
 }
 
-/// Whether a value speaks of all inside its object.
+/// Returns whether a value is about everything inside its object.
 fn says_of_all(heading: Heading, value: &[u8]) -> bool {
     let said = heading.says(value);
     match heading {
@@ -273,7 +273,8 @@ fn says_of_all(heading: Heading, value: &[u8]) -> bool {
     }
 }
 
-/// How much a value is to be trusted to name the sender, the lowest most; nothing when it does not.
+/// Returns how far a value can be trusted to name the sender (the lowest, the most); `None` if it
+/// does not name one.
 fn place(heading: Heading, value: &[u8]) -> Option<(Place, usize)> {
     match heading {
         Heading::Entry(rank) if !is_blank(value) => Some((Place::of(rank), rank)),

@@ -1,13 +1,13 @@
-//! Bundles of STIX 2.1: addresses are objects of their own, and a message says by their
-//! identifiers which of them sent it and which received it.
+//! Bundles of STIX 2.1: addresses are objects of their own. A message refers to them by their
+//! identifiers, and says which of them sent it and which received it.
 //!
 //! ```text
 //!   {"type": "email-addr", "id": "email-addr--1", "value": "spam@bad.example"}
 //!   {"type": "email-message", "from_ref": "email-addr--1", "to_refs": ["email-addr--2"]}
 //! ```
 //!
-//! A recipient who sent nothing is nobody's sender. Objects stand in any order, so addresses are
-//! held to the end of the document. STIX 2.1, sections 6.5 and 6.6.
+//! A recipient that sent nothing is no sender. Objects come in any order, so addresses are held
+//! until the end of the document. STIX 2.1, sections 6.5 and 6.6.
 
 use std::collections::HashSet;
 
@@ -16,13 +16,13 @@ use super::super::out::Out;
 use super::super::reject_reason::RejectReason;
 use super::super::row::{RawEntry, Skip};
 
-/// Identifiers kept; a document with more is not read on.
+/// Maximum number of identifiers kept; addresses beyond it are rejected.
 const MAX_IDS: usize = 1 << 18;
 
-/// Bytes of an identifier: a type and a UUID.
+/// Maximum length of an identifier in bytes: a type and a UUID.
 const MAX_ID_BYTES: usize = 128;
 
-/// Addresses, and who received or sent.
+/// Addresses, and which of them received or sent.
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
     ids: Vec<Box<[u8]>>,
@@ -42,17 +42,17 @@ impl Addresses {
         self.held.add(raw, out.line());
     }
 
-    /// The address with this identifier received a message.
+    /// Notes that the address with this identifier received a message.
     pub(super) fn receives(&mut self, id: &[u8]) {
         self.is_full |= !insert(&mut self.recipients, id);
     }
 
-    /// It sent one.
+    /// Notes that the address with this identifier sent a message.
     pub(super) fn sends(&mut self, id: &[u8]) {
         self.is_full |= !insert(&mut self.senders, id);
     }
 
-    /// Lists those who sent, or of whom no message speaks.
+    /// Lists the addresses that sent something, or that no message refers to.
     pub(super) fn release(&mut self, out: &mut Out<'_>) {
         if std::mem::take(&mut self.is_full) {
             out.reject(RejectReason::LateAllowance, b"");
@@ -74,7 +74,7 @@ impl Addresses {
     }
 }
 
-/// Whether there was room.
+/// Adds an identifier; returns whether there was room.
 fn insert(ids: &mut HashSet<Box<[u8]>>, id: &[u8]) -> bool {
     let has_room = ids.len() < MAX_IDS && id.len() <= MAX_ID_BYTES;
     if has_room {
