@@ -11,7 +11,7 @@ use object_store::{ObjectStore, RetryConfig};
 use url::Url;
 
 use super::http::{Access, Connector};
-use super::place::{is_this_host, names_a_user};
+use super::server::{is_this_host, names_a_user};
 use crate::Error;
 
 /// The provider of a bucket.

@@ -5,6 +5,7 @@
 mod bucket;
 mod http;
 mod place;
+mod server;
 
 pub use http::{Access, Login, Patience};
 

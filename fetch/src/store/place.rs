@@ -10,11 +10,12 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, RetryConfig};
-use url::{Host, Url};
+use url::Url;
 
 use super::Store;
 use super::bucket::Bucket;
 use super::http::{Access, Connector};
+use super::server::{is_this_host, names_a_user};
 use crate::Error;
 
 impl Store {
@@ -101,18 +102,5 @@ fn retries() -> RetryConfig {
         max_retries: 2,
         retry_timeout: Duration::from_secs(30),
         ..RetryConfig::default()
-    }
-}
-
-pub(super) fn names_a_user(url: &Url) -> bool {
-    !url.username().is_empty() || url.password().is_some()
-}
-
-pub(super) fn is_this_host(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
     }
 }
