@@ -1,8 +1,9 @@
-//! Whether a user can read a file or connect to a socket, and what stands in the way.
+//! Whether a user can read a file or connect to a socket, and what prevents it.
 //!
-//! "Permission denied" names neither the user nor the folder that is closed, and root, who runs most checks,
-//! is denied nothing. So this reads the modes of a path from the root downwards, for any user. It
-//! knows owners, groups and modes; access control lists and security modules are left to the system's own answer.
+//! "Permission denied" names neither the user nor the closed folder, and root, who runs most
+//! checks, is denied nothing. So this module reads the modes of all folders of a path, from the
+//! root downwards, for any user. It knows owners, groups and modes. It does not know access control
+//! lists and security modules (such as SELinux): for them, only the system's own answer counts.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -13,28 +14,28 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{OFlags, PROC_SUPER_MAGIC, fstatfs};
 
-/// A user as `/etc/passwd` and `/etc/group` know it, or that of this process.
+/// A user, as listed in `/etc/passwd` and `/etc/group`, or the user of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Its name; its number if it has none.
+    /// The name, or the number if there is no name.
     pub name: String,
-    /// Its number.
+    /// The user id.
     pub uid: u32,
-    /// The number of its own group, then those of the others that it is in.
+    /// The id of the primary group, then those of the supplementary groups.
     groups: Vec<u32>,
 }
 
-/// What the user wants.
+/// The access that the user needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// To read a file.
+    /// Reading a file.
     Read,
-    /// To connect to a unix socket, which takes write permission.
+    /// Connecting to a unix socket, which needs write permission.
     Connect,
 }
 
 impl Wish {
-    /// The permission bit, and its letter in chmod(1).
+    /// Returns the permission bit, and its letter in chmod(1).
     fn bit(self) -> (u32, char) {
         match self {
             Self::Read => (0o4, 'r'),
@@ -46,12 +47,12 @@ impl Wish {
 /// The same for entering a folder.
 const ENTER: (u32, char) = (0o1, 'x');
 
-/// The first thing on the way that denies it.
+/// The first file or folder on the path that denies access.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     /// The file or folder.
     pub path: PathBuf,
-    /// The commands that give the user's group the permission, but nobody else.
+    /// The commands that give the permission to the user or to its group, and to nobody else.
     pub remedy: String,
     what: &'static str,
     user: String,
@@ -61,7 +62,7 @@ pub struct Obstacle {
 }
 
 impl Obstacle {
-    /// What is denied to whom, without the remedy.
+    /// Returns which access is denied to whom, without the remedy.
     pub fn cause(&self) -> String {
         format!(
             "user {} cannot {} {} (mode {:04o}, owner {}, group {})",
@@ -82,7 +83,7 @@ impl fmt::Display for Obstacle {
 }
 
 impl Account {
-    /// The user of this process.
+    /// Returns the user of this process.
     pub fn of_process() -> Self {
         let uid = rustix::process::geteuid().as_raw();
         let mut groups = vec![rustix::process::getegid().as_raw()];
@@ -92,12 +93,12 @@ impl Account {
         Self { name, uid, groups }
     }
 
-    /// The user of this name.
+    /// Returns the user with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::find(|user, _| user == name)
     }
 
-    /// The user with this number.
+    /// Returns the user with this id.
     pub fn numbered(uid: u32) -> Option<Self> {
         Self::find(|_, number| number == uid)
     }
@@ -118,13 +119,14 @@ impl Account {
         })
     }
 
-    /// What keeps this user from it; `None` if nothing does.
+    /// Returns what denies this user the access; `None` if nothing does.
     ///
     /// # Errors
-    /// The path leads nowhere, or this process may not look.
+    /// The path does not exist, or this process may not look at it.
     pub fn obstacle(&self, path: &Path, wish: Wish) -> io::Result<Option<Obstacle>> {
         let path = std::path::absolute(path)?;
-        // From the root downwards: below a folder that is closed to this process nothing can be asked.
+        // From the root downwards: nothing below a folder that is closed to this process can be
+        // examined.
         if let Some(closed) = self.closed_folder(&path)? {
             return Ok(Some(closed));
         }
@@ -159,7 +161,7 @@ impl Account {
         let found = fs::metadata(path)?;
         let mode = found.mode() & 0o7777;
         let in_group = self.groups.contains(&found.gid());
-        // The first class that fits decides, even if another would allow more.
+        // Only the first class that fits counts, even if another would allow more.
         let (class, shift) = if found.uid() == self.uid {
             ('u', 6)
         } else if in_group {
@@ -190,13 +192,14 @@ impl Account {
     }
 }
 
-/// Opens a file for reading. A pipe or a device in its place is refused: reading it may wait for ever, or
-/// never end. So is a link to the system's facts about its processes: what is read from a list may be shown.
+/// Opens a file for reading. Refuses a pipe or a device, because reading it may block or never
+/// end. Refuses files of procfs, also behind a link: what is read from a list may be shown, and
+/// these files contain facts about processes.
 ///
 /// # Errors
-/// What opening it gave, or that it is not a regular file.
+/// Opening failed, or it is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
-    // Opening a pipe would wait for a writer.
+    // Without this flag, opening a pipe would wait for a writer.
     let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(at_once).open(path)?;
@@ -210,15 +213,15 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether this process has given up the permission to read folders that it did not name at its start.
+/// Whether this process has given up the right to read folders that it did not name at its start.
 static IS_CONFINED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that it has, for what [`explained`] says.
+/// Records that this process is confined, for the text of [`explained`].
 pub fn note_confined() {
     IS_CONFINED.store(true, Relaxed);
 }
 
-/// `error`, with what stands in the way of this process if permission was denied.
+/// Returns `error`; if permission was denied, with what denied it to this process.
 pub fn explained(path: &Path, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return error;
@@ -236,7 +239,7 @@ pub fn explained(path: &Path, error: io::Error) -> io::Error {
     }
 }
 
-/// What [`explained`] has found out about this error.
+/// Returns what [`explained`] has found out about this error.
 pub fn explanation(error: &io::Error) -> Option<&Obstacle> {
     let explained = error.get_ref()?.downcast_ref::<Explained>()?;
     Some(&explained.obstacle)
@@ -257,7 +260,7 @@ impl fmt::Display for Explained {
 
 impl std::error::Error for Explained {}
 
-/// The number of a group, given by name or by number.
+/// Returns the id of a group, given by name or by number.
 pub fn group_number(group: &str) -> Option<u32> {
     let by_name = || {
         let groups = database("/etc/group");
@@ -272,7 +275,7 @@ fn name_of(file: &str, number: u32) -> String {
     found.map_or_else(|| number.to_string(), |(name, ..)| name.to_owned())
 }
 
-/// Other than these files, such as a directory server, would take a C library.
+/// Other sources, such as a directory server, would need the C library.
 fn database(file: &str) -> String {
     fs::read(file).map_or_else(
         |_| String::new(),
@@ -339,7 +342,7 @@ mod tests {
         assert_eq!(remedy(&member, 0o755, 0o640, Wish::Read), None);
         let closed = remedy(&member, 0o700, 0o640, Wish::Read);
         assert_eq!(closed, at("chmod g+x", &folder));
-        // The group's bits decide for a member, whatever others may do.
+        // For a member of the group only the group's bits count, even if others may do more.
         let less = remedy(&member, 0o755, 0o604, Wish::Read);
         assert_eq!(less, at("chmod g+r", &file));
         let connect = remedy(&member, 0o755, 0o644, Wish::Connect);

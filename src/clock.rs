@@ -1,31 +1,31 @@
-//! The time, in the units that lists and reports count in.
+//! The time, in the units of lists and reports.
 
 use std::time::UNIX_EPOCH;
 
 use jiff::Timestamp;
 
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY_S: u64 = 86_400;
 
-/// Seconds since 1970, now. Whether an entry is still listed is asked of this clock alone.
+/// Returns the seconds since 1970. Whether an entry has expired depends on this clock alone.
 #[must_use]
 pub fn now_s() -> u64 {
     UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
 }
 
-/// Days since 1970, now.
+/// Returns the days since 1970.
 #[must_use]
 pub fn today() -> u16 {
     day_number(now_s())
 }
 
-/// The day of a time in seconds since 1970; the last that can be written, from 2149 on.
+/// Returns the day number of a time in seconds since 1970, at most [`u16::MAX`], a day in 2149.
 #[must_use]
 pub fn day_number(seconds: u64) -> u16 {
     u16::try_from(seconds / DAY_S).unwrap_or(u16::MAX)
 }
 
-/// A time in seconds since 1970, to the minute: `2026-11-22 05:00 UTC`.
+/// Formats a time in seconds since 1970, to the minute: `2026-11-22 05:00 UTC`.
 #[must_use]
 pub fn minute(s: u64) -> String {
     let time = i64::try_from(s)

@@ -1,13 +1,13 @@
-//! Where mail servers find us, as written in the configuration.
+//! The address of a socket, as written in the configuration.
 //!
 //! ```text
 //!  unix:/run/x.sock  local:/run/x.sock     a unix socket; the path is absolute
-//!  inet:8891@127.0.0.1                     as Sendmail writes it: port@host
-//!  inet:127.0.0.1:8891                     as Postfix writes it: host:port
+//!  inet:8891@127.0.0.1                     Sendmail's form: port@host
+//!  inet:127.0.0.1:8891                     Postfix's form: host:port
 //!  inet6:8891@::1    inet6:[::1]:8891      the same for IPv6
 //! ```
 //!
-//! The text alone: `daemon` opens what it names.
+//! This module handles the text only; `daemon` opens the socket.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -19,11 +19,11 @@ use std::str::FromStr;
 pub enum Endpoint {
     /// A unix socket at this absolute path.
     Unix(PathBuf),
-    /// TCP at this port of a host: a name or an address, of the family asked for.
+    /// A TCP port of a host, given by name or address, in one address family.
     Inet {
         /// The host, without brackets.
         host: String,
-        /// The port; 0 takes any free one.
+        /// The port; 0 means any free one.
         port: u16,
         /// IPv6 instead of IPv4.
         v6: bool,
@@ -31,7 +31,8 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Whether only programs of this machine can connect: a unix socket, or a loopback address.
+    /// Returns whether only programs on this machine can connect: a unix socket, or a loopback
+    /// address.
     pub fn is_local(&self) -> bool {
         match self {
             Self::Unix(_) => true,
@@ -45,11 +46,11 @@ impl Endpoint {
     }
 }
 
-/// Why a written endpoint is none.
+/// Why a text is not an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EndpointError {
-    /// No known word before the first colon.
+    /// No known keyword before the first colon.
     #[error("{0:?} is not a socket address: it must begin with unix:, inet: or inet6:")]
     Kind(String),
     /// A path that is not absolute.
@@ -106,7 +107,7 @@ impl FromStr for Endpoint {
     }
 }
 
-/// The form that Sendmail and libmilter read.
+/// Writes the form that Sendmail and libmilter read.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

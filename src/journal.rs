@@ -1,4 +1,4 @@
-//! Logs as syslog and the journal keep them: of the daemon, and of mail servers.
+//! Reads logs of the daemon and of mail servers, as syslog and the systemd journal store them.
 //!
 //! ```text
 //! Nov 21 14:03:22 mx postfix/qmgr[7]: 4Xy: removed                  syslog, journalctl
@@ -16,14 +16,14 @@ use serde::Deserialize;
 
 use crate::list::{self, Day};
 
-/// A longer line is left out; syslog and the programs that are read cut theirs far below.
+/// Longer lines are skipped. Syslog and the programs whose logs are read write much shorter ones.
 const LINE_BYTES_MAX: u64 = 64 << 10;
 const DAY_S: i64 = 86_400;
 
 /// A line of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Seconds since 1970, if the line says when.
+    /// Seconds since 1970, if the line has a time.
     pub at: Option<i64>,
     /// The program, without its process id, if the line names it.
     pub program: Option<Cow<'a, str>>,
@@ -31,7 +31,7 @@ pub struct Entry<'a> {
     pub text: Cow<'a, str>,
 }
 
-/// Takes a line apart. `now` completes dates without a year. A line of no known form is text alone.
+/// Parses a line. `now` completes dates without a year. A line of unknown form is text only.
 pub fn entry(line: &str, now: i64) -> Entry<'_> {
     if let Some(entry) = of_journal(line) {
         return entry;
@@ -54,9 +54,9 @@ pub fn entry(line: &str, now: i64) -> Entry<'_> {
     }
 }
 
-/// Whether this is a line of `journalctl -o json`.
+/// Returns whether this is a line of `journalctl -o json`.
 pub fn is_json(line: &str) -> bool {
-    // In a value the quotes would be escaped.
+    // Inside a value the quotes would be escaped.
     line.starts_with('{') && line.contains("\"__REALTIME_TIMESTAMP\"")
 }
 
@@ -67,7 +67,7 @@ fn of_journal(line: &str) -> Option<Entry<'_>> {
         us: Cow<'a, str>,
         #[serde(rename = "SYSLOG_IDENTIFIER", borrow)]
         program: Option<Cow<'a, str>>,
-        // An array of bytes where it is not text: that is none of what is read here.
+        // The journal writes an array of bytes if the text is not UTF-8; no line that we read is.
         #[serde(rename = "MESSAGE", borrow)]
         text: Cow<'a, str>,
     }
@@ -82,7 +82,7 @@ fn of_journal(line: &str) -> Option<Entry<'_>> {
     })
 }
 
-/// `host program[pid]: text` -> program and text.
+/// Splits `host program[pid]: text` into program and text.
 fn program(rest: &str) -> Option<(&str, &str)> {
     let (_host, rest) = rest.trim_start().split_once(' ')?;
     let (tag, text) = rest.trim_start().split_once(' ')?;
@@ -97,12 +97,13 @@ fn program(rest: &str) -> Option<(&str, &str)> {
     Some((program, text))
 }
 
-/// The day of a time.
+/// Returns the day of a time in seconds since 1970.
 pub fn day(at: i64) -> Option<Day> {
     u16::try_from(at.div_euclid(DAY_S)).ok().map(Day)
 }
 
-/// A time at the start of a line, in seconds since 1970, and what follows it.
+/// Reads the time at the start of a line. Returns it in seconds since 1970, and the rest of the
+/// line.
 pub fn read_time(line: &str, now: i64) -> Option<(i64, &str)> {
     if line.as_bytes().first()?.is_ascii_digit() {
         let (stamp, rest) = line.split_once(' ')?;
@@ -112,7 +113,7 @@ pub fn read_time(line: &str, now: i64) -> Option<(i64, &str)> {
     }
 }
 
-/// `2026-11-21T14:03:22.123456+01:00`, `...Z`, `...+0100`.
+/// Reads `2026-11-21T14:03:22.123456+01:00`, `...Z` or `...+0100`.
 pub fn read_iso(stamp: &str) -> Option<i64> {
     let bytes = stamp.as_bytes();
     let (date, time) = stamp.split_at_checked(10)?;
@@ -144,7 +145,7 @@ pub fn read_iso(stamp: &str) -> Option<i64> {
     Some(local - offset)
 }
 
-/// `Nov 21 14:03:22`: the last such day that is not later than tomorrow.
+/// Reads `Nov 21 14:03:22` as the latest such time that is at most a day after `now`.
 fn read_syslog(line: &str, now: i64) -> Option<(i64, &str)> {
     const MONTHS: [&str; 12] = [
         "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
@@ -161,7 +162,7 @@ fn read_syslog(line: &str, now: i64) -> Option<(i64, &str)> {
         let at = seconds(Day::of(Date::new(year, month, date).ok()?)?, clock);
         (at <= now + DAY_S).then_some(at)
     };
-    // February 29 may be four years ago.
+    // The last February 29 may be four years ago.
     let at = (0..=4).find_map(|back| in_year(this_year - back))?;
     Some((at, rest))
 }
@@ -170,11 +171,11 @@ fn seconds(day: Day, (hour, minute, second): (i64, i64, i64)) -> i64 {
     i64::from(day.0) * DAY_S + hour * 3600 + minute * 60 + second
 }
 
-/// Hands over every line of a log: a file, also a compressed one, or `-` for standard input. Bytes
-/// that are not UTF-8 become U+FFFD. Lines longer than any program writes are left out.
+/// Calls `each` with every line of a log: a file, which may be compressed, or `-` for standard
+/// input. Bytes that are not UTF-8 become U+FFFD. Lines of 64 KiB or more are skipped.
 ///
 /// # Errors
-/// It cannot be opened or read.
+/// The log cannot be opened or read.
 pub fn each_line(path: &Path, mut each: impl FnMut(&str)) -> io::Result<()> {
     let mut input = BufReader::with_capacity(256 << 10, list::open(path)?);
     let mut line = Vec::new();

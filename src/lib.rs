@@ -1,31 +1,31 @@
 //! A milter that rejects mail from listed senders.
 //!
-//! Two paths cross this crate. They meet in [`address`] and [`filter`] only, so that
-//! an address in a list and an address in a message become the same bytes.
+//! Two paths cross this crate. They share [`address`] and [`filter`] only, so that
+//! an address in a list and the same address in a message become the same bytes.
 //!
 //! * **A sender, from the socket to the verdict:** [`daemon`] reads bytes, [`milter`]
-//!   makes commands of them, [`screen`] keeps one message, [`sender`] finds the
-//!   addresses, [`address`] gives each its one canonical form, [`lookup`] asks each
+//!   decodes them to commands, [`screen`] holds the state of one message, [`sender`] finds the
+//!   addresses, [`address`] reduces each to its canonical form, [`lookup`] asks each
 //!   [`filter`] whether it is listed, [`policy`] decides.
 //! * **A line of a blocklist, from the text to a bit:** [`list`] reads lines, [`address`]
-//!   makes entries of them, [`compile`] sorts their keys and writes a [`filter`] file.
+//!   parses them into entries, [`compile`] sorts their keys and writes a [`filter`] file.
 //!
-//! The modules in reading order; each imports only from rows above its own
-//! (`tests/layers.rs` reads this table and checks it):
+//! The modules in reading order. Each imports only from the rows above its own;
+//! `tests/layers.rs` reads this table and checks it:
 //!
 //! | modules | about |
 //! |---|---|
-//! | [`access`], `file_state`, [`replacement`], [`clock`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; whether it has changed; a new file in place of an old one; the time; the same work on several threads; how much memory may still be taken; numbers for people; counters; quotes and comments of addresses |
-//! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address, a compiled list, a text list, the protocol, where to listen; they do not import each other |
-//! | [`lookup`], [`journal`] | whether a filter lists a sender: the one place that answers; logs of syslog and the journal |
-//! | [`sender`], [`compile`], [`daemon`] | the senders of a message; lists to filters; sockets, signals, watched files |
-//! | [`inspect`], [`policy`] | what people ask of filters; senders and lists to a verdict |
+//! | [`access`], `file_state`, [`replacement`], [`clock`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; whether a file has changed; replacing a file by a new one; the time; one task on several threads; how much memory is available; numbers formatted for people; counters; quoting and comments in addresses |
+//! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address; a compiled list; a text list; the milter protocol; where to listen. These do not import each other |
+//! | [`lookup`], [`journal`] | whether a filter lists a sender (nothing else decides this); logs of syslog and the systemd journal |
+//! | [`sender`], [`compile`], [`daemon`] | the senders of a message; compiling lists to filters; sockets, signals, watched files |
+//! | [`inspect`], [`policy`] | queries and reports about filters; from senders and lists to a verdict |
 //! | [`config`] | the configuration file |
-//! | [`snapshot`] | configuration and filters in effect, replaced in one step |
-//! | [`screen`], [`status`] | one message from MAIL to verdict; what the daemon says of itself |
-//! | [`explain`], [`serve`], [`digest`] | the same for a stored message; for the daemon; its log, read again |
-//! | [`demo`], [`correspondents`], [`junk`] | the daemon at work, with messages as a mail server sends them; the addresses that our users write to; the messages that they report |
-//! | [`setup_check`] | whether this machine's mail server and the milter are set up to work together |
+//! | [`snapshot`] | the configuration and filters in effect, replaced in one step |
+//! | [`screen`], [`status`] | one message from MAIL to the verdict; the status page and the metrics |
+//! | [`explain`], [`serve`], [`digest`] | checking a stored message; running the daemon; summarizing its log |
+//! | [`demo`], [`correspondents`], [`junk`] | a demonstration of the daemon with messages as a mail server sends them; the addresses that local users write to; the messages that they report |
+//! | [`setup_check`] | whether this machine's mail server and the milter are configured to work together |
 //! | [`cli`] | the command lines |
 //!
 //! Where a change goes:

@@ -1,10 +1,10 @@
-//! Is this sender listed? One answer for all who ask: the daemon, its checks at a reload,
-//! the commands that ask a filter.
+//! Whether a sender is listed. The daemon, its checks at a reload, and the commands that query
+//! a filter all get their answer here.
 //!
-//! A [`Lookup`] is a filter whose keys this program knows how to make. It visits every entry
-//! that a sender is found by and says what the filter knows of each on a day. Most of that is
-//! in memory; what is not takes a read, which may take its time or hang. [`Reads`] says how
-//! such a read is made, so that no thread that serves mail ever waits for a disk:
+//! A [`Lookup`] is a filter whose keys this program can make. It visits every entry that could
+//! list a sender, and reports what the filter says about it on a given day. Memory answers most
+//! of these look-ups; the others need a read of the file, which may be slow or hang. [`Reads`]
+//! says how such a read is done, so that no thread that serves mail ever waits for a disk:
 //!
 //! ```text
 //!   Reads::Now     read here and now                        commands, checks
@@ -22,11 +22,11 @@ use std::sync::Arc;
 use crate::address::{Canonical, Kind, Kinds, RULES_VERSION, Rules};
 use crate::filter::{self, Answer, Filter, Key, Load, Record};
 
-/// Why a filter does not answer.
+/// Why a filter gives no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The filter was made by other address rules, so its keys mean something else.
+    /// The filter was compiled with other address rules, so its keys mean something else.
     #[error(
         "{}: compiled with address rules {found} (options {options:#04x}), but this program has {RULES_VERSION}: build the filter again",
         path.display()
@@ -42,7 +42,7 @@ pub enum Error {
     /// The file cannot be read, or is damaged.
     #[error(transparent)]
     Filter(Arc<filter::Error>),
-    /// A read that was noted took too long, or was not begun.
+    /// A noted read took too long, or was not started.
     #[error("the filter was not read in time")]
     NotInTime,
 }
@@ -53,27 +53,28 @@ impl From<filter::Error> for Error {
     }
 }
 
-/// What a filter says of an entry on a day.
+/// What a filter says about an entry on a day.
 #[derive(Debug)]
 pub enum Outcome<'a> {
     /// Not listed.
     Miss,
-    /// The Bloom page matches, the records say no: not listed.
+    /// The Bloom page matches, but there is no record of the entry: not listed.
     FalsePositive,
-    /// The Bloom page matches and there are no records to confirm it.
+    /// The Bloom page matches, and the filter has no records to confirm it.
     Unproved,
-    /// Was listed, no longer is.
+    /// The entry was listed, and has expired.
     Expired(Record),
     /// Listed.
     Listed(Record),
-    /// Not known.
+    /// Unknown, because of an error.
     Failed(&'a Error),
-    /// Not known yet: the read was noted ([`Reads::Note`]), or was not ([`Reads::Known`]).
+    /// Not known yet: the read was noted ([`Reads::Note`]), or no answer was given
+    /// ([`Reads::Known`]).
     Unread,
 }
 
 impl<'a> Outcome<'a> {
-    /// Entries that expire on this day, or did before, are no longer listed.
+    /// Entries that expire on or before this day are no longer listed.
     fn of(answer: &'a Result<Answer, Error>, today: u16) -> Self {
         match answer {
             Ok(Answer::Miss) => Self::Miss,
@@ -88,7 +89,7 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// A key that only the file of a filter can tell of.
+/// A look-up of a key that needs a read of the filter's file.
 #[derive(Clone, Debug)]
 pub struct Read {
     filter: Arc<Filter>,
@@ -96,7 +97,7 @@ pub struct Read {
 }
 
 impl Read {
-    /// Reads the file: not for a thread that must not wait.
+    /// Reads the file. Do not call it on a thread that must not block.
     ///
     /// # Errors
     /// [`Error::Filter`].
@@ -104,7 +105,7 @@ impl Read {
         Ok(self.filter.look_up(self.key)?)
     }
 
-    /// The filter whose file it is.
+    /// Returns the filter whose file is read.
     pub fn filter(&self) -> &Arc<Filter> {
         &self.filter
     }
@@ -114,15 +115,15 @@ impl Read {
     }
 }
 
-/// How a read is made when memory alone cannot answer.
+/// What to do when memory alone cannot answer.
 #[derive(Debug)]
 pub enum Reads<'a> {
-    /// At once, on this thread.
+    /// Read at once, on this thread.
     Now,
-    /// Not at all: it is added here, once, and the outcome is [`Outcome::Unread`].
+    /// Do not read. Add the read here, once; the outcome is [`Outcome::Unread`].
     Note(&'a mut Vec<Read>),
-    /// They were noted before, and these are the answers. What was not noted is
-    /// [`Outcome::Unread`] again.
+    /// Use these answers to reads that were noted before. For a read that is not among them, the
+    /// outcome is [`Outcome::Unread`] again.
     Known(&'a [(Read, Result<Answer, Error>)]),
 }
 
@@ -135,8 +136,10 @@ pub struct Lookup {
 }
 
 impl Lookup {
+    /// Wraps a filter.
+    ///
     /// # Errors
-    /// [`Error::Rules`]: asked with our keys, the filter would miss what it lists.
+    /// [`Error::Rules`]: this program makes other keys, so the filter would miss what it lists.
     pub fn new(filter: Arc<Filter>) -> Result<Self, Error> {
         let spec = filter.spec();
         let Some((rules, kinds)) = understood(spec.rules_version, spec.rules, spec.kinds) else {
@@ -156,22 +159,22 @@ impl Lookup {
     /// Opens a filter file.
     ///
     /// # Errors
-    /// As [`Filter::open`] and [`new`](Self::new).
+    /// Those of [`Filter::open`] and [`new`](Self::new).
     pub fn open(path: &Path, load: Load) -> Result<Self, Error> {
         Self::new(Arc::new(Filter::open(path, load)?))
     }
 
-    /// The filter.
+    /// Returns the filter.
     pub fn filter(&self) -> &Arc<Filter> {
         &self.filter
     }
 
-    /// The rules by which the addresses are to be read.
+    /// Returns the rules by which addresses must be read for this filter.
     pub fn rules(&self) -> Rules {
         self.rules
     }
 
-    /// Visits every entry that this sender is found by, with what the filter says of it, and
+    /// Visits every entry that could list this sender, with what the filter says about it, and
     /// stops at the first `Break`. A miss allocates nothing.
     pub fn visit<B>(
         &self,
@@ -185,7 +188,7 @@ impl Lookup {
         })
     }
 
-    /// Looks one entry up, in its canonical form, and gives `then` the outcome.
+    /// Looks up one entry, given in its canonical form, and passes the outcome to `then`.
     pub fn ask<T>(
         &self,
         entry: &[u8],
@@ -222,8 +225,8 @@ impl Lookup {
     }
 }
 
-/// Whether this program can make the keys of a filter with this version of the address rules, and these bits of
-/// their options and of the kinds of its entries, as its header says.
+/// Returns whether this program can make the keys of a filter. The arguments are from the filter's
+/// header: the version of the address rules, the bits of their options and of the kinds of entries.
 #[must_use]
 pub fn knows(rules_version: u16, rules: u8, kinds: u8) -> bool {
     understood(rules_version, rules, kinds).is_some()
@@ -234,13 +237,14 @@ fn understood(rules_version: u16, rules: u8, kinds: u8) -> Option<(Rules, Kinds)
     Some((rules, Kinds::from_bits(kinds)?))
 }
 
-/// The rate for a sender, who is looked up under several keys, from the rate for a key.
+/// Returns the false positive rate for a sender, who is looked up under several keys, given the
+/// rate for one key.
 pub(crate) fn rate_per_sender(rate: f64, kinds: u8) -> f64 {
     1.0 - (1.0 - rate).powi(lookups(kinds))
 }
 
-/// Look-ups for a sender in a filter that holds `kinds` (bits by kind). A domain of three
-/// labels is assumed: it lies in two subtrees.
+/// Returns the number of look-ups for one sender in a filter that holds `kinds` (a bit for each
+/// kind). It assumes a domain of three labels, which lies in two subtrees.
 fn lookups(kinds: u8) -> i32 {
     Kind::ALL
         .into_iter()

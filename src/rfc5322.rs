@@ -1,31 +1,31 @@
-//! What RFC 5322 gives a meaning to in an address: character classes, quoted strings, comments and
-//! quoted pairs.
+//! The characters that have a meaning in an address by RFC 5322: character classes, quoted strings,
+//! comments and quoted pairs.
 //!
-//! Every reader of addresses, in a message or in a list, follows quotes and comments by [`Nesting`];
-//! every writer puts a local part in quotes by [`quote`].
+//! Every reader of addresses, in a message or in a list, tracks quotes and comments with
+//! [`Nesting`]; every writer quotes a local part with [`quote`].
 //!
 //! ```text
 //!   byte    s  "  a  \  "  b  "  @  (  x  \  )  y  )  c
 //!   place   O  D  Q  D  E  Q  D  O  D  C  D  C  C  D  O     Outside, Delimiter, Quoted, Escaped, Comment
 //! ```
 
-/// What a byte is to its neighbours.
+/// The role of a byte, which depends on the bytes before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// It means what it says: `@` divides, `<` opens.
+    /// Outside quotes and comments, with its syntactic meaning: `@` divides, `<` opens.
     Outside,
-    /// A quotation mark, a parenthesis or a backslash with a meaning of its own.
+    /// A quotation mark, parenthesis or backslash that acts as a delimiter.
     Delimiter,
-    /// Behind a backslash, not in a comment.
+    /// After a backslash, not in a comment.
     Escaped,
-    /// Text of a quoted string.
+    /// Inside a quoted string.
     Quoted,
-    /// Text of a comment.
+    /// Inside a comment.
     Comment,
 }
 
-/// Follows quoted strings, comments and quoted pairs through a text (RFC 5322 sections 3.2.1, 3.2.2,
-/// 3.2.4), byte by byte. Comments nest; what is not closed runs to the end.
+/// Tracks quoted strings, comments and quoted pairs in a text (RFC 5322 sections 3.2.1, 3.2.2,
+/// 3.2.4), byte by byte. Comments nest. An unclosed comment or quoted string runs to the end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nesting {
     quoted: bool,
@@ -36,7 +36,8 @@ pub(crate) struct Nesting {
 }
 
 impl Nesting {
-    /// At the start of a text. A backslash escapes in quoted strings and comments, as RFC 5322 has it.
+    /// The start of a text where a backslash escapes in quoted strings and comments only (RFC
+    /// 5322).
     pub(crate) const fn new() -> Self {
         Self {
             quoted: false,
@@ -47,8 +48,8 @@ impl Nesting {
         }
     }
 
-    /// At the start of a text in which a backslash escapes everywhere, as RFC 5321 section 4.1.2 and
-    /// the mail servers have it.
+    /// The start of a text where a backslash escapes everywhere, as in RFC 5321 section 4.1.2 and
+    /// in mail servers.
     pub(crate) const fn with_escapes_outside() -> Self {
         Self {
             escapes_outside: true,
@@ -56,7 +57,7 @@ impl Nesting {
         }
     }
 
-    /// The same, with parentheses of no meaning.
+    /// The same, but parentheses have no meaning.
     pub(crate) const fn without_comments(self) -> Self {
         Self {
             has_comments: false,
@@ -64,7 +65,7 @@ impl Nesting {
         }
     }
 
-    /// Just behind the quotation mark that opens a quoted string.
+    /// The position after the quotation mark that opens a quoted string.
     pub(crate) const fn in_quotes() -> Self {
         Self {
             quoted: true,
@@ -72,7 +73,7 @@ impl Nesting {
         }
     }
 
-    /// Just behind the parenthesis that opens a comment.
+    /// The position after the parenthesis that opens a comment.
     pub(crate) const fn in_comment() -> Self {
         Self {
             depth: 1,
@@ -80,7 +81,7 @@ impl Nesting {
         }
     }
 
-    /// Takes the next byte in and says where it stands.
+    /// Processes the next byte and returns its role.
     #[inline]
     pub(crate) const fn step(&mut self, byte: u8) -> Place {
         let is_comment = self.depth > 0;
@@ -104,28 +105,28 @@ impl Nesting {
         Place::Delimiter
     }
 
-    /// Whether the next byte stands behind a backslash.
+    /// Returns whether the next byte follows a backslash.
     pub(crate) const fn is_escaping(&self) -> bool {
         self.escaped
     }
 
-    /// Whether the next byte stands in a quoted string.
+    /// Returns whether the next byte is in a quoted string.
     pub(crate) const fn is_in_quotes(&self) -> bool {
         self.quoted
     }
 
-    /// Whether the next byte stands in a comment.
+    /// Returns whether the next byte is in a comment.
     pub(crate) const fn is_in_comment(&self) -> bool {
         self.depth > 0
     }
 
-    /// Whether the next byte stands neither in a quoted string nor in a comment.
+    /// Returns whether the next byte is neither in a quoted string nor in a comment.
     pub(crate) const fn is_outside(&self) -> bool {
         !self.quoted && self.depth == 0
     }
 }
 
-/// The quotation mark that closes the quoted string whose text begins at `from`.
+/// Returns the position of the mark that closes the quoted string whose text begins at `from`.
 pub(crate) fn closing_quote(text: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     loop {
@@ -138,7 +139,7 @@ pub(crate) fn closing_quote(text: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Whether the text is one quoted string.
+/// Returns whether the text is exactly one quoted string.
 pub(crate) fn is_quoted_string(text: &[u8]) -> bool {
     text.starts_with(b"\"") && closing_quote(text, 1) == Some(text.len() - 1)
 }
@@ -156,13 +157,15 @@ pub(crate) fn quote(text: &[u8], out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// Needs no quotes in a local part: `atext` of section 3.2.3, and of RFC 6532 section 3.2.
+/// Returns whether a byte needs no quotes in a local part: `atext` of section 3.2.3, and of RFC
+/// 6532 section 3.2.
 pub(crate) const fn is_atext(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'!' | b'#'..=b'\'' | b'*' | b'+'
         | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~' | 0x80..)
 }
 
-/// Has a meaning of its own outside quotes: `specials` of section 3.2.3 but the dot, and white space.
+/// Returns whether a byte has a meaning outside quotes: white space, or one of the `specials` of
+/// section 3.2.3 except the dot.
 pub(crate) const fn is_special(byte: u8) -> bool {
     byte.is_ascii_whitespace()
         || matches!(

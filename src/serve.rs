@@ -1,4 +1,4 @@
-//! The daemon put together: settings to its options, a screen for each connection, reloads.
+//! Runs the daemon: derives its options from the settings, screens each connection, reloads.
 
 use std::io;
 use std::net::IpAddr;
@@ -25,26 +25,26 @@ use crate::snapshot::{
 };
 use crate::status::Status;
 
-/// Why the daemon does not serve.
+/// Why the daemon cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Configuration, filters or whitelists.
+    /// The configuration, filters or whitelists.
     #[error(transparent)]
     Snapshot(#[from] crate::snapshot::Error),
-    /// Sockets, threads.
+    /// Sockets or threads.
     #[error(transparent)]
     Daemon(#[from] daemon::Error),
-    /// The log, or the folder the program was started in.
+    /// The log, or the folder in which the program was started.
     #[error("cannot start: {0}")]
     Start(#[from] io::Error),
 }
 
-/// Threads that read filters, half of them at most the same one, whatever the number of workers: a disk
-/// does not get faster by more.
+/// Threads that read filters. At most half of them read the same one. Independent of the number of
+/// workers, because more readers do not make a disk faster.
 const READERS: usize = 8;
 
-/// What the daemon serves: the snapshot in effect.
+/// The service of the daemon: it applies the snapshot in effect.
 pub struct Blocklists {
     live: Arc<Live>,
     readers: Arc<Readers>,
@@ -54,10 +54,10 @@ pub struct Blocklists {
 }
 
 impl Blocklists {
-    /// Serves what is in effect. `log_lines_lost` is for the reports.
+    /// Serves the snapshot in effect. The reports include `log_lines_lost`.
     ///
     /// # Errors
-    /// A thread cannot be had.
+    /// A thread cannot be started.
     pub fn new(live: Arc<Live>, log_lines_lost: Arc<Counter>) -> io::Result<Self> {
         let traffic = Arc::<Traffic>::default();
         Ok(Self {
@@ -99,7 +99,8 @@ impl Service for Blocklists {
                 if done == Reloaded::Same && cause == Cause::Asked {
                     info!("reload requested, nothing has changed");
                 }
-                // What is still faulty may get better without a file that changes.
+                // A fault may go away without a change of a file, so the reload must be tried
+                // again.
                 let snapshot = self.live.snapshot();
                 let faults = snapshot.faults().iter().map(ToString::to_string);
                 let faults = faults.chain(snapshot.stand_ins());
@@ -136,7 +137,7 @@ impl Service for Blocklists {
     }
 }
 
-/// How the daemon runs with these settings.
+/// Returns the daemon's options for these settings.
 pub fn options(config: &Config) -> Options {
     Options {
         listen: config.listen.clone(),
@@ -159,7 +160,7 @@ pub fn options(config: &Config) -> Options {
     }
 }
 
-/// The files that the daemon needs with these settings.
+/// Returns the files that the daemon needs with these settings.
 fn needs(config_path: &Path, config: &Config) -> Needs {
     let configured = || config.listen.iter().chain(&config.status.listen);
     let unix = |endpoint: &Endpoint| match endpoint {
@@ -182,20 +183,20 @@ fn needs(config_path: &Path, config: &Config) -> Needs {
 /// Serves mail until SIGTERM.
 ///
 /// # Errors
-/// It cannot start: the configuration, a filter, a whitelist or a socket.
+/// The daemon cannot start: because of the configuration, a filter, a whitelist or a socket.
 pub fn run(config_path: &Path) -> Result<(), Error> {
     daemon::outlive_hangup()?;
     let config_path = &std::path::absolute(config_path)?;
     let (config, fault) = Config::load_what_is_good(config_path);
     let fault = match fault {
-        // It is not known where to listen.
+        // Without the file it is not known where to listen.
         Some(fault @ config::Error::Unreadable { .. }) if !daemon::inherits_sockets() => {
             return Err(crate::snapshot::Error::from(fault).into());
         }
         fault => fault,
     };
     daemon::keep_memory_private();
-    // Before there is any other thread. Without the whole configuration nobody knows which files it needs.
+    // Before any other thread starts. A faulty configuration does not say which files it needs.
     let confined = (config.sandbox && fault.is_none()).then(|| {
         let confined = daemon::limit_files(&needs(config_path, &config));
         if !matches!(confined, Confined::Not(_)) {
@@ -205,7 +206,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     });
     let logging = Logging::start(level(config.log.level), format(config.log.format))?;
     let options = options(&config);
-    // Said before the filters are read, which may take its time.
+    // Logged before the filters are read, which may take long.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
     match confined {
         Some(Confined::Not(why)) => warn!(why, "file access is not limited"),
