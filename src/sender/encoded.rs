@@ -1,15 +1,15 @@
-//! Encoded words, `=?charset?Q?text?=` (RFC 2047), read as mail programs do.
+//! Reads encoded words, `=?charset?Q?text?=` (RFC 2047), as mail programs do.
 //!
-//! More lenient than the RFC where programs are: blanks inside are allowed (unless
-//! angle brackets stand there as well, for then a program that does not decode it sees
-//! a mailbox), any length, a language after the charset (RFC 2231).
+//! It is more lenient than the RFC where mail programs are: it allows any length, a language after
+//! the charset (RFC 2231), and blanks inside. It does not allow blanks together with angle
+//! brackets, because a program that does not decode such a word sees a mailbox in it.
 //!
-//! Finding is linear over a whole text, however many openers it has: a search stops at
-//! the next opener, so no byte is passed by two searches.
+//! Finding all encoded words of a text is linear in its length, however many `=?` it has: a search
+//! stops at the next `=?`, so no two searches pass the same byte.
 
 use super::charset;
 
-/// Longest name of a charset; the registry's longest has 45 bytes.
+/// Longest accepted name of a charset; the longest that IANA has registered is 45 bytes.
 const MAX_CHARSET_BYTES: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,12 +24,12 @@ pub(super) struct Encoded<'t> {
     charset: &'t [u8],
     coding: Coding,
     data: &'t [u8],
-    /// Bytes of the whole word, from `=?` to `?=`.
+    /// Length of the whole word in bytes, from `=?` to `?=`.
     pub(super) len: usize,
 }
 
 impl<'t> Encoded<'t> {
-    /// The encoded word that `text` begins with.
+    /// Returns the encoded word at the start of `text`.
     pub(super) fn at_start(text: &'t [u8]) -> Option<Self> {
         let rest = text.strip_prefix(b"=?")?;
         let end = rest
@@ -75,8 +75,7 @@ impl<'t> Encoded<'t> {
         None
     }
 
-    /// Appends the text it stands for: UTF-8 where the charset is known, else the
-    /// bytes as they are.
+    /// Appends the decoded text: in UTF-8 if the charset is known, else the bytes unconverted.
     pub(super) fn decode(&self, text: &mut Vec<u8>) {
         let start = text.len();
         match self.coding {
@@ -95,8 +94,8 @@ impl<'t> Encoded<'t> {
     }
 }
 
-/// Whether an encoded word may be in `text`: it has a `=?`, and behind it a `?=`. (A substring
-/// searcher takes longer to build than most of these texts to read.)
+/// Returns whether `text` may contain an encoded word: a `=?` with a `?=` after it. (Building a
+/// substring searcher takes longer than reading most of these texts.)
 pub(super) fn may_encode(text: &[u8]) -> bool {
     let mut opener = memchr::memchr_iter(b'=', text);
     opener
@@ -116,7 +115,7 @@ fn hex(byte: u8) -> Option<u8> {
     }
 }
 
-/// The "Q" encoding; what is not `=XX` stays as it is.
+/// Decodes the "Q" encoding. Keeps anything that is not `=XX` or `_`.
 fn quoted_printable(data: &[u8], text: &mut Vec<u8>) {
     let mut rest = data;
     while let Some((&byte, after)) = rest.split_first() {
@@ -134,7 +133,7 @@ fn quoted_printable(data: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// Base64, also the URL alphabet; padding and foreign bytes are passed over.
+/// Decodes base64, also in the URL alphabet. Skips padding and bytes outside the alphabet.
 fn base64(data: &[u8], text: &mut Vec<u8>) {
     let (mut bits, mut count) = (0_u32, 0);
     for &byte in data {
@@ -145,7 +144,7 @@ fn base64(data: &[u8], text: &mut Vec<u8>) {
             b'+' | b'-' => 62,
             b'/' | b'_' => 63,
             b'=' => {
-                // Padding: what was written in one go may be pieces put together.
+                // Padding: the data may be several encoded pieces joined together.
                 (bits, count) = (0, 0);
                 continue;
             }
@@ -161,13 +160,12 @@ fn base64(data: &[u8], text: &mut Vec<u8>) {
     }
 }
 
-/// Appends `text` with its encoded words decoded and the blanks between two of them
-/// gone (RFC 2047 section 6.2); the bytes for which `blank` says so become spaces,
-/// decoded or not.
+/// Appends `text` with its encoded words decoded, and without the blanks between two of them (RFC
+/// 2047 section 6.2). Then replaces every appended byte for which `blank` is true by a space.
 pub(super) fn decode_all(text: &[u8], blank: impl Fn(u8) -> bool, decoded: &mut Vec<u8>) {
     let start = decoded.len();
     let mut rest = text;
-    // Where the last encoded word ended, in `decoded`.
+    // Where the last encoded word ends, in `decoded`.
     let mut word_end = None;
     while !rest.is_empty() {
         if let Some(encoded) = Encoded::at_start(rest) {

@@ -1,13 +1,14 @@
-//! The argument of MAIL FROM, as Postfix and Sendmail pass it to a milter: as typed.
+//! Reads the argument of MAIL FROM as Postfix and Sendmail pass it to a milter: unchanged.
 //!
-//! Seen from real servers: `<a@b>`, `<a@b> SIZE=1000` in one piece, `a@b` without
-//! brackets, `<>`, `<@relay:a@b>`, `<"John Doe"@b>`, `<a@b.>`, raw UTF-8. RFC 5321
-//! section 4.1.2 has the grammar; what the server accepted beyond it is read like the
-//! inside of an angle address of a header. Where Postfix 3.7 accepts an argument of
-//! `tests/senders/mail.txt`, the sender it logs is among those found.
+//! Real servers pass `<a@b>`, `<a@b> SIZE=1000` in one string, `a@b` without brackets, `<>`,
+//! `<@relay:a@b>`, `<"John Doe"@b>`, `<a@b.>` and raw UTF-8. RFC 5321 section 4.1.2 defines the
+//! grammar; what servers accept beyond it is read like the inside of an angle address in a header.
+//! For each argument in `tests/senders/mail.txt` that Postfix 3.7 accepts, the sender that it logs
+//! is among those found here.
 //!
-//! What only a server can know it says in `{mail_addr}`: that `x%bad.example` is x@bad.example to
-//! it (without that, a percent hack or a bang path is never undone), and what a bare `x` is.
+//! Some things only the server knows, and reports in `{mail_addr}`: whether it treats
+//! `x%bad.example` as x@bad.example (without that, a percent hack or a bang path is never undone),
+//! and which address a bare `x` means.
 
 use crate::address::{Canonical, ParseError, Rules};
 use crate::rfc5322::{Nesting, Place, is_atext, quote};
@@ -17,7 +18,7 @@ use super::plain;
 use super::store::Out;
 use super::word::has_address;
 
-/// Adds the address of the argument; nothing for `<>` and for a bare word.
+/// Adds the address of the argument; adds nothing for `<>` and for a bare word.
 pub(super) fn scan(paths: &mut Paths, argument: &[u8], out: &mut Out<'_>) {
     let argument = argument.trim_ascii();
     if let [b'<', inner @ .., b'>'] = argument
@@ -31,9 +32,9 @@ pub(super) fn scan(paths: &mut Paths, argument: &[u8], out: &mut Out<'_>) {
         return;
     }
     let (path, glued) = split(argument);
-    // Postfix takes `<>a@b` for a@b ...
+    // Postfix reads `<>a@b` as a@b ...
     let found = paths.path(path, out) || paths.content(glued, out);
-    // Postfix drops blanks, Sendmail has a dot in their place (its option BlankSub).
+    // Postfix drops blanks; Sendmail replaces them by a dot (its option BlankSub).
     for blank in [None, Some(b'.')] {
         if let Some(address) = stripped(argument, blank) {
             paths.whole(&address, out.begin(), out);
@@ -42,8 +43,8 @@ pub(super) fn scan(paths: &mut Paths, argument: &[u8], out: &mut Out<'_>) {
     if found {
         return;
     }
-    // ... and `<@b>` for `""@b`, which is one of the mailboxes that an entry `@b` lists. An `@`
-    // at the end stands in an unclosed comment.
+    // ... and `<@b>` as `""@b`, which is one of the mailboxes that an entry `@b` lists. An `@` at
+    // the end is inside an unclosed comment.
     let end = path.iter().rposition(|&byte| byte != b'@');
     let path = &path[..end.map_or(0, |last| last + 1)];
     if has_address(path)
@@ -53,27 +54,28 @@ pub(super) fn scan(paths: &mut Paths, argument: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// Adds the address as the server understood it: after it has undone quotes, blanks, routes, bang paths
-/// and percent signs, and completed what had no domain. It comes without brackets; Postfix writes it in
-/// lower case and in quotes where it must, Sendmail more as it came.
+/// Adds the address as the server understood it: after it has undone quotes, blanks, routes, bang
+/// paths and percent signs, and has completed an address without a domain. It has no brackets.
+/// Postfix writes it in lower case, quoted where necessary; Sendmail changes it less.
 ///
-/// Nothing is added that says the same as what was found in the argument: nearly every time it does.
+/// Adds nothing if the argument already gave the same address, which is nearly always so.
 pub(super) fn understood(paths: &mut Paths, address: &[u8], out: &mut Out<'_>) {
-    // An `@` at the end stands in an unclosed comment. Blanks stay: the last may be escaped.
+    // An `@` at the end is inside an unclosed comment. Keep blanks: the last may be escaped.
     if !address.ends_with(b"@") {
         paths.whole(address, out.begin(), out);
     }
 }
 
-/// The argument as Postfix's reader of envelopes takes it, which minds no grammar: the first brackets that hold
-/// something, a source route, comments, quotes and backslashes go, wherever they stand, blanks too, or else
-/// `blank` takes the place of blanks and comments between two words; and the last `@` of what is left divides.
-/// `x<sp"am@"bad .example>;` is spam@bad.example to it.
+/// Returns the argument as Postfix's reader of envelopes understands it, which ignores the grammar.
+/// It takes the first brackets that are not empty, and removes a source route, comments, quotes and
+/// backslashes anywhere. It removes blanks too; with `blank`, it replaces blanks and comments
+/// between two words by that byte. The last `@` of the result divides. So
+/// `x<sp"am@"bad .example>;` is spam@bad.example.
 fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(argument.len());
     let mut nesting = Nesting::with_escapes_outside();
     let (mut open_brackets, mut in_route) = (0_usize, false);
-    // What stands between two words: a blank, or a comment. Sendmail has a dot for a blank before an `@`, too.
+    // A blank or a comment between two words. Sendmail also writes a dot for a blank before an `@`.
     let mut between = None;
     for &byte in argument {
         match (nesting.step(byte), byte) {
@@ -90,7 +92,7 @@ fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
                 continue;
             }
             (Place::Outside, b'>') if in_route => continue,
-            // `<>` is nobody, unless somebody is glued to it.
+            // `<>` is the null sender, unless an address follows directly.
             (Place::Outside, b'>') if text.is_empty() => {
                 open_brackets = open_brackets.saturating_sub(1);
                 continue;
@@ -104,7 +106,7 @@ fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
             (Place::Outside, _) => {}
         }
         match byte {
-            // What begins with an `@` is a route, up to its colon.
+            // A text that begins with an `@` is a source route, up to its colon.
             b'@' if text.is_empty() => in_route = true,
             b':' if in_route => {
                 in_route = false;
@@ -124,7 +126,7 @@ fn stripped(argument: &[u8], blank: Option<u8>) -> Option<Vec<u8>> {
     (at > 0 && !in_route && !nesting.is_in_quotes()).then(|| joined(&text[..at], &text[at + 1..]))
 }
 
-/// An address of which the local part says this, and the domain that: as it would be written.
+/// Returns the address with this local part and domain, quoted where necessary.
 fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
     let mut address = Vec::with_capacity(local.len() + domain.len() + 4);
     if local.iter().all(|&byte| byte == b'.' || is_atext(byte)) {
@@ -138,15 +140,15 @@ fn joined(local: &[u8], domain: &[u8]) -> Vec<u8> {
     if domain.starts_with(b"[") && !domain.contains(&b']') {
         address.push(b']');
     }
-    // One final dot is part of a domain nowhere; Sendmail ignores further ones.
+    // No server treats one final dot as part of a domain; Sendmail ignores further ones.
     while address.ends_with(b".") {
         address.pop();
     }
     address
 }
 
-/// The path without its brackets, and what stands behind these without a blank between;
-/// without the parameters.
+/// Returns the path without its brackets, and the text that follows them without a blank between.
+/// Drops the parameters.
 fn split(argument: &[u8]) -> (&[u8], &[u8]) {
     let bracketed = argument.starts_with(b"<");
     let mut nesting = Nesting::with_escapes_outside();
@@ -170,7 +172,7 @@ fn split(argument: &[u8]) -> (&[u8], &[u8]) {
     if !bracketed {
         return (argument, b"");
     }
-    // A quotation mark or a parenthesis that nothing closes hides no bracket.
+    // An unclosed quotation mark or parenthesis does not hide a bracket.
     match end.or_else(|| memchr::memchr(b'>', argument)) {
         Some(end) => {
             let behind = &argument[end + 1..];

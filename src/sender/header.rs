@@ -1,21 +1,18 @@
-//! A header value by crate `mail-parser`, next to our own scan: a second, independent parser.
+//! Reads a header value with crate `mail-parser`: a second, independent parser beside our own scan.
 //!
-//! Its answer is not taken blindly, for it
-//! glues neighbours together (`a@b <c@d>` gives `a@bc@d`), replaces 8-bit bytes by
-//! U+FFFD and takes a quoted name for an address where a comment follows. So an address
-//! counts
+//! Its answer needs checks: it joins neighbours (`a@b <c@d>` gives `a@bc@d`), replaces 8-bit bytes
+//! by U+FFFD, and takes a quoted name for an address where a comment follows. So an address counts
 //!
-//! * when it stands in the value byte for byte between `<` and `>`: then the parser saw
-//!   an angle address there, wherever our scan thinks it is;
-//! * as a weak one when the scan found nothing but weak ones, and it stands in the
-//!   value byte for byte.
+//! * if it is in the value byte for byte between `<` and `>`: then the parser saw an angle address
+//!   there, wherever our scan sees one;
+//! * as a weak one, if the scan found only weak ones and the address is in the value byte for byte.
 //!
-//! It is read on like the inside of an angle address, for routes and doubled brackets
-//! come along with it.
+//! The address is then read like the inside of an angle address, because the parser leaves routes
+//! and doubled brackets in it.
 //!
-//! The parser takes memory for each token and has quadratic corners (openers of
-//! encoded words), so it is given no more than [`MAX_VALUE_BYTES`] of one value and
-//! [`MAX_MESSAGE_BYTES`] of one message. The scan does not need it.
+//! The parser allocates memory for each token, and is quadratic in a few cases (many `=?`), so it
+//! gets at most [`MAX_VALUE_BYTES`] of one value and [`MAX_MESSAGE_BYTES`] of one message. Our scan
+//! does not depend on it.
 
 use mail_parser::parsers::MessageStream;
 use mail_parser::{Addr, HeaderValue};
@@ -25,15 +22,15 @@ use super::identity::Strength;
 use super::path::Paths;
 use super::store::Out;
 
-/// Values up to this length are given to mail-parser. Among 8,685 real sender fields
-/// none was longer than 1 KiB.
+/// Values up to this length are passed to mail-parser. None of 8,685 real sender fields was longer
+/// than 1 KiB.
 pub(super) const MAX_VALUE_BYTES: usize = 2 * 1024;
 
-/// What mail-parser reads of one message, all values together: its time per byte is a
-/// hundred times ours in the worst case, which this bounds to about a millisecond.
+/// Bytes of one message that mail-parser reads, in all values together. In the worst case its time
+/// per byte is a hundred times ours; this limits it to about a millisecond.
 const MAX_MESSAGE_BYTES: usize = 16 * 1024;
 
-/// Reads values within the budget of one message.
+/// Parses values within the limit of one message.
 #[derive(Debug)]
 pub(super) struct Parser {
     left_bytes: usize,
@@ -50,18 +47,18 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// A new message begins.
+    /// Resets the limit for a new message.
     pub(super) fn refill(&mut self) {
         self.left_bytes = MAX_MESSAGE_BYTES;
     }
 
-    /// Gives its memory back.
+    /// Frees its memory.
     pub(super) fn give_back(&mut self) {
         self.line = Vec::new();
     }
 
-    /// Adds to the scan's addresses those that mail-parser finds beyond them; `strong`
-    /// says whether the scan found any that is not weak.
+    /// Adds the addresses that mail-parser finds and the scan did not. `strong` says whether the
+    /// scan found an address that is not weak.
     pub(super) fn union(
         &mut self,
         paths: &mut Paths,
@@ -75,7 +72,7 @@ impl Parser {
         self.left_bytes -= value.len();
         self.line.clear();
         self.line.extend_from_slice(value);
-        // Without an end of line the parser forgets its last token.
+        // Without an end of line the parser drops its last token.
         self.line.push(b'\n');
         let value = &self.line[..self.line.len() - 1];
         let parsed = MessageStream::new(&self.line).parse_address();
@@ -92,37 +89,37 @@ impl Parser {
             if local.is_empty() || domain.is_empty() || address.contains(['<', '>']) {
                 continue;
             }
-            match standing(value, address.as_bytes()) {
-                Some(Standing::Angle) => {
+            match occurrence(value, address.as_bytes()) {
+                Some(Occurrence::InBrackets) => {
                     out.set_strength(Strength::Strong);
                     paths.content(address.as_bytes(), out);
                 }
-                Some(Standing::Loose) if !strong => {
+                Some(Occurrence::Bare) if !strong => {
                     out.set_strength(Strength::Weak);
                     paths.content(address.as_bytes(), out);
                 }
-                Some(Standing::Loose) | None => {}
+                Some(Occurrence::Bare) | None => {}
             }
         }
         out.set_strength(Strength::Strong);
     }
 }
 
-enum Standing {
-    Angle,
-    Loose,
+enum Occurrence {
+    InBrackets,
+    Bare,
 }
 
-/// How `address` stands in `value`, if it does.
-fn standing(value: &[u8], address: &[u8]) -> Option<Standing> {
-    let mut standing = None;
+/// Returns how `address` occurs in `value`, if it does.
+fn occurrence(value: &[u8], address: &[u8]) -> Option<Occurrence> {
+    let mut occurrence = None;
     for start in memmem::find_iter(value, address) {
         let before = value[..start].trim_ascii_end();
         let after = value[start + address.len()..].trim_ascii_start();
         if before.ends_with(b"<") && after.starts_with(b">") {
-            return Some(Standing::Angle);
+            return Some(Occurrence::InBrackets);
         }
-        standing = Some(Standing::Loose);
+        occurrence = Some(Occurrence::Bare);
     }
-    standing
+    occurrence
 }

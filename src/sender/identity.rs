@@ -1,9 +1,9 @@
-//! The sender fields, and a sender as it was found in one of them.
+//! The sender fields, and a sender found in one of them.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The field in which a sender is named.
+/// The field that names a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Identity {
     /// The envelope: the argument of MAIL FROM.
@@ -14,7 +14,7 @@ pub enum Identity {
     Sender,
     /// `Reply-To:`
     ReplyTo,
-    /// `Return-Path:` as it came in: not trusted, it adds a sender and replaces none.
+    /// `Return-Path:` as received. It is not trusted: it adds a sender and replaces none.
     ReturnPath,
     /// `Resent-From:`
     ResentFrom,
@@ -25,7 +25,7 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// All identities, in the order in which they are documented.
+    /// All identities, in the order of the documentation.
     pub const ALL: [Self; 8] = [
         Self::MailFrom,
         Self::From,
@@ -37,7 +37,7 @@ impl Identity {
         Self::ResentReplyTo,
     ];
 
-    /// The name in configuration, logs and JSON; for a header, its field name.
+    /// Returns the name in configuration, logs and JSON; for a header, its field name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,8 +52,8 @@ impl Identity {
         }
     }
 
-    /// The identity that a header of this name gives, in any letter case; blanks
-    /// before the colon (`From :`, RFC 5322 section 4.5) do not hide a field.
+    /// Returns the identity of a header with this name, in upper or lower case. Blanks before the
+    /// colon (`From :`, RFC 5322 section 4.5) do not matter.
     #[must_use]
     pub fn of_header(name: &[u8]) -> Option<Self> {
         let name = name.trim_ascii();
@@ -70,7 +70,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// A name that none of the identities has.
+/// A name that is not an identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a sender field; use one of mail-from, from, sender, reply-to, return-path, resent-from, resent-sender, resent-reply-to"
@@ -88,25 +88,25 @@ impl FromStr for Identity {
     }
 }
 
-/// One address of a message and where it stood.
+/// One address of a message, and where it was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sender<'a> {
-    /// The field it was found in.
+    /// The field.
     pub identity: Identity,
-    /// The address as written, for [`crate::address`] to bring into its one form. It
-    /// has an `@` with something on both sides and at most [`super::MAX_ADDRESS_BYTES`] bytes.
+    /// The address as written; [`crate::address`] reduces it to its canonical form. It has an `@`
+    /// with text on both sides, and at most [`super::MAX_ADDRESS_BYTES`] bytes.
     pub address: &'a [u8],
-    /// How it stands there.
+    /// How certain it is that this is a sender.
     pub strength: Strength,
 }
 
-/// How sure it is that an address in a field names a sender.
+/// How certain it is that an address in a field names a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Strength {
-    /// It stands where an address belongs.
+    /// It is where an address belongs.
     Strong,
-    /// It stands only inside quotes, a comment, a group's name or an encoded word, in a
-    /// field that names no other address.
+    /// It is only inside quotes, a comment, a group's name or an encoded word, in a field that
+    /// names no other address.
     Weak,
     /// Some mail programs show it; others show the address beside it instead.
     Doubtful,

@@ -1,4 +1,5 @@
-//! What stands between angle brackets, or should be one address: its words, and the whole of it.
+//! Reads a path: the text inside angle brackets, or one that should be a single address. Finds the
+//! addresses of its words, and reads the whole as one address.
 
 use crate::address::{Canonical, Rules};
 use crate::rfc5322::{Nesting, Place};
@@ -9,7 +10,7 @@ use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address, is_divided};
 
-/// Reads paths; keeps its memory between them.
+/// Reads paths. Keeps its memory between them.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
     pub(super) word: Word,
@@ -20,17 +21,17 @@ pub(super) struct Paths {
     compared_bytes: usize,
 }
 
-/// Bytes of one message that are compared in canonical form. Beyond them both readings of a text are
-/// kept, though they may say the same: looking an address up twice does no harm.
+/// Bytes of one message that are compared in canonical form. Beyond this limit both readings of a
+/// text are kept, even if they are equal: looking up an address twice does no harm.
 const MAX_COMPARED_BYTES: usize = 4 * 1024;
 
 impl Paths {
-    /// A new message begins.
+    /// Resets the limit for a new message.
     pub(super) fn refill(&mut self) {
         self.compared_bytes = 0;
     }
 
-    /// Gives its memory back, between two values.
+    /// Frees its memory, between two values.
     pub(super) fn give_back(&mut self) {
         *self = Self {
             compared_bytes: self.compared_bytes,
@@ -38,8 +39,7 @@ impl Paths {
         };
     }
 
-    /// Pushes the addresses of the words between angle brackets; says whether there
-    /// were any.
+    /// Pushes the addresses of the words between angle brackets. Returns whether there were any.
     pub(super) fn content(&mut self, inside: &[u8], out: &mut Out<'_>) -> bool {
         let inside = inside.trim_ascii();
         if plain::is_address(inside) {
@@ -51,11 +51,11 @@ impl Paths {
         let inside = without_route(inside);
         self.words(inside, out);
         if out.pushed() == before && routed.len() > inside.len() {
-            // `<@x a@b:y>` has no route.
+            // `<@x a@b:y>` has no source route.
             self.words(routed, out);
         }
         if out.pushed() == before && may_encode(inside) {
-            // An encoded word that holds the `@` as well.
+            // An encoded word that contains the `@` as well.
             let mut text = std::mem::take(&mut self.text);
             let start = text.len();
             encoded::decode_all(inside, |_| false, &mut text);
@@ -64,7 +64,7 @@ impl Paths {
             self.text = text;
         }
         if out.pushed() == before && has_address(inside) {
-            // `<"spam@bad.example">`: it is the address, whatever is around it. A comment
+            // `<"spam@bad.example">`: the quoted text is the address. The same text in a comment
             // is not: `<root (spam@bad.example)>` is root's.
             let mut peeled = std::mem::take(&mut self.decoded);
             peeled.clear();
@@ -81,11 +81,11 @@ impl Paths {
         out.pushed() > before
     }
 
-    /// Pushes the addresses of a path: those of its words, and the path as one address
-    /// unless they say the same. No grammar knows `[x]@bad.example`, and
-    /// `=?x?q?y?=@bad.example` is an encoded word to some: servers accept both in MAIL
-    /// FROM and lists name them, so whatever [`Canonical`] can read must be found. Says
-    /// whether there were any addresses.
+    /// Pushes the addresses of a path: those of its words, and the path as one address unless it is
+    /// equal to one of them. The grammar has no `[x]@bad.example`, and some programs read
+    /// `=?x?q?y?=@bad.example` as an encoded word. But servers accept both in MAIL FROM and lists
+    /// name them, so everything that [`Canonical`] can read must be found. Returns whether there
+    /// were any addresses.
     pub(super) fn path(&mut self, path: &[u8], out: &mut Out<'_>) -> bool {
         let path = path.trim_ascii();
         let (mark, before) = out.mark();
@@ -96,7 +96,7 @@ impl Paths {
         out.pushed() > before
     }
 
-    /// Pushes the text as one address, unless one that was found since the mark says the same.
+    /// Pushes the text as one address, unless an equal one was found since the mark.
     pub(super) fn whole(&mut self, text: &[u8], mark: Mark, out: &mut Out<'_>) {
         if out.since(mark).any(|address| address == text) {
             return;
@@ -108,7 +108,7 @@ impl Paths {
             }
             return;
         }
-        // What a provider takes for one mailbox is still spelled in two ways.
+        // Two spellings of one mailbox at a provider are still two addresses here.
         let rules = Rules {
             providers: false,
             ..Rules::default()
@@ -125,7 +125,7 @@ impl Paths {
         }
     }
 
-    /// An address broken by blanks or folds, as some programs put it together.
+    /// Pushes an address that is broken by blanks or folds, joined as some programs join it.
     fn squeezed(&mut self, inside: &[u8], out: &mut Out<'_>) {
         let special = |byte| matches!(byte, b'"' | b'(' | b'<' | b',' | b';' | b':' | b'[');
         let ats = inside.iter().filter(|&&byte| byte == b'@').count();
@@ -138,8 +138,8 @@ impl Paths {
         }
     }
 
-    /// Pushes every word of `text` that looks like an address. An unclosed comment runs to
-    /// the end, as in [`Canonical`] and every reader that was compared.
+    /// Pushes every word of `text` that looks like an address. An unclosed comment runs to the end,
+    /// as in [`Canonical`] and every other reader that we compared.
     pub(super) fn words(&mut self, text: &[u8], out: &mut Out<'_>) {
         let mut tokens = Tokens::new(text);
         self.word.drop();
@@ -153,7 +153,7 @@ impl Paths {
         self.word.finish(out);
     }
 
-    /// A token that may be part of a word, or else ends it.
+    /// Processes a token that may be part of a word, or else ends it.
     pub(super) fn part(
         &mut self,
         kind: TokenKind,
@@ -180,13 +180,13 @@ impl Paths {
                 self.word.at(out);
                 self.literal(tokens, out);
             }
-            // A bracket that closes nothing: `spam)@bad.example`.
+            // A bracket without an opening one: `spam)@bad.example`.
             TokenKind::Greater | TokenKind::Other if self.word.is_local() => self.word.comment(),
             _ => self.word.finish(out),
         }
     }
 
-    /// Behind an `@`, comments passed over, brackets hold the domain.
+    /// After an `@` and any comments, brackets enclose the domain.
     fn literal(&mut self, tokens: &mut Tokens<'_>, out: &mut Out<'_>) {
         if self.word.wants_domain()
             && let Some(literal) = tokens.literal()
@@ -196,7 +196,8 @@ impl Paths {
     }
 }
 
-/// Whether this may be one address: no brackets within, and blanks only beside a single `@`.
+/// Returns whether this may be one address: without angle brackets, and with blanks only if there
+/// is a single `@`.
 fn is_one(path: &[u8]) -> bool {
     let (mut ats, mut blanks) = (0, 0);
     let mut nesting = Nesting::with_escapes_outside().without_comments();
@@ -211,7 +212,7 @@ fn is_one(path: &[u8]) -> bool {
     ats == 1 || ats > 1 && blanks == 0
 }
 
-/// A path without its source route, `@a,@b:` (RFC 5321 appendix C).
+/// Returns a path without its source route, `@a,@b:` (RFC 5321 appendix C).
 fn without_route(path: &[u8]) -> &[u8] {
     if path.first() != Some(&b'@') {
         return path;

@@ -1,20 +1,19 @@
-//! The ordinary forms of a sender field, read at once: `a@b`, `Name <a@b>`,
-//! `"Name" <a@b>`.
+//! Reads the ordinary forms of a sender field directly: `a@b`, `Name <a@b>`, `"Name" <a@b>`.
 //!
-//! Nine of ten fields are written so, and no parser reads them differently. The
-//! property test `plain_is_what_both_parsers_find` in `tests/sender.rs` holds this
-//! against the scan and mail-parser; whatever is not proved plain goes to them.
+//! Nine of ten fields have these forms, and no parser reads them differently. The property test
+//! `plain_is_what_both_parsers_find` in `tests/sender.rs` compares the results with the scan and
+//! mail-parser; every value that is not certainly plain goes to them.
 
 use memchr::memchr;
 
-/// May stand in a plain local part. Not here: `?` (it could end an encoded word),
-/// quotes, and all that is special in RFC 5322.
+/// May be in a plain local part. Excludes `?` (it could end an encoded word), quotes, and
+/// everything special in RFC 5322.
 const LOCAL: u8 = 1;
-/// May stand in a plain domain.
+/// May be in a plain domain.
 const DOMAIN: u8 = 2;
-/// May stand in an unquoted name beside an angle address.
+/// May be in an unquoted name beside an angle address.
 const NAME: u8 = 4;
-/// May stand in a quoted name.
+/// May be in a quoted name.
 const QUOTED: u8 = 8;
 
 const CLASS: [u8; 256] = {
@@ -43,8 +42,8 @@ fn all(bytes: &[u8], class: u8) -> bool {
     bytes.iter().all(|&byte| CLASS[byte as usize] & class != 0)
 }
 
-/// Whether these bytes are one address of the plainest kind: RFC 5321 dot-string and
-/// domain, a little wider (dots anywhere, but not two at the end: Sendmail drops them).
+/// Returns whether these bytes are one plain address: RFC 5321 Dot-string and Domain, but dots may
+/// be anywhere except twice at the end (Sendmail drops these).
 pub(super) fn is_address(bytes: &[u8]) -> bool {
     let Some(at) = memchr(b'@', bytes) else {
         return false;
@@ -57,8 +56,8 @@ pub(super) fn is_address(bytes: &[u8]) -> bool {
         && all(domain, DOMAIN)
 }
 
-/// A text without the blanks and folds around it. A form feed is none in RFC 5322: the scan keeps it
-/// as a part of the address, and reads the address without it, too.
+/// Removes the blanks and folds around a text. A form feed is not white space in RFC 5322: the scan
+/// keeps it as a part of the address, and also reads the address without it.
 fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\r' | b'\n', rest @ ..]
     | [rest @ .., b' ' | b'\t' | b'\r' | b'\n'] = text
@@ -68,7 +67,7 @@ fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// The one mailbox of a header value in one of the ordinary forms.
+/// Returns the one mailbox of a header value in an ordinary form.
 pub(super) fn mailbox(value: &[u8]) -> Option<&[u8]> {
     let value = trim(value);
     let Some(rest) = value.strip_suffix(b">") else {

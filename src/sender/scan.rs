@@ -1,10 +1,9 @@
-//! Our own lenient scan of a header value; the rules are in [`super`].
+//! Our own lenient scan of a header value; [`super`] states the rules.
 //!
-//! One pass over the tokens, segment by segment (a segment is what stands between
-//! commas, semicolons and the colon of a group). The words of a segment are pushed as
-//! they come; when an angle address turns up beside them they are taken back. Only if a
-//! value gave nothing, a second pass reads it with quotes, comments and encoded words
-//! opened: what it finds is weak.
+//! One pass over the tokens, segment by segment. A segment is the text between commas, semicolons
+//! and the colon of a group. The words of a segment are pushed as they are found; if an angle
+//! address follows in the same segment, they are taken back. Only if a value gave no address, a
+//! second pass also reads inside quotes, comments and encoded words: its addresses are weak.
 
 use std::ops::Range;
 
@@ -17,29 +16,29 @@ use super::store::{Mark, Out};
 use super::token::{TokenKind, Tokens};
 use super::word::{Word, has_address};
 
-/// Reads header values; keeps its memory between them.
+/// Reads header values. Keeps its memory between them.
 #[derive(Debug, Default)]
 pub(super) struct Scanner {
     pub(super) paths: Paths,
-    /// The word before an angle address, while that is read.
+    /// The word before an angle address, while that address is read.
     stem: Word,
     run: Run,
     text: Vec<u8>,
 }
 
-/// What stands between two commas.
+/// The text between two commas, semicolons or colons.
 struct Segment {
     start: (Mark, u64),
     /// Where it begins in the text.
     from: usize,
-    /// It has an angle address.
+    /// Whether it has an angle address.
     angle: bool,
-    /// A colon stands before it, and what may be the name of a group before that.
+    /// Whether a colon precedes it, with a possible group name before the colon.
     named: bool,
     stem: Stem,
 }
 
-/// The local part before an angle address, which may go on behind it.
+/// The local part before an angle address, which may continue after it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stem {
     None,
@@ -47,10 +46,10 @@ enum Stem {
     GoesOn,
 }
 
-/// What stands before a colon.
+/// The text before a colon.
 struct Name {
     at: Range<usize>,
-    /// The first mailbox behind the colon is an angle address.
+    /// Whether the first mailbox after the colon is an angle address.
     mailbox_behind: bool,
 }
 
@@ -66,27 +65,27 @@ impl Segment {
     }
 }
 
-/// The bytes between two blanks. Where the tokens may say something else than the bytes
-/// do (`[x]@bad.example`, an encoded local part), they are read as one address, too.
+/// The bytes between two blanks. If the tokens may mean something else than the bytes
+/// (`[x]@bad.example`, an encoded local part), the bytes are also read as one address.
 #[derive(Debug, Default)]
 struct Run {
-    /// Where it began, and the addresses before it.
+    /// Where it began, and the mark of the addresses before it.
     start: Option<(usize, Mark)>,
     ats: usize,
     odd: bool,
-    /// A run that has ended. It waits for the word that it is a part of.
+    /// A run that has ended, and is read after the word that it is part of.
     ended: Option<(Range<usize>, Mark)>,
 }
 
 impl Scanner {
-    /// Gives its memory back, between two values.
+    /// Frees its memory, between two values.
     pub(super) fn give_back(&mut self) {
         self.paths.give_back();
         self.stem = Word::default();
         self.text = Vec::new();
     }
 
-    /// Pushes the addresses of a header value; says whether any was not weak.
+    /// Pushes the addresses of a header value. Returns whether any was not weak.
     pub(super) fn value(&mut self, value: &[u8], out: &mut Out<'_>) -> bool {
         let before = out.pushed();
         self.segments(value, out);
@@ -128,7 +127,7 @@ impl Scanner {
                     name = None;
                     segment = Segment::new(tokens.position(), out);
                 }
-                // In a weak reading all names count.
+                // In a weak reading, group names count too.
                 TokenKind::Colon if out.strength() == Strength::Weak => {
                     self.finish(text, start, &mut segment, out);
                     segment = Segment::new(tokens.position(), out);
@@ -161,7 +160,7 @@ impl Scanner {
                 _ if segment.stem != Stem::None => {
                     self.behind_angle(kind, bytes, &mut tokens, &mut segment, out);
                 }
-                // A segment with an angle address has its senders.
+                // The angle address of a segment names its sender.
                 _ if segment.angle => {}
                 _ => {
                     self.run(kind, text, start, out);
@@ -173,7 +172,7 @@ impl Scanner {
         self.no_group(text, name, out);
     }
 
-    /// The words of a segment end here, where the text is at `end`.
+    /// Ends the words of a segment, at `end` of the text.
     fn finish(&mut self, text: &[u8], end: usize, segment: &mut Segment, out: &mut Out<'_>) {
         self.end_run(text, end, out);
         self.paths.word.finish(out);
@@ -185,9 +184,9 @@ impl Scanner {
         }
     }
 
-    /// What stood before a colon that begins no group, since no semicolon closes it: a phrase
-    /// has no bare `@` (RFC 5322 section 3.4), so this is not a name. With a mailbox in angle
-    /// brackets right behind, most programs take it for one all the same.
+    /// Handles the text before a colon that does not begin a group, because no semicolon closes it.
+    /// A phrase has no bare `@` (RFC 5322 section 3.4), so this is not a name. If a mailbox in
+    /// angle brackets follows directly, most programs still read it as a name.
     fn no_group(&mut self, text: &[u8], name: Option<Name>, out: &mut Out<'_>) {
         let Some(Name { at, mailbox_behind }) = name else {
             return;
@@ -202,7 +201,7 @@ impl Scanner {
         }
     }
 
-    /// An angle address, and the word before its bracket: `spam<>@bad.example` is one word.
+    /// Reads an angle address with the word before its bracket: `spam<>@bad.example` is one word.
     fn less(
         &mut self,
         text: &[u8],
@@ -238,8 +237,8 @@ impl Scanner {
         }
     }
 
-    /// A token behind an angle address: with an `@` there, `spam<ok@good.example>@bad.example`,
-    /// some programs go on with the word before the bracket.
+    /// Processes a token after an angle address. If it is an `@`
+    /// (`spam<ok@good.example>@bad.example`), some programs continue the word before the bracket.
     fn behind_angle(
         &mut self,
         kind: TokenKind,
@@ -271,11 +270,12 @@ impl Scanner {
         }
     }
 
-    /// Takes a token that begins at `start`, before it is read as part of a word.
+    /// Counts a token that begins at `start` in the current run, before it is read as part of a
+    /// word.
     fn run(&mut self, kind: TokenKind, text: &[u8], start: usize, out: &mut Out<'_>) {
         let run = &mut self.run;
         match kind {
-            // An escaped blank divides nothing.
+            // An escaped blank does not end the run.
             TokenKind::Space if run.start.is_some() && text[..start].ends_with(b"\\") => {
                 run.odd = true;
             }
@@ -289,7 +289,7 @@ impl Scanner {
         }
     }
 
-    /// The run ends here.
+    /// Ends the run.
     fn end_run(&mut self, text: &[u8], end: usize, out: &mut Out<'_>) {
         let run = &mut self.run;
         let is_address = run.odd && run.ats > 0 && !text[..end].ends_with(b"@");
@@ -308,11 +308,11 @@ impl Scanner {
         }
     }
 
-    /// From an unclosed quote or comment to the next comma: text, in which only an
-    /// angle address counts.
+    /// Reads from an unclosed quote or comment to the next comma. Only an angle address counts
+    /// there.
     fn unclosed(&mut self, tokens: &mut Tokens<'_>, segment: &mut Segment, out: &mut Out<'_>) {
-        // What stands before it stays: `spam@bad.example (Name <ok@good.example>` is the
-        // first's to most readers.
+        // The addresses before it stay: most readers take the first address of
+        // `spam@bad.example (Name <ok@good.example>`.
         segment.start = out.mark();
         loop {
             tokens.skip_unclosed();
@@ -323,7 +323,7 @@ impl Scanner {
         }
     }
 
-    /// The inside of an angle address: if it is one, the words beside it do not count.
+    /// Reads the inside of an angle address. If it is an address, the words beside it do not count.
     fn angle(&mut self, inside: &[u8], segment: &mut Segment, out: &mut Out<'_>) {
         if !has_address(inside) && !may_encode(inside) {
             return;
@@ -335,21 +335,21 @@ impl Scanner {
         }
         segment.angle = true;
         if before.1 > segment.start.1 {
-            // Taking back goes in order, so the address goes too and comes again.
+            // The store takes back last first, so take back this address too and push it again.
             out.rollback(segment.start);
             self.paths.path(inside, out);
         }
     }
 }
 
-/// U+FF20 and U+FE6B, which look like an `@` and are none.
+/// U+FF20 and U+FE6B, which look like an `@`.
 const WIDE_ATS: [&[u8]; 2] = ["\u{FF20}".as_bytes(), "\u{FE6B}".as_bytes()];
 
 fn has_wide_at(text: &[u8]) -> bool {
     memchr_iter(0xEF, text).any(|at| WIDE_ATS.iter().any(|wide| text[at..].starts_with(wide)))
 }
 
-/// Makes an `@` of what looks like one.
+/// Replaces characters that look like an `@` by `@`.
 fn narrow_ats(text: &mut Vec<u8>) {
     if !has_wide_at(text) {
         return;
@@ -369,7 +369,8 @@ fn narrow_ats(text: &mut Vec<u8>) {
 mod tests {
     use crate::sender::{Identity, Senders, Strength};
 
-    /// Addresses of a value, weak ones with a `~` before them, doubtful ones with a `?`, joined by blanks.
+    /// Returns the addresses of a value, weak ones after a `~`, doubtful ones after a `?`, joined
+    /// by blanks.
     fn found(value: &str) -> String {
         let mut senders = Senders::new();
         senders.add_header(Identity::From, value.as_bytes());

@@ -1,35 +1,35 @@
-//! The addresses of one message, each once per identity, within bounds.
+//! Stores the addresses of one message, each once per identity, within limits.
 //!
-//! One text buffer holds all addresses; a record points into it. Up to
-//! [`LINEAR`] addresses a new one is compared with each; from there on a hash table
-//! of open addressing finds the duplicate. The table's hash is keyed at random, because
-//! the addresses are chosen by the sender.
+//! One text buffer holds all addresses; a record points into it. With up to [`LINEAR`] addresses, a
+//! new one is compared with each. Beyond that a hash table with open addressing finds duplicates.
+//! Its hash has a random key, because the sender of the message chooses the addresses.
 //!
-//! What is pushed can be taken back ([`Store::rollback`]), last first: the words of a
-//! name count until an angle address turns up beside them. Undoing in that order needs
-//! no tombstones: whatever probed past an entry was inserted after it.
+//! Pushed addresses can be taken back ([`Store::rollback`]), last first: the words of a name count
+//! until an angle address follows in the same segment. Undoing in this order needs no tombstones:
+//! every entry whose probing passed another one was inserted after it.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 use super::identity::{Identity, Sender, Strength};
 
-/// Most addresses kept of one identity. Real messages name fewer than ten; a mail with
-/// more than this cannot be decided by what was seen, and says so. Each identity has a bound of
-/// its own, or a `Reply-To` of thousands of addresses would hide the `From` behind it. With addresses of
-/// 8 bytes, so many take all the bytes that are looked up of a message (`policy::Budget`).
+/// Most addresses kept of one identity. Real messages name fewer than ten. A message with more than
+/// this counts as truncated, because the addresses kept are not enough to decide. Each identity has
+/// its own limit; otherwise a `Reply-To` with thousands of addresses would hide the `From` after
+/// it. With addresses of 8 bytes, this many use up all bytes of a message that are looked up
+/// (`policy::Budget`).
 pub const MAX_ADDRESSES: usize = 4096;
 
-/// Most bytes of one address that are kept. An SMTP address has at most 320 (RFC 5321
-/// section 4.5.3.1); a header can hold anything.
+/// Most bytes of one address. An SMTP address has at most 320 (RFC 5321 section 4.5.3.1); a header
+/// can hold anything.
 pub const MAX_ADDRESS_BYTES: usize = 128 * 1024;
 
-/// Most bytes of all addresses of one identity together: twice what is looked up of a message
-/// (`policy::Budget`), so that nothing which could be looked up is left out. Together with the number of addresses it
-/// bounds the memory of a connection: all identities take a mebibyte.
+/// Most bytes of all addresses of one identity together: twice the bytes of a message that are
+/// looked up (`policy::Budget`), so that no address is dropped that could be looked up. With the
+/// number of addresses this limits the memory of a connection: about a mebibyte for all identities.
 pub const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// Memory kept from message to message; what one with many senders took beyond it is given back.
+/// Memory kept from message to message; memory beyond it is freed.
 const TEXT_BYTES_KEPT: usize = 1024;
 const FOUND_KEPT: usize = 16;
 
@@ -40,13 +40,13 @@ const LINEAR: usize = 16;
 struct Found {
     start: u32,
     end: u32,
-    /// Its place in the table, when there is one.
+    /// The index of its slot in the table, if there is a table.
     slot: u32,
     identity: Identity,
     strength: Strength,
 }
 
-/// What is kept of one identity.
+/// Number and size of the addresses kept of one identity.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kept {
     addresses: usize,
@@ -59,14 +59,14 @@ pub(super) struct Store {
     text: Vec<u8>,
     found: Vec<Found>,
     kept: [Kept; Identity::ALL.len()],
-    /// Index into `found` plus one; 0 is empty. Length 0 or a power of two, at least
-    /// twice the number of entries.
+    /// Indexes into `found`, plus one; 0 means empty. The length is 0 or a power of two, and at
+    /// least twice the number of entries.
     table: Vec<u32>,
     hasher: RandomState,
     truncated: bool,
 }
 
-/// A state of the store to go back to.
+/// An earlier state of the store, for a rollback.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mark {
     found: usize,
@@ -89,7 +89,7 @@ impl Store {
         self.found.len()
     }
 
-    /// Addresses may be missing.
+    /// Records that addresses may be missing.
     pub(super) fn truncate(&mut self) {
         self.truncated = true;
     }
@@ -127,7 +127,7 @@ impl Store {
         self.hasher.hash_one((identity, strength, address))
     }
 
-    /// The slot that holds this address, or else the free one where it belongs.
+    /// Returns the slot that holds this address (`Ok`), or the free slot for it (`Err`).
     fn slot(&self, identity: Identity, strength: Strength, address: &[u8]) -> Result<usize, usize> {
         let mask = self.table.len() - 1;
         #[allow(
@@ -146,7 +146,7 @@ impl Store {
         }
     }
 
-    /// Makes the table, or a larger one, of all that was found so far.
+    /// Builds the table, or a larger one, from all addresses found so far.
     fn rebuild(&mut self) {
         let slots = (self.found.len() * 2).next_power_of_two();
         self.table.clear();
@@ -227,12 +227,12 @@ impl Store {
     }
 }
 
-/// Indexes and offsets here are below [`MAX_TEXT_BYTES`] of every identity.
+/// Converts an index or offset, which is below [`MAX_TEXT_BYTES`] times the number of identities.
 fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Where one field's addresses go.
+/// Pushes the addresses of one field into the store.
 #[derive(Debug)]
 pub(super) struct Out<'s> {
     store: &'s mut Store,
@@ -251,7 +251,7 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// From here on addresses are of this strength.
+    /// Sets the strength of the addresses pushed from now on.
     pub(super) fn set_strength(&mut self, strength: Strength) {
         self.strength = strength;
     }
@@ -265,13 +265,13 @@ impl<'s> Out<'s> {
         self.store.push(self.identity, self.strength, address);
     }
 
-    /// An address was there that is too long to keep.
+    /// Records an address that is too long to keep.
     pub(super) fn overflow(&mut self) {
         self.pushed += 1;
         self.store.truncated = true;
     }
 
-    /// How often [`Out::push`] was called, duplicates and refused ones included.
+    /// Returns how often [`Out::push`] was called, including duplicates and addresses not kept.
     pub(super) fn pushed(&self) -> u64 {
         self.pushed
     }
@@ -280,7 +280,7 @@ impl<'s> Out<'s> {
         (self.store.mark(), self.pushed)
     }
 
-    /// The mark before all others.
+    /// Returns the mark before all addresses.
     pub(super) fn begin(&self) -> Mark {
         Mark {
             found: 0,
@@ -288,14 +288,14 @@ impl<'s> Out<'s> {
         }
     }
 
-    /// The addresses of this identity that were kept since the mark.
+    /// Iterates over the addresses of this identity that were kept since the mark.
     pub(super) fn since(&self, mark: Mark) -> impl Iterator<Item = &[u8]> {
         let found = self.store.found.get(mark.found..).unwrap_or_default();
         let found = found.iter().filter(|found| found.identity == self.identity);
         found.map(|found| self.store.bytes(found))
     }
 
-    /// Takes back all that was pushed since the mark.
+    /// Takes back all addresses pushed since the mark.
     pub(super) fn rollback(&mut self, (mark, pushed): (Mark, u64)) {
         self.store.rollback(mark);
         self.pushed = pushed;

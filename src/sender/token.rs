@@ -1,26 +1,26 @@
-//! A header value cut into tokens (RFC 5322 section 3.2, read leniently).
+//! Splits a header value into tokens (RFC 5322 section 3.2, read leniently).
 //!
-//! A quoted string or a comment is one token, if it is closed; if not, only its opening
-//! is. Finding the closing byte is what could make a scan quadratic (`((((...`), so:
+//! A closed quoted string or comment is one token; of an unclosed one, only the opening byte is a
+//! token. Finding the closing byte could make a scan quadratic (`((((...`), so:
 //!
-//! * the closing quote found from one quote is also that of every quote passed on the
-//!   way (they are escaped, and after an escape all reads the same);
-//! * once a comment was open to the end of the text, the ends of later ones are sought
-//!   only up to the next comma or `<`, escaped or not, where an unclosed one ends;
-//! * an unclosed `<` ends at a comma, although its `>` was sought beyond; another `<`
-//!   on that way, hidden in what was a comment then, does not look beyond its comma.
+//! * the closing quote found for one quote is also that of every quote passed on the way (these are
+//!   escaped, and after an escape the reading is the same);
+//! * once a comment was found open to the end of the text, the end of a later comment is searched
+//!   only up to the next comma or `<`, escaped or not, because an unclosed comment ends there;
+//! * an unclosed `<` ends at a comma, although its `>` is searched beyond the comma; another `<`
+//!   inside the searched text, which was in a comment then, is searched only up to its comma.
 
 use memchr::memchr2;
 
 use super::encoded::Encoded;
 use crate::rfc5322::{self, Nesting};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// Blanks and folds.
     Space,
-    /// A run of bytes without meaning of their own, dots and 8-bit bytes among them.
+    /// A run of ordinary bytes, including dots and 8-bit bytes.
     Atom,
     /// An encoded word.
     Encoded,
@@ -28,9 +28,9 @@ pub(super) enum TokenKind {
     Quoted,
     /// A comment with its parentheses.
     Comment,
-    /// A quote that nothing closes.
+    /// An unclosed quote.
     OpenQuote,
-    /// A parenthesis that nothing closes.
+    /// An unclosed parenthesis.
     OpenComment,
     At,
     Comma,
@@ -38,7 +38,7 @@ pub(super) enum TokenKind {
     Colon,
     Less,
     Greater,
-    /// A square bracket, or a parenthesis that closes nothing.
+    /// A square bracket, or a closing parenthesis without an opening one.
     Other,
 }
 
@@ -73,16 +73,16 @@ const CLASS: [Class; 256] = {
     class
 };
 
-/// A text and how far it was read.
+/// A text, and the position up to which it was read.
 #[derive(Debug)]
 pub(super) struct Tokens<'t> {
     text: &'t [u8],
     position: usize,
-    /// The last quote whose closing was sought.
+    /// The last quote whose closing quote was searched.
     quote: Option<Quote>,
-    /// Some comment is open to the end.
+    /// Whether some comment is open to the end.
     open_comment: bool,
-    /// How far the `>` of an angle address was sought in vain.
+    /// How far the `>` of an angle address was searched without success.
     angle_end: usize,
 }
 
@@ -90,7 +90,7 @@ pub(super) struct Tokens<'t> {
 struct Quote {
     open: usize,
     close: Option<usize>,
-    /// `@` or `.` follows, so that it is a local part; `None` as long as nobody asked.
+    /// Whether `@` or `.` follows, so that it is a local part; `None` if not checked yet.
     local_part: Option<bool>,
 }
 
@@ -105,7 +105,7 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// How far the text was read.
+    /// Returns the position up to which the text was read.
     pub(super) fn position(&self) -> usize {
         self.position
     }
@@ -115,7 +115,7 @@ impl<'t> Tokens<'t> {
         self.text.get(index).map(|&byte| CLASS[byte as usize])
     }
 
-    /// The next token and its bytes.
+    /// Returns the next token and its bytes.
     #[inline]
     pub(super) fn next(&mut self) -> Option<(TokenKind, &'t [u8])> {
         let start = self.position;
@@ -164,8 +164,8 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// A domain literal right here, with its brackets. Asked for after an `@`, and a
-    /// comment behind it, only: elsewhere brackets are decoration.
+    /// Reads a domain literal at the current position, with its brackets. Call it only after an
+    /// `@`, or after a comment that follows the `@`: elsewhere brackets have no meaning.
     pub(super) fn literal(&mut self) -> Option<&'t [u8]> {
         let rest = &self.text[self.position..];
         let blanks = rest.len() - rest.trim_ascii_start().len();
@@ -183,7 +183,7 @@ impl<'t> Tokens<'t> {
         Some(&rest[..=end])
     }
 
-    /// The quote that closes the one at `open`; a backslash escapes the byte after it.
+    /// Returns the quote that closes the one at `open`; a backslash escapes the byte after it.
     fn closing_quote(&mut self, open: usize) -> Option<usize> {
         if let Some(quote) = self.quote
             && quote.open <= open
@@ -200,12 +200,12 @@ impl<'t> Tokens<'t> {
         close
     }
 
-    /// The parenthesis that closes the comment opened at `open`; comments nest.
+    /// Returns the parenthesis that closes the comment opened at `open`; comments nest.
     fn closing_parenthesis(&mut self, open: usize) -> Option<usize> {
         let mut nesting = Nesting::in_comment();
         for (index, &byte) in self.text.iter().enumerate().skip(open + 1) {
-            // Escaped, too, for an unclosed comment ends there: were it passed over here, the same
-            // text would be searched from each such comma again.
+            // Escaped ones count too, because an unclosed comment ends there. Otherwise the
+            // same text would be searched again from each such comma.
             if self.open_comment && matches!(byte, b',' | b'<') {
                 return None;
             }
@@ -218,8 +218,8 @@ impl<'t> Tokens<'t> {
         None
     }
 
-    /// To be called after [`TokenKind::Less`]: the inside of the angle address, up to its `>`
-    /// or, unclosed, to the next `<` or comma or the end; moves behind it. Says whether it
+    /// Call it after [`TokenKind::Less`]. Reads the inside of the angle address, up to its `>` or,
+    /// if it is unclosed, to the next `<`, comma or the end, and moves past it. Returns whether it
     /// is closed.
     pub(super) fn angle(&mut self) -> (&'t [u8], bool) {
         let start = self.position;
@@ -238,7 +238,7 @@ impl<'t> Tokens<'t> {
                         break;
                     }
                 }
-                // Only a local part is a quoted string here; any other quote is noise.
+                // Here only a local part can be a quoted string; other quotes are ignored.
                 b'"' if quotes => match self.quoted_local_part(index) {
                     Some(close) => index = close,
                     None => quotes = false,
@@ -257,7 +257,7 @@ impl<'t> Tokens<'t> {
         (&self.text[start..end], false)
     }
 
-    /// The end of the quoted string that begins at `open`, if `@` or `.` follows it.
+    /// Returns the end of the quoted string that begins at `open`, if `@` or `.` follows it.
     fn quoted_local_part(&mut self, open: usize) -> Option<usize> {
         let close = self.closing_quote(open)?;
         let known = self.quote.and_then(|quote| quote.local_part);
@@ -268,7 +268,7 @@ impl<'t> Tokens<'t> {
         local_part.then_some(close)
     }
 
-    /// Whether `@` or `.` follows, blanks and comments passed over.
+    /// Returns whether `@` or `.` follows, after any blanks and comments.
     fn leads_to_domain(&mut self, mut index: usize) -> bool {
         loop {
             match self.text.get(index) {
@@ -282,14 +282,14 @@ impl<'t> Tokens<'t> {
         }
     }
 
-    /// Moves on to the next comma or `<`: behind an unclosed quote or comment nothing
-    /// else has a meaning.
+    /// Moves to the next comma or `<`: after an unclosed quote or comment nothing else has a
+    /// meaning.
     pub(super) fn skip_unclosed(&mut self) {
         let rest = &self.text[self.position..];
         self.position += memchr2(b',', b'<', rest).unwrap_or(rest.len());
     }
 
-    /// Moves behind a `<` right here, if there is one.
+    /// Moves past a `<` at the current position. Returns whether there was one.
     pub(super) fn skip_less(&mut self) -> bool {
         let less = self.text.get(self.position) == Some(&b'<');
         self.position += usize::from(less);

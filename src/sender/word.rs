@@ -1,13 +1,13 @@
-//! A word that looks like an address, put together from tokens, and its readings.
+//! Builds a word that looks like an address from tokens, and reads it.
 //!
-//! RFC 5322 lets comments and white space stand around `@` and dots (obs-local-part,
-//! obs-domain), so a word goes on across them: `spam (x) @ bad . example`. Prose does
-//! the same (`Hello. spam@bad.example`), hence two readings of such a word: with what
-//! was joined, and without.
+//! RFC 5322 allows comments and white space around `@` and dots (obs-local-part, obs-domain), so a
+//! word continues across them: `spam (x) @ bad . example`. Prose looks the same
+//! (`Hello. spam@bad.example`), so such a word has two readings: with the joined parts, and
+//! without them.
 //!
-//! Bytes that can be in no domain, backslashes and stray quotes make a word *odd*. It
-//! counts as it is and also peeled: `'spam@bad.example'`, `spam\@bad.example`,
-//! `spam@bad.example!`.
+//! Backslashes, stray quotes and bytes that no domain contains make a word *odd*. An odd word
+//! counts as written and also peeled, without these bytes: `'spam@bad.example'`,
+//! `spam\@bad.example`, `spam@bad.example!`.
 
 use memchr::{memchr, memchr_iter, memrchr};
 
@@ -30,18 +30,18 @@ enum Piece {
     Encoded,
 }
 
-/// The word that is being put together.
+/// The word being built.
 #[derive(Debug, Default)]
 pub(super) struct Word {
     bytes: Vec<u8>,
-    /// Where the last `@` stands.
+    /// The position of the last `@`.
     at: Option<usize>,
-    /// What stood since the last piece.
+    /// What separates the next piece from the last one.
     gap: Gap,
     last: Piece,
-    /// The narrower reading begins here ...
+    /// Where the narrower reading begins ...
     from: usize,
-    /// ... and ends here.
+    /// ... and where it ends.
     to: Option<usize>,
     too_long: bool,
     peeled: Vec<u8>,
@@ -60,8 +60,9 @@ impl Word {
         self.piece(bytes, Piece::Atom, out);
     }
 
-    /// The decoded text of an encoded word. Whatever it holds is text: in a local part it
-    /// is quoted where it has to be, and no domain is made of more than letters and dots.
+    /// Adds the decoded text of an encoded word. Its characters have no syntactic meaning: in a
+    /// local part it is quoted where necessary, and in a domain it ends the word if it has special
+    /// characters.
     pub(super) fn encoded(&mut self, bytes: &[u8], out: &mut Out<'_>) {
         if !bytes.iter().copied().any(is_special) {
             self.piece(bytes, Piece::Encoded, out);
@@ -74,7 +75,7 @@ impl Word {
         }
     }
 
-    /// A quoted string with its quotes.
+    /// Adds a quoted string with its quotes.
     pub(super) fn quoted(&mut self, bytes: &[u8], out: &mut Out<'_>) {
         if self.at.is_some() {
             self.finish(out);
@@ -117,23 +118,23 @@ impl Word {
         self.gap = Gap::None;
     }
 
-    /// A domain literal, after its `@`.
+    /// Adds a domain literal, after its `@`.
     pub(super) fn literal(&mut self, bytes: &[u8], out: &mut Out<'_>) {
         self.append(bytes);
         self.finish(out);
     }
 
-    /// Whether nothing stood since its last piece.
+    /// Returns whether nothing separates the next token from the last piece.
     pub(super) fn is_glued(&self) -> bool {
         self.gap == Gap::None
     }
 
-    /// Whether no `@` was there yet.
+    /// Returns whether there was no `@` yet.
     pub(super) fn is_local(&self) -> bool {
         self.at.is_none()
     }
 
-    /// Whether a domain has to follow.
+    /// Returns whether a domain must follow.
     pub(super) fn wants_domain(&self) -> bool {
         self.bytes.last() == Some(&b'@')
     }
@@ -166,7 +167,7 @@ impl Word {
         }
     }
 
-    /// Forgets the word.
+    /// Drops the word.
     #[inline]
     pub(super) fn drop(&mut self) {
         self.gap = Gap::None;
@@ -181,11 +182,11 @@ impl Word {
         self.too_long = false;
     }
 
-    /// The word ends here: if it is an address it is pushed, in each of its readings.
+    /// Ends the word. If it is an address, pushes it in each of its readings.
     #[inline]
     pub(super) fn finish(&mut self, out: &mut Out<'_>) {
         if self.wants_domain() {
-            // `a@b@`: the last one divides nothing.
+            // `a@b@`: the last `@` divides nothing.
             self.bytes.pop();
             self.at = memrchr(b'@', &self.bytes);
         }
@@ -206,7 +207,7 @@ impl Word {
     }
 }
 
-/// Pushes the address that `word` is, and what is left of it when peeled; its last `@` is
+/// Pushes `word` if it is an address, and its peeled form if that is one. The last `@` of `word` is
 /// at `at`.
 fn readings(word: &[u8], at: usize, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     if !is_address(word, at) {
@@ -215,7 +216,7 @@ fn readings(word: &[u8], at: usize, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     out.push(word);
     if is_odd(word, at) {
         let at = peel(word, at, peeled);
-        // Without its quotes a local part may read as something else altogether.
+        // Without its quotes a local part may have an entirely different meaning.
         let local = &peeled[..at];
         let plain = is_quoted_string(local) || !local.iter().copied().any(is_special);
         if plain && peeled.as_slice() != word && is_address(peeled, at) {
@@ -225,8 +226,8 @@ fn readings(word: &[u8], at: usize, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     }
 }
 
-/// Pushes each address of several that only controls or the blanks and commas of other
-/// scripts part: to a reader they are two, to the tokens they are one word.
+/// Pushes each address of a word with several, separated only by control characters or by blanks
+/// and commas of other scripts: a reader sees two addresses, the tokens are one word.
 fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     if memchr_iter(b'@', word).nth(1).is_none() {
         return;
@@ -255,7 +256,7 @@ fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
         for character in chunk.valid().chars() {
             let here = next;
             next += character.len_utf8();
-            // What is special to it is ASCII, so the first byte says where all of them stand.
+            // All special bytes are ASCII, so the first byte decides for the whole character.
             if nesting.step(word[here]) != Place::Outside {
                 continue;
             }
@@ -268,7 +269,7 @@ fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
                 _ => {}
             }
         }
-        // Latin-1 has its blanks, too.
+        // Latin-1 has its own blanks.
         if nesting.is_outside() && matches!(chunk.invalid(), [0x85 | 0xA0]) {
             push(&word[from..next], at.take());
             from = next + 1;
@@ -278,12 +279,12 @@ fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     push(&word[from..], at);
 }
 
-/// Something on both sides of the `@`, and a letter or digit in the domain.
+/// Returns whether both sides of the `@` have text, and the domain has a letter or digit.
 fn is_address(word: &[u8], at: usize) -> bool {
     at > 0 && word.get(at + 1..).is_some_and(names_domain)
 }
 
-/// Whether a letter or digit is there, as every domain has one.
+/// Returns whether there is a letter or digit, as in every domain.
 fn names_domain(bytes: &[u8]) -> bool {
     bytes
         .iter()
@@ -303,8 +304,8 @@ fn is_odd(word: &[u8], at: usize) -> bool {
             .any(|&byte| matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~'))
 }
 
-/// What is left between the nearest bytes on both sides of the `@` that no one would
-/// take for a part of the address; says where the `@` is then.
+/// Keeps the part of the word between the nearest bytes on both sides of the `@` that nobody would
+/// take for part of the address. Returns the position of the `@` in the result.
 fn peel(word: &[u8], at: usize, peeled: &mut Vec<u8>) -> usize {
     peeled.clear();
     let quoted = is_quoted_string(&word[..at]);
@@ -328,7 +329,7 @@ fn peel(word: &[u8], at: usize, peeled: &mut Vec<u8>) -> usize {
     }
     let domain: &[u8] = &domain[..first_break(domain)];
     peeled.extend(domain.iter().copied().filter(|&byte| byte != b'\\'));
-    // `'spam@bad.example'`: what closed behind it opened before it.
+    // `'spam@bad.example'`: remove the opening partner of the mark after the domain.
     let closing = word.get(at + 1 + domain.len());
     if let (Some(&first), Some(&closing), false) = (peeled.first(), closing, quoted) {
         let partner = match closing {
@@ -343,7 +344,7 @@ fn peel(word: &[u8], at: usize, peeled: &mut Vec<u8>) -> usize {
     local
 }
 
-/// Where the domain ends that `text` begins with.
+/// Returns where the domain at the start of `text` ends.
 fn first_break(text: &[u8]) -> usize {
     let ascii = text
         .iter()
@@ -359,7 +360,7 @@ fn first_break(text: &[u8]) -> usize {
         .unwrap_or(ascii)
 }
 
-/// Where the local part begins that `text` ends with.
+/// Returns where the local part at the end of `text` begins.
 fn last_break(text: &[u8]) -> usize {
     let from = text
         .iter()
@@ -378,9 +379,8 @@ fn last_break(text: &[u8]) -> usize {
     from + inner.unwrap_or(0)
 }
 
-/// Blanks, quotation marks, brackets and commas beyond ASCII. Not the ideographic full
-/// stops, which are dots of a domain (UTS 46), nor joiners, which the canonical form
-/// drops.
+/// Blanks, quotation marks, brackets and commas beyond ASCII. Excludes the ideographic full stops,
+/// which divide labels of a domain (UTS 46), and joiners, which the canonical form drops.
 fn is_break(character: char) -> bool {
     !character.is_ascii() && character.is_whitespace()
         || matches!(character,
@@ -389,13 +389,13 @@ fn is_break(character: char) -> bool {
             | '،' | '؛' | '、' | '､' | '﹐' | '﹑' | '﹔' | '｜')
 }
 
-/// Whether an address may be in these bytes as they are: there is an `@`, and behind it what
-/// a domain has.
+/// Returns whether these bytes may contain an address: there is an `@`, and a letter or digit after
+/// it.
 pub(super) fn has_address(bytes: &[u8]) -> bool {
     memchr(b'@', bytes).is_some_and(|at| names_domain(&bytes[at + 1..]))
 }
 
-/// Whether something stands on both sides of the last `@`, and behind it what a domain has.
+/// Returns whether there is text on both sides of the last `@`, with a letter or digit after it.
 pub(super) fn is_divided(bytes: &[u8]) -> bool {
     memrchr(b'@', bytes).is_some_and(|at| is_address(bytes, at))
 }
