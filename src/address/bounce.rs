@@ -1,4 +1,4 @@
-//! Senders that a mail server has signed or rewritten so that bounces find back: BATV, SRS.
+//! Senders that a mail server has rewritten so that it can recognize their bounces: BATV, SRS.
 //!
 //! | written | by | source |
 //! |---|---|---|
@@ -9,12 +9,12 @@
 //! | `msprvs1=tag=user` | SparkPost | public reports of bounces |
 //! | `SRS0=hash=time=domain=user`, `SRS1=hash=relay==hash=time=domain=user` | forwarders | Shevek, "The Sender Rewriting Scheme" |
 //!
-//! BATV is undone always: the tag changes from message to message, and the domain stays. SRS
-//! only on demand, since a forwarder is a sender of its own.
+//! BATV is always undone: the tag changes with every message, and the domain stays. SRS is undone
+//! only on request, because the forwarder is a sender too.
 
 use std::ops::Range;
 
-/// A tag that stands before the user, in lower case.
+/// A tag before the user, in lower case.
 struct Before {
     begin: &'static [u8],
     is_digit: fn(&u8) -> bool,
@@ -39,8 +39,8 @@ const BEFORE: [Before; 3] = [
     },
 ];
 
-/// Where in a local part (lower case, unquoted) the user stands whom BATV has signed: all of it
-/// where it has not. Tags of several servers come off one after the other.
+/// Returns the range of the user in a local part (lower case, unquoted) that BATV has signed; all
+/// of it if it is unsigned. Removes the tags of several servers one after the other.
 pub(super) fn user(local: &[u8]) -> Range<usize> {
     let mut user = 0..local.len();
     loop {
@@ -55,7 +55,7 @@ pub(super) fn user(local: &[u8]) -> Range<usize> {
     }
 }
 
-/// How long the tag is that `local` begins with.
+/// Returns the length of the tag at the start of `local`.
 fn tag_before(local: &[u8]) -> Option<usize> {
     BEFORE.iter().find_map(|tag| {
         let rest = local.strip_prefix(tag.begin)?;
@@ -65,15 +65,15 @@ fn tag_before(local: &[u8]) -> Option<usize> {
     })
 }
 
-/// Where the user stands in `prvs=user/tag` and `prvs=user=tag`. Such a tag has its ten
-/// characters, and the user is not such a tag itself, or this could be the other form.
+/// Returns the range of the user in `prvs=user/tag` and `prvs=user=tag`. The tag must have ten
+/// characters, and the user must not look like a tag, because then this could be the other form.
 fn tag_behind(local: &[u8]) -> Option<Range<usize>> {
     const TAG_BYTES: usize = 10;
     let rest = local.strip_prefix(b"prvs=")?;
     let (user, tag) = rest.split_at_checked(rest.len().checked_sub(TAG_BYTES + 1)?)?;
     let (divider, tag) = tag.split_first()?;
-    // A digit for the key and three for the day, then three bytes of a hash; Cisco's guide
-    // shows three digits and letters of all kinds.
+    // One digit for the key and three for the day, then three bytes of a hash; Cisco's guide
+    // shows three digits and then any letters.
     let is_tag = match divider {
         b'/' => {
             tag[..4].iter().all(u8::is_ascii_digit) && tag[4..].iter().all(u8::is_ascii_hexdigit)
@@ -91,8 +91,9 @@ fn tag_behind(local: &[u8]) -> Option<Range<usize>> {
     (is_tag && !is_other).then(|| start..start + user.len())
 }
 
-/// The local part and the domain of the sender inside an SRS address, of its local part in
-/// lower case. A forwarder that knows no SRS1 wraps once more: the innermost sender it is.
+/// Returns the local part and the domain of the original sender in an SRS address, given its local
+/// part in lower case. A forwarder that does not know SRS1 wraps an address again; the innermost
+/// sender counts.
 pub(super) fn original(local: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut found = unwrapped(local)?;
     while let Some(inner) = unwrapped(&found.0[user(found.0)]) {
@@ -101,8 +102,8 @@ pub(super) fn original(local: &[u8]) -> Option<(&[u8], &[u8])> {
     Some(found)
 }
 
-/// The halves inside one wrapping. Behind `SRS0` and before the inner hash, the separator may
-/// be `=`, `+` or `-`.
+/// Removes one SRS wrapping. After `SRS0`, and before the inner hash, the separator may be `=`, `+`
+/// or `-`.
 fn unwrapped(local: &[u8]) -> Option<(&[u8], &[u8])> {
     fn separated(rest: &[u8]) -> Option<&[u8]> {
         rest.split_first()

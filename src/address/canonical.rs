@@ -1,4 +1,4 @@
-//! An address in its one form, and the entries of a list that it is found by.
+//! The canonical form of an address, and the entries of a list that name it.
 
 use std::ops::ControlFlow;
 
@@ -10,8 +10,8 @@ use super::unicode::{Fold, fold};
 use super::{bounce, parse, plain, providers};
 use crate::rfc5322::{is_atext, quote};
 
-/// The canonical form of an address. Reusable: it keeps its memory, so that
-/// reading a plain ASCII address into it again allocates nothing.
+/// The canonical form of an address. Reusable: it keeps its memory, so reading another plain ASCII
+/// address into it allocates nothing.
 ///
 /// ```
 /// use blocklist_milter::address::{Canonical, Rules};
@@ -23,29 +23,29 @@ use crate::rfc5322::{is_atext, quote};
 #[derive(Clone, Debug, Default)]
 pub struct Canonical {
     outer: Form,
-    /// The sender inside an SRS address, when the rules ask for it.
+    /// The sender inside an SRS address, if the rules ask for it.
     inner: Form,
     has_inner: bool,
     work: Work,
 }
 
-/// An address as it was spelled (after all rules but the providers') and as it is compared.
+/// An address as spelled (after all rules except the provider's), and as compared.
 #[derive(Clone, Debug, Default)]
 struct Form {
     canonical: Text,
     spelled: Text,
-    /// The two differ; else `spelled` is not filled.
+    /// Whether the two differ; if not, `spelled` is not filled.
     differs: bool,
 }
 
-/// `local@domain`, and where the `@` is.
+/// `local@domain`, and the position of the `@`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Text {
     bytes: Vec<u8>,
     at: usize,
 }
 
-/// Memory for the halves of an address on the way; kept for the next one.
+/// Working memory for the parts of an address, reused for the next one.
 #[derive(Clone, Debug, Default)]
 struct Work {
     read: Vec<u8>,
@@ -54,7 +54,7 @@ struct Work {
     mailbox: Vec<u8>,
 }
 
-/// Memory beyond this many bytes is given back.
+/// Working memory beyond this many bytes is freed.
 const KEPT_BYTES: usize = 4096;
 
 impl Work {
@@ -73,16 +73,16 @@ impl Work {
 }
 
 impl Canonical {
-    /// Holds nothing yet; `as_bytes` is empty.
+    /// Creates an empty form; `as_bytes` is empty.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Reads one address, however it is written.
+    /// Reads one address, in any notation.
     ///
     /// # Errors
-    /// When the bytes name no address; `self` then holds nothing of use.
+    /// The bytes contain no address; then the content of `self` must not be used.
     pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
         self.has_inner = false;
         if !self.read_plain(written, rules) {
@@ -105,8 +105,8 @@ impl Canonical {
         Ok(())
     }
 
-    /// Reads an address that only wants lower case, in a few nanoseconds; false, and
-    /// nothing of use read, if it is another.
+    /// Reads an address that needs no change but lower case, in a few nanoseconds. Returns false
+    /// for any other; then the content must not be used.
     pub(crate) fn read_plain(&mut self, written: &[u8], rules: Rules) -> bool {
         self.outer.read_plain(written, rules, &mut self.work)
     }
@@ -114,33 +114,33 @@ impl Canonical {
     /// Reads one address into a new form.
     ///
     /// # Errors
-    /// When the bytes name no address.
+    /// The bytes contain no address.
     pub fn parse(written: &[u8], rules: Rules) -> Result<Self, ParseError> {
         let mut form = Self::new();
         form.read(written, rules)?;
         Ok(form)
     }
 
-    /// `local@domain`.
+    /// Returns `local@domain`.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.outer.canonical.bytes
     }
 
-    /// What stands before the `@`, in quotes where it must be.
+    /// Returns the part before the `@`, in quotes if it needs them.
     #[must_use]
     pub fn local(&self) -> &[u8] {
         self.outer.canonical.local()
     }
 
-    /// What stands behind the `@`.
+    /// Returns the part after the `@`.
     #[must_use]
     pub fn domain(&self) -> &[u8] {
         self.outer.canonical.domain()
     }
 
-    /// Visits the text of every entry that lists this sender, each once, of the
-    /// given kinds, and stops at the first `Break`.
+    /// Visits the text of every entry of the given kinds that lists this sender, each once, and
+    /// stops at the first `Break`.
     pub fn lookups<B>(
         &self,
         kinds: Kinds,
@@ -179,7 +179,7 @@ impl Canonical {
 }
 
 impl Form {
-    /// The full path; [`Self::read_plain`] is its short cut.
+    /// Reads an address in full; [`Self::read_plain`] is the shortcut.
     fn read(&mut self, written: &[u8], rules: Rules, work: &mut Work) -> Result<(), ParseError> {
         self.canonical.clear();
         let parts = parse::split(written)?;
@@ -197,7 +197,7 @@ impl Form {
         Ok(())
     }
 
-    /// Reads an address that only wants lower case; false, and nothing read, if it is another.
+    /// Reads an address that needs no change but lower case; returns false for any other.
     fn read_plain(&mut self, written: &[u8], rules: Rules, work: &mut Work) -> bool {
         if written.len() > plain::MAX_BYTES {
             return false;
@@ -210,8 +210,8 @@ impl Form {
         true
     }
 
-    /// Applies the rules of the provider. `unquoted` is the local part without its
-    /// quotes; without it, it has none. `memory` is overwritten.
+    /// Applies the rules of the provider. `unquoted` is the local part without its quotes; `None`
+    /// means that it has no quotes. Overwrites `memory`.
     fn deliver(&mut self, unquoted: Option<&[u8]>, rules: Rules, memory: &mut Vec<u8>) {
         let local = unquoted.unwrap_or_else(|| self.canonical.local());
         self.differs = false;
@@ -234,7 +234,8 @@ impl Form {
         }
     }
 
-    /// The texts to look up, and whether as a mailbox; none before an address was read.
+    /// Iterates over the texts to look up, and whether each counts as a mailbox; empty until an
+    /// address was read.
     fn texts(&self) -> impl Iterator<Item = (&Text, bool)> + Clone {
         let is_read = !self.canonical.bytes.is_empty();
         let canonical = is_read.then_some((&self.canonical, true));
@@ -265,7 +266,8 @@ impl Text {
         self.bytes.extend_from_slice(domain);
     }
 
-    /// `.example.com` and `.com` for `x@mail.example.com`; no longer ones than can be listed.
+    /// Iterates over `.example.com` and `.com` for `x@mail.example.com`. Omits those that are too
+    /// long to be listed.
     fn parents(&self) -> impl Iterator<Item = &[u8]> {
         let domain = self.domain();
         let domain = if domain.starts_with(b"[") {
@@ -282,7 +284,7 @@ impl Text {
             .map(|(at, _)| &domain[at..])
     }
 
-    /// Is this one of the entries that the text was looked up by?
+    /// Returns whether this is one of the entries by which the text is looked up.
     fn has(&self, kind: Kind, entry: &[u8], is_mailbox: bool) -> bool {
         match kind {
             Kind::Mailbox => is_mailbox && self.bytes == entry,
@@ -293,7 +295,7 @@ impl Text {
     }
 }
 
-/// `work.local` becomes what the local part says; false if nothing stands there.
+/// Sets `work.local` to the content of the local part; returns false if it has none.
 fn read_local(raw: &[u8], rules: Rules, work: &mut Work) -> bool {
     let how = if rules.nfkc {
         Fold::CompatibleWord
@@ -310,7 +312,7 @@ fn read_local(raw: &[u8], rules: Rules, work: &mut Work) -> bool {
     any
 }
 
-/// `work.domain` becomes the domain in its one form.
+/// Sets `work.domain` to the domain in canonical form.
 fn read_domain(raw: &[u8], work: &mut Work) {
     work.read.clear();
     parse::domain(raw, &mut work.read);
@@ -318,7 +320,7 @@ fn read_domain(raw: &[u8], work: &mut Work) {
     domain::canonical(&work.read, &mut work.domain);
 }
 
-/// Appends a local part, in quotes if a dot-atom cannot hold it.
+/// Appends a local part, in quotes if it is not a dot-atom.
 fn write_local(content: &[u8], out: &mut Vec<u8>) {
     if is_dot_atom(content) {
         out.extend_from_slice(content);
@@ -327,8 +329,9 @@ fn write_local(content: &[u8], out: &mut Vec<u8>) {
     quote(content, out);
 }
 
-/// RFC 5322 section 3.2.3, RFC 6532 section 3.2. What begins with a `*` is not one here:
-/// an entry would mean a pattern by it. Nor are wide spaces, which are none inside quotes.
+/// Returns whether this is a dot-atom (RFC 5322 section 3.2.3, RFC 6532 section 3.2). Excludes a
+/// text that begins with a `*`, because in an entry it would be a pattern, and wide spaces, which
+/// are removed outside quotes.
 fn is_dot_atom(content: &[u8]) -> bool {
     let mut before = b'.';
     for &byte in content {
@@ -345,7 +348,8 @@ fn is_dot_atom(content: &[u8]) -> bool {
                 .any(|chunk| chunk.valid().contains(char::is_whitespace)))
 }
 
-/// The halves of an entry that is not a mailbox; for [`super::Entry`].
+/// Appends the local part of an entry without a domain; returns false if it has none. For
+/// [`super::Entry`].
 pub(super) fn local_entry(raw: &[u8], rules: Rules, out: &mut Vec<u8>) -> bool {
     let mut work = Work::default();
     let any = read_local(raw, rules, &mut work);
@@ -353,7 +357,7 @@ pub(super) fn local_entry(raw: &[u8], rules: Rules, out: &mut Vec<u8>) -> bool {
     any
 }
 
-/// Appends a domain in its one form; for [`super::Entry`].
+/// Appends a domain in canonical form. For [`super::Entry`].
 pub(super) fn domain_entry(raw: &[u8], out: &mut Vec<u8>) {
     let mut work = Work::default();
     read_domain(raw, &mut work);
@@ -368,7 +372,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
-        /// The fast path is the full path, wherever it answers at all.
+        /// If the fast path reads an address, its result equals that of the full path.
         #[test]
         fn plain_is_full(
             local in r"[A-Za-z0-9.+/^_`{|}~-]{1,12}|p\.?rvs=ab=x|[a-z]{0,3}[+-]?[a-z.]{1,5}",
@@ -385,7 +389,7 @@ mod tests {
             }
         }
 
-        /// The same for any bytes at all around an `@`.
+        /// The same for any bytes around an `@`.
         #[test]
         fn plain_is_full_for_any_bytes(written in r"[!-~]{0,9}@[!-~]{0,9}|.{0,20}", bits in 0_u8..16) {
             let rules = Rules::from_bits(bits).unwrap();

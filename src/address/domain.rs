@@ -1,18 +1,18 @@
-//! The domain of an address in its one form.
+//! The canonical form of a domain.
 //!
-//! | written | form |
+//! | written | canonical form |
 //! |---|---|
 //! | `Example.COM.` | `example.com` |
 //! | `BÜCHER.example`, `xn--bcher-kva.example`, `ｂücher。example` | `xn--bcher-kva.example` |
 //! | `[192.000.2.1]`, `[IPv6:2001:DB8:0::1]` | `[192.0.2.1]`, `[ipv6:2001:db8::1]` |
 //! | `a..example`, `xn--0.example`, bytes that are not UTF-8 | lower case, else as they are |
 //!
-//! Labels are mapped one by one (UTS 46, non-transitional): a label that IDNA
-//! refuses stays what it is and does not keep its neighbours from being understood, so
-//! that `x@xn--0.ｌｉｓｔｅｄ.example` is still under `.listed.example`.
+//! Labels are mapped one by one (UTS 46, non-transitional). A label that IDNA rejects stays as it
+//! is and does not prevent the mapping of the others, so `x@xn--0.ｌｉｓｔｅｄ.example` is still under
+//! `.listed.example`.
 //!
-//! A character that would mean something to the reader of an address stands behind
-//! a backslash. No such domain exists; the text must only not be mistaken for another.
+//! A character with a meaning in the syntax of an address is escaped by a backslash. No such domain
+//! exists; the escape only keeps the text distinct from all others.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -25,28 +25,28 @@ use super::unicode::{Fold, fold};
 /// The longest domain that a list may name, in bytes (RFC 1035 section 2.3.4, as text).
 pub const MAX_DOMAIN_BYTES: usize = 253;
 
-/// What the reader of an address takes for something else than a letter; a `*` is
-/// the reader of an entry's.
+/// Characters with a meaning in the syntax of an address, and `*`, which has one in an entry.
 const SPECIAL: &str = "()<>[]:;@\\,\"*";
 
-/// What a mapped label must not turn out to contain.
+/// Characters that a mapped label must not contain.
 const REFUSED: AsciiDenyList = AsciiDenyList::new(true, SPECIAL);
 
-/// The stops that UTS 46 section 2.3 divides labels at, beside `.`: all of three bytes.
-/// No other code point is mapped to a stop: what looks like one (U+2024, one dot leader) is
-/// disallowed, and stays what it is; a test asks them all.
+/// The label separators of UTS 46 section 2.3 other than `.`, each three bytes in UTF-8. No other
+/// code point is mapped to a separator: one that only looks like it (U+2024, one dot leader) is
+/// disallowed and stays as it is. A test checks all code points.
 const WIDE_STOPS: [char; 3] = ['\u{3002}', '\u{FF0E}', '\u{FF61}'];
 
-/// Appends the one form of a domain, as [`super::parse::domain`] gives it, to `out`.
+/// Appends the canonical form of a domain, given as the output of [`super::parse::domain`], to
+/// `out`.
 pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     let plain = without_joiners(content);
-    // Between ASCII letters no joiner is allowed. Next to bytes that are not text it joins
-    // nothing either, and without it they may spell a space or a stop.
+    // Between ASCII letters no joiner is allowed. Joiners beside bytes that are not UTF-8 are
+    // removed too: they join nothing, and the bytes around them may form a space or a separator.
     let joins = !plain.is_ascii() && std::str::from_utf8(content).is_ok();
     let content = if joins { content } else { &plain };
     let content = &content[..content.len() - final_stop(content)];
-    // No joiner belongs to a literal.
+    // A domain literal contains no joiners.
     let bare = &plain[..plain.len() - final_stop(&plain)];
     if let Some(literal) = bare
         .strip_prefix(b"[")
@@ -56,8 +56,8 @@ pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
         return;
     }
     if content.is_ascii() {
-        // IDNA would do no more: an A-label that it accepts is its own form, in lower
-        // case, and one that it refuses is kept.
+        // IDNA would give the same: an A-label that it accepts is its own canonical form, in lower
+        // case, and one that it rejects is kept.
         content.iter().for_each(|&byte| push(byte, out));
         return;
     }
@@ -71,13 +71,13 @@ pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
         out.push(b'.');
         rest = &rest[label.len() + stop..];
     }
-    // Where the last label was joiners only, the stop before it is the final one.
+    // If the last label had joiners only, the separator before it is now the final one.
     let end = out.len() - final_stop(&out[start..]);
     out.truncate(end);
 }
 
-/// How many bytes long the one stop is that the content ends with; 0 if there is none,
-/// or several, which leave an empty label.
+/// Returns the length in bytes of the one separator at the end of the content; 0 if there is none,
+/// or if there are several (they leave an empty label).
 fn final_stop(content: &[u8]) -> usize {
     let stop = stop_at_end(content);
     match stop_at_end(&content[..content.len() - stop]) {
@@ -100,7 +100,7 @@ fn is_wide_stop(bytes: &[u8]) -> bool {
         .any(|stop| stop.encode_utf8(&mut [0; 4]).as_bytes() == bytes)
 }
 
-/// The first label, and the length of the stop behind it (0 at the end).
+/// Returns the first label, and the length of the separator after it (0 at the end).
 fn next_label(content: &[u8]) -> (&[u8], usize) {
     for (at, &byte) in content.iter().enumerate() {
         if byte == b'.' {
@@ -113,10 +113,10 @@ fn next_label(content: &[u8]) -> (&[u8], usize) {
     (content, 0)
 }
 
-/// The longest label that is mapped, in bytes. The DNS has 63 for what it is mapped to (RFC 1035
-/// section 2.3.4), and each letter takes one of them; written in pieces, with its accents
-/// apart or as the parts of a Hangul syllable, it has less than 16. A longer label
-/// names no host, and the time that Punycode takes grows with the square of its length.
+/// The longest label that is mapped, in bytes. The DNS allows 63 bytes for the mapped form (RFC
+/// 1035 section 2.3.4), and each letter takes at least one of them. Before mapping, a letter with
+/// separate accents, or a decomposed Hangul syllable, has less than 16 bytes. A longer label names
+/// no host, and the time for Punycode grows with the square of the length.
 const MAX_LABEL_BYTES: usize = 1024;
 
 fn write_label(label: &[u8], out: &mut Vec<u8>) {
@@ -128,7 +128,7 @@ fn write_label(label: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(mapped.as_bytes());
         return;
     }
-    // Joiners are allowed in some scripts; where they are not, nobody sees them.
+    // Some scripts allow joiners; elsewhere they are invisible and are removed.
     let plain = without_joiners(label);
     if plain.len() < label.len()
         && let Some(mapped) = to_ascii(&plain)
@@ -140,7 +140,7 @@ fn write_label(label: &[u8], out: &mut Vec<u8>) {
         plain.iter().for_each(|&byte| push(byte, out));
         return;
     }
-    // What IDNA refuses in one case it may take in the other.
+    // IDNA may reject a label in one letter case and accept it in the other.
     let mut folded = Vec::with_capacity(plain.len());
     fold(&plain, Fold::Label, &mut folded);
     let mapped = if folded == *plain {
@@ -165,7 +165,7 @@ fn without_joiners(content: &[u8]) -> Cow<'_, [u8]> {
     plain.into()
 }
 
-/// One label by UTS 46, if it is one.
+/// Maps one label by UTS 46; returns `None` if it is not valid.
 fn to_ascii(label: &[u8]) -> Option<Cow<'_, str>> {
     if label.len() > MAX_LABEL_BYTES {
         return None;
@@ -187,8 +187,8 @@ fn push(byte: u8, out: &mut Vec<u8>) {
     out.push(byte.to_ascii_lowercase());
 }
 
-/// Appends an IPv4 or IPv6 literal in its one form (RFC 5321 section 4.1.3, RFC
-/// 5952); false if it is neither.
+/// Appends an IPv4 or IPv6 literal in canonical form (RFC 5321 section 4.1.3, RFC 5952); returns
+/// false if it is neither.
 fn write_literal(inside: &[u8], out: &mut Vec<u8>) -> bool {
     let text = std::str::from_utf8(inside).unwrap_or_default();
     let form = match text.split_at_checked(5) {
@@ -202,8 +202,8 @@ fn write_literal(inside: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// A mapped address, `::ffff:192.0.2.1`, stands for an IPv4 node (RFC 4291 section 2.5.5.2)
-/// and is written as one, for the mailbox there is the same.
+/// Writes an IPv6 literal. An IPv4-mapped address, `::ffff:192.0.2.1`, denotes an IPv4 node (RFC
+/// 4291 section 2.5.5.2) and is written as IPv4, because it is the same mailbox.
 fn ipv6(text: &str) -> Option<String> {
     let address: Ipv6Addr = text.parse().ok()?;
     Some(match address.to_ipv4_mapped() {
@@ -212,7 +212,8 @@ fn ipv6(text: &str) -> Option<String> {
     })
 }
 
-/// Four numbers of one to three digits. `Ipv4Addr` refuses leading zeros, which RFC 5321 allows.
+/// Reads four numbers of one to three digits. `Ipv4Addr` rejects leading zeros, which RFC 5321
+/// allows.
 fn dotted(text: &str) -> Option<[u8; 4]> {
     let mut numbers = text.split('.').map(|number| {
         let plain = (1..=3).contains(&number.len()) && number.bytes().all(|b| b.is_ascii_digit());

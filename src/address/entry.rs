@@ -1,14 +1,14 @@
-//! What a list names.
+//! An entry of a list.
 //!
 //! | written | kind | canonical text |
 //! |---|---|---|
 //! | `a@b`, `Name <a@b>`, `mailto:a@b` | mailbox | `a@b` |
 //! | `a@`, `a@*` | local part | `a@` |
 //! | `@b`, `b`, `*@b` | domain | `@b` |
-//! | `.b`, `*.b`, `*@*.b`, `*@.b`, `@*.b` | subtree: what is under b, not b itself | `.b` |
+//! | `.b`, `*.b`, `*@*.b`, `*@.b`, `@*.b` | subtree: every domain under b, not b itself | `.b` |
 //!
-//! The four kinds of text cannot be mistaken for one another, so that one hash of the
-//! text is the key of the entry.
+//! Texts of different kinds always differ, so the hash of the text alone can be the key of the
+//! entry.
 
 use super::canonical::{self, Canonical};
 use super::domain::MAX_DOMAIN_BYTES;
@@ -17,7 +17,7 @@ use super::kind::Kind;
 use super::parse::{self, Parts};
 use super::rules::Rules;
 
-/// One entry of a list in canonical text. Reusable as [`Canonical`] is.
+/// One entry of a list in canonical form. Reusable, like [`Canonical`].
 ///
 /// ```
 /// use blocklist_milter::address::{Entry, Kind, Rules};
@@ -40,7 +40,7 @@ impl Default for Entry {
 }
 
 impl Entry {
-    /// Holds nothing yet; `as_bytes` is empty.
+    /// Creates an empty entry; `as_bytes` is empty.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -50,10 +50,10 @@ impl Entry {
         }
     }
 
-    /// Reads one entry, as a list may write it.
+    /// Reads one entry in the notation of lists.
     ///
     /// # Errors
-    /// When the bytes name nothing that can be listed; `self` then holds nothing of use.
+    /// The bytes are not an entry; then the content of `self` must not be used.
     pub fn read(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
         if self.mailbox.read_plain(written, rules) {
             self.kind = Kind::Mailbox;
@@ -78,7 +78,7 @@ impl Entry {
         Ok(())
     }
 
-    /// The full path, for what is neither a plain mailbox nor a plain domain.
+    /// Reads an entry in full: one that is neither a plain mailbox nor a plain domain.
     fn read_full(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
         let Parts { local, domain } = parse::split(written)?;
         let Some(domain) = domain else {
@@ -87,7 +87,7 @@ impl Entry {
         match (Half::of(local), Half::of(domain)) {
             (Half::All, Half::All) => Err(ParseError::Everything),
             (Half::All, Half::Name | Half::Pattern) => self.read_domain(domain, false),
-            // `@@`, `a@b@`: somebody's slip, and no local part that a mailbox has.
+            // `@@`, `a@b@`: a typing error, and no mailbox has such a local part.
             (Half::Name, Half::All) if !local.starts_with(b"\"") && local.contains(&b'@') => {
                 Err(ParseError::NoDomain)
             }
@@ -109,20 +109,20 @@ impl Entry {
     /// Reads one entry into a new one.
     ///
     /// # Errors
-    /// When the bytes name nothing that can be listed.
+    /// The bytes are not an entry.
     pub fn parse(written: &[u8], rules: Rules) -> Result<Self, ParseError> {
         let mut entry = Self::new();
         entry.read(written, rules)?;
         Ok(entry)
     }
 
-    /// What it names.
+    /// Returns what the entry names.
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its canonical text: `a@b`, `a@`, `@b` or `.b`.
+    /// Returns its canonical text: `a@b`, `a@`, `@b` or `.b`.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match self.kind {
@@ -131,7 +131,7 @@ impl Entry {
         }
     }
 
-    /// Reads a domain or a subtree; a bare one, without any `@`, must look like one.
+    /// Reads a domain or a subtree. One without any `@` (`bare`) must look like a domain.
     fn read_domain(&mut self, written: &[u8], bare: bool) -> Result<(), ParseError> {
         let star = parse::behind(written, b'*');
         self.other.push(b'@');
@@ -169,8 +169,8 @@ impl Entry {
     }
 }
 
-/// Whether `written` is a domain that only wants lower case: several labels of ASCII letters,
-/// digits, `-` and `_`. A property test holds it equal to the full path.
+/// Returns whether `written` is a domain that needs no change but lower case: several labels of
+/// ASCII letters, digits, `-` and `_`. A property test compares this with the full path.
 fn is_plain_domain(written: &[u8]) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
     written.len() < MAX_DOMAIN_BYTES
@@ -180,14 +180,14 @@ fn is_plain_domain(written: &[u8]) -> bool {
         && !written.ends_with(b".")
 }
 
-/// What one side of the `@` names, in an entry.
+/// What one side of the `@` in an entry names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
-    /// Nothing, or `*`: whatever stands there in an address.
+    /// Empty or `*`: matches everything.
     All,
-    /// Begins with `*` or, in a domain, with a dot.
+    /// Begins with `*`.
     Pattern,
-    /// One local part, one domain.
+    /// One local part or one domain.
     Name,
 }
 

@@ -1,27 +1,27 @@
-//! Why a text is not read.
+//! Why an address or an entry cannot be read.
 
-/// Why bytes name no address, or no entry of a list.
+/// Why bytes contain no address, or no entry of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// Nothing there: an empty text, or the null sender `<>`.
+    /// Empty, or the null sender `<>`.
     #[error("no address: it is empty, like the null sender <>")]
     Empty,
-    /// A bare word, or nothing behind the `@`.
+    /// A bare word, or nothing after the `@`.
     #[error("no domain: an address has a domain after the @")]
     NoDomain,
     /// Nothing before the `@`.
     #[error("no local part: nothing before the @")]
     NoLocalPart,
-    /// Longer than the bound.
+    /// Longer than the limit.
     #[error("too long: {got} bytes, the limit is {most}")]
     TooLong {
-        /// Bytes that were there.
+        /// Its length in bytes.
         got: usize,
-        /// Bytes that may be.
+        /// The limit in bytes.
         most: usize,
     },
-    /// An entry that names every sender, as `*@*` or `@` do.
+    /// An entry that matches every sender, such as `*@*` or `@`.
     #[error("this would list every sender")]
     Everything,
     /// Words that are not a domain.
@@ -29,7 +29,7 @@ pub enum ParseError {
         "neither an address nor a domain; write @name for a domain without a dot, name@ for a local part"
     )]
     NotADomain,
-    /// A `*` where an entry cannot have one.
+    /// A `*` in a place where an entry cannot have one.
     #[error(
         "a * is allowed only in place of a whole local part, a whole domain or the labels before a domain"
     )]

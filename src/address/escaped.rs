@@ -1,12 +1,12 @@
-//! Outside bytes as a log or a terminal may show them.
+//! Escapes bytes from outside for logs and terminals.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
 use super::unicode::is_invisible;
 
-/// Shows bytes from outside: printable UTF-8 as it is, all else (controls, line
-/// ends, invisible and bidirectional code points, bytes that are not UTF-8)
-/// as `\u{200b}` or `\xff`. One line always, and nothing a terminal obeys.
+/// Shows bytes from outside: printable UTF-8 unchanged, everything else (control characters, line
+/// ends, invisible and bidirectional code points, bytes that are not UTF-8) as `\u{200b}` or
+/// `\xff`. The result is one line, without terminal control sequences.
 ///
 /// ```
 /// use blocklist_milter::address::escaped;
@@ -16,8 +16,8 @@ pub fn escaped(bytes: &[u8]) -> impl Display {
     Escaped(bytes)
 }
 
-/// The same, at most about so many bytes of them: what is too long without its middle, for a
-/// domain stands at the end.
+/// Returns the same for about `most` bytes at most: a longer text loses its middle, because the
+/// domain is at the end.
 pub fn shortened(bytes: &[u8], most: usize) -> String {
     let half = most / 2;
     match (bytes.split_at_checked(half), bytes.len().checked_sub(half)) {

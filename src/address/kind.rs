@@ -1,4 +1,4 @@
-//! The kinds of entry that a list holds.
+//! The kinds of entries in a list.
 
 /// What an entry names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -10,15 +10,15 @@ pub enum Kind {
     LocalPart = 1,
     /// Every mailbox of one domain: `@b`.
     Domain = 2,
-    /// Every mailbox of every domain under one, itself not: `.b`.
+    /// Every mailbox of every domain under one, but not of that domain itself: `.b`.
     Subtree = 3,
 }
 
 impl Kind {
-    /// All of them, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 4] = [Self::Mailbox, Self::LocalPart, Self::Domain, Self::Subtree];
 
-    /// As it is shown to people and in JSON.
+    /// Returns its name for people and in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -35,24 +35,24 @@ impl Kind {
 pub struct Kinds(u8);
 
 impl Kinds {
-    /// None of them.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
-    /// All of them.
+    /// The set of all kinds.
     pub const ALL: Self = Self(0b1111);
 
-    /// Is `kind` in the set?
+    /// Returns whether `kind` is in the set.
     #[must_use]
     pub fn contains(self, kind: Kind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }
 
-    /// Puts `kind` into the set.
+    /// Adds `kind` to the set.
     pub fn insert(&mut self, kind: Kind) {
         self.0 |= 1 << kind as u8;
     }
 
-    /// From one byte of the filter file, where bit n is the kind of number n; `None` when a bit is
-    /// set that no kind has.
+    /// Reads one byte of the filter file, where bit n is the kind with number n; returns `None` if
+    /// a bit is set that no kind has.
     #[must_use]
     pub fn from_bits(bits: u8) -> Option<Self> {
         (bits & !Self::ALL.0 == 0).then_some(Self(bits))

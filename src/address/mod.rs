@@ -1,29 +1,28 @@
-//! One mail address: its one canonical form, and the entries it is found by.
+//! One mail address: its canonical form, and the entries that name it.
 //!
-//! A list names senders, a message names its sender; both go through this module,
-//! and are then compared to the byte. So two things must hold, and everything
-//! here serves one of them:
+//! A list names senders, and a message names its sender. Both go through this module and are then
+//! compared byte by byte. So two conditions must hold, and everything here serves one of them:
 //!
 //! * two spellings of one mailbox give the same bytes ([`Canonical`]);
 //! * two mailboxes never give the same bytes.
 //!
-//! The rules, in the order in which they are applied (RFC 5322 section 3.4 and
+//! The rules, in the order in which they apply (RFC 5322 section 3.4 and
 //! the obsolete forms of section 4.4, RFC 5321 section 4.1.2, RFC 6531, RFC 6532):
 //!
 //! | step | what happens | where |
 //! |---|---|---|
-//! | read | comments, folds, controls and invisible code points go; `<>`, `mailto:` and source routes are taken off; the last `@` outside quotes divides | `parse` |
-//! | local part | unquoted, NFC, lower case; a BATV tag goes; quoted again only where it must be | `canonical`, `unicode`, `bounce` |
-//! | domain | UTS 46 to A-labels, lower case, no final dot; address literals in one form | `domain` |
-//! | provider | what a provider documents as one mailbox becomes one (dots at Gmail, `+tag`) | `providers` |
+//! | read | removes comments, folds, control characters and invisible code points; removes `<>`, `mailto:` and source routes; divides at the last `@` outside quotes | `parse` |
+//! | local part | removes quotes, applies NFC and lower case; removes a BATV tag; quotes again only if necessary | `canonical`, `unicode`, `bounce` |
+//! | domain | maps to A-labels by UTS 46, lower case, without final dot; gives address literals one form | `domain` |
+//! | provider | makes equal what a provider documents as one mailbox (dots at Gmail, `+tag`) | `providers` |
 //!
-//! An address that none of this touches but for its capitals takes a short cut (`plain`).
+//! An address that only needs lower case takes a shortcut (`plain`).
 //!
-//! Input is bytes. Valid UTF-8 is Unicode; any other byte stays itself, for a
-//! replacement character would let two senders share a key. Nothing is repaired
-//! that is broken, and letters that look alike are never made equal.
+//! Input is bytes. Valid UTF-8 is Unicode; any other byte stays as it is, because a replacement
+//! character would let two senders share a key. Broken addresses are not repaired, and letters
+//! that look alike are never made equal.
 //!
-//! An [`Entry`] is what a list names, in its canonical text; a [`Key`](crate::filter::Key) is its
+//! An [`Entry`] is one entry of a list, in canonical form; a [`Key`](crate::filter::Key) is its
 //! hash.
 
 mod bounce;
@@ -48,6 +47,6 @@ pub use kind::{Kind, Kinds};
 pub use parse::MAX_WRITTEN_BYTES;
 pub use rules::Rules;
 
-/// Raised whenever the canonical form of any address changes, so that a filter
-/// made by other rules is noticed.
+/// Increased whenever the canonical form of any address changes, so that a filter compiled with
+/// other rules is detected.
 pub const RULES_VERSION: u16 = 2;

@@ -1,4 +1,4 @@
-//! From bytes as somebody wrote them to the two halves of an address.
+//! Splits written bytes into the two parts of an address.
 //!
 //! ```text
 //! "J. Doe" <@relay.example:"j\.doe" (work) @ Example.COM>     written
@@ -7,47 +7,48 @@
 //!                          j.doe                              local()
 //! ```
 //!
-//! [`Lexer`] alone knows what quotes, comments, folds and invisible code points are; it differs from
-//! [`Nesting`] alone in that a quotation mark which nothing closes is text, and invisible code points are
-//! none even behind a backslash. All else here takes its tokens. No recursion, no look back, one pass and at
-//! most one look ahead a byte: linear in the input, whatever it is.
+//! Only [`Lexer`] knows the syntax of quotes, comments, folds and invisible code points; all other
+//! code here reads its tokens. It differs from [`Nesting`] in two points: an unclosed quotation
+//! mark is text, and invisible code points are removed even after a backslash. There is no
+//! recursion and no looking back; reading is one pass with at most one look ahead for each byte, so
+//! it is linear in any input.
 //!
-//! What is not closed: a comment runs to the end, as in every reader that was
-//! compared; a quotation mark without a second one is a letter of the local part.
+//! An unclosed comment runs to the end, as in every other reader that we compared. A quotation mark
+//! without a second one is a character of the local part.
 
 use super::error::ParseError;
 use super::unicode::{first_char, is_invisible, is_joiner, last_blank, may_begin_blank};
 use crate::rfc5322::Nesting;
 
-/// The longest text that is read as one address, in bytes. Far beyond any mail
-/// server's limits (RFC 5321 has 320, Postfix keeps 102,400 of a header), so that
-/// no comment is long enough to hide an address.
+/// The longest text that is read as one address, in bytes. It is far beyond the limits of any mail
+/// server (RFC 5321 has 320, Postfix keeps 102,400 bytes of a header), so no comment is long enough
+/// to hide an address.
 pub const MAX_WRITTEN_BYTES: usize = 1 << 20;
 
-/// One byte of the address, and whether it stood in quotes or behind a backslash.
+/// One byte of the address, and whether it was in quotes or after a backslash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A byte that means what it says: `@` divides, `<` opens.
+    /// A byte with its syntactic meaning: `@` divides, `<` opens.
     Plain(u8),
-    /// A byte that is only a letter.
+    /// A byte without syntactic meaning.
     Quoted(u8),
     /// White space outside quotes.
     Space,
-    /// A quotation mark opens; says no more than that something stands here.
+    /// An opening quotation mark. It shows only that the text is not empty.
     Quote,
 }
 
-/// Reads tokens; comments, controls and invisible code points are passed over.
+/// Reads tokens; skips comments, control characters and invisible code points.
 pub(super) struct Lexer<'a> {
     bytes: &'a [u8],
-    /// Where the next token is looked for.
+    /// Where the next token is searched.
     next: usize,
     /// Where the last token began.
     begin: usize,
     quoted: bool,
-    /// No quotation mark follows that is not escaped.
+    /// Whether no unescaped quotation mark follows.
     unclosed: bool,
-    /// Zero-width joiners are given out (a domain may need them).
+    /// Whether to return zero-width joiners (a domain may need them).
     joiners: bool,
 }
 
@@ -131,7 +132,7 @@ impl Iterator for Lexer<'_> {
                 }
                 b' ' | b'\t' if self.quoted => Token::Quoted(b' '),
                 b' ' | b'\t' => Token::Space,
-                // CR and LF too: unfolding removes them and keeps the white space behind them.
+                // Also CR and LF: unfolding removes them and keeps the white space after them.
                 0..0x20 | 0x7F => continue,
                 _ => self.token(byte),
             });
@@ -139,7 +140,7 @@ impl Iterator for Lexer<'_> {
     }
 }
 
-/// The first position from `at` on that does not begin an invisible code point.
+/// Returns the first position at or after `at` that does not begin an invisible code point.
 fn visible_from(bytes: &[u8], mut at: usize) -> usize {
     while let Some(c) = bytes.get(at..).and_then(first_char)
         && c != '\t'
@@ -150,8 +151,8 @@ fn visible_from(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where reading goes on behind the quoted string or comment that opened just before `at`; `None` if
-/// it is not closed. A backslash escapes the next byte that can be seen.
+/// Returns the position after the quoted string or comment that opened just before `at`; `None` if
+/// it is unclosed. A backslash escapes the next visible byte.
 fn end_of(mut nesting: Nesting, bytes: &[u8], mut at: usize) -> Option<usize> {
     while let Some(&byte) = bytes.get(at) {
         nesting.step(byte);
@@ -166,21 +167,20 @@ fn end_of(mut nesting: Nesting, bytes: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
-/// The halves of an address, as they were written.
+/// The two parts of an address, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts<'a> {
-    /// What stands before the last `@`, or everything if there is none.
+    /// The part before the last `@`, or everything if there is none.
     pub(super) local: &'a [u8],
-    /// What stands behind the last `@`.
+    /// The part after the last `@`.
     pub(super) domain: Option<&'a [u8]>,
 }
 
-/// Finds the address in what was written: takes the first angle brackets that hold
-/// something, without `mailto:` and without the source route, and divides at
-/// the last `@` outside quotes.
+/// Finds the address in the written text: takes the first angle brackets that are not empty,
+/// removes `mailto:` and the source route, and divides at the last `@` outside quotes.
 ///
 /// # Errors
-/// [`ParseError::TooLong`]; [`ParseError::Empty`] when nothing can be seen.
+/// [`ParseError::TooLong`]; [`ParseError::Empty`] if the text has nothing visible.
 pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
     if written.len() > MAX_WRITTEN_BYTES {
         return Err(ParseError::TooLong {
@@ -246,19 +246,19 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
     })
 }
 
-/// What is known of the address that may have begun at `start`.
+/// The state of the address that may have begun at `start`.
 struct Address {
     start: usize,
-    /// Tokens so far, white space not counted.
+    /// Number of tokens so far, without white space.
     tokens: usize,
-    /// How many of the tokens, from the first, spell `mailto`.
+    /// How many of the first tokens spell `mailto`.
     link: usize,
-    /// It began with `@` (or the comma that the obsolete route allows).
+    /// Whether it began with `@` (or with the comma that the obsolete route allows).
     is_route: bool,
     in_literal: bool,
-    /// The last `@`.
+    /// The position of the last `@`.
     at: Option<usize>,
-    /// Where the commas and the like begin that nothing follows: they divide addresses.
+    /// Where the trailing commas, semicolons and parentheses begin: they separate addresses.
     trailing: Option<usize>,
 }
 
@@ -286,17 +286,17 @@ impl Address {
         self.trailing = None;
     }
 
-    /// Does a colon here end a source route, or `mailto`?
+    /// Returns whether a colon here ends a source route or `mailto`.
     fn is_prefix(&self) -> bool {
         (self.is_route && !self.in_literal) || (self.link == 6 && self.tokens == 6)
     }
 }
 
-/// Appends what the local part says, without quotes and escapes; false if nothing
-/// at all stood there (`""` is something).
+/// Appends the content of the local part, without quotes and escapes; returns false if there was
+/// nothing (`""` is not nothing).
 ///
-/// White space around dots and at the ends goes. Between two words it stays, as
-/// one space: `john doe@x` is not an address by the book, and it is not `johndoe@x`.
+/// Removes white space around dots and at the ends. Between two words it stays, as one space:
+/// `john doe@x` is not a valid address, but it is not `johndoe@x` either.
 pub(super) fn local(raw: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut any = false;
@@ -325,7 +325,7 @@ pub(super) fn local(raw: &[u8], out: &mut Vec<u8>) -> bool {
     any
 }
 
-/// Appends what the domain says, without quotes, escapes and any white space.
+/// Appends the content of the domain, without quotes, escapes and white space.
 pub(super) fn domain(raw: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     for token in Lexer::with_joiners(raw) {
@@ -338,19 +338,19 @@ pub(super) fn domain(raw: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Does nothing stand here?
+/// Returns whether the text is empty or white space.
 pub(super) fn is_blank(raw: &[u8]) -> bool {
     Lexer::new(raw).all(|token| token == Token::Space)
 }
 
-/// What stands behind `byte`, if that is the first that stands here.
+/// Returns the text after `byte`, if that is the first token.
 pub(super) fn behind(raw: &[u8], byte: u8) -> Option<&[u8]> {
     let mut lexer = Lexer::new(raw);
     let first = lexer.find(|&token| token != Token::Space);
     (first == Some(Token::Plain(byte))).then(|| &raw[lexer.next..])
 }
 
-/// Is there white space between two words that no dot divides?
+/// Returns whether there is white space between two words that no dot divides.
 pub(super) fn has_gap(raw: &[u8]) -> bool {
     let dot = Token::Plain(b'.');
     let mut before = dot;
@@ -368,20 +368,19 @@ pub(super) fn has_gap(raw: &[u8]) -> bool {
     false
 }
 
-/// What stays of the characters that show nothing.
+/// Which of the invisible characters and spaces stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     /// Wide spaces, in a local part.
     Spaces,
     /// Joiners, in a domain.
     Joiners,
-    /// Nothing, in a domain where joiners mean nothing.
+    /// None, in a domain where joiners have no meaning.
     Nothing,
 }
 
-/// Appends a byte. Bytes that were apart (a comment stood between them) may now
-/// spell a code point that shows nothing; it goes as any other does, so that reading
-/// the result once more finds nothing to drop.
+/// Appends a byte. Bytes that a comment separated may now form an invisible code point. It is
+/// removed like any other, so that reading the result again finds nothing to remove.
 pub(super) fn push_visible(out: &mut Vec<u8>, start: usize, byte: u8, keep: Keep) {
     out.push(byte);
     if byte & 0xC0 == 0x80

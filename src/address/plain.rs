@@ -1,31 +1,30 @@
-//! The fast path: is this address its own canonical form but for the case of its letters?
+//! The fast path, for addresses that differ from their canonical form at most in letter case.
 //!
-//! Nearly every address is: ASCII letters, digits and `+ - . _` around one `@`, nothing
-//! that a rule of the full path touches. Such a one is lower-cased, sixteen bytes at a time, and
-//! that is all. No rule is known here: whatever might be touched by one says no, and
-//! the full path reads it. A property test holds the two paths equal.
+//! Nearly every address does: ASCII letters, digits and `+ - . _` around one `@`, and nothing that
+//! a rule of the full path changes. It is converted to lower case, sixteen bytes at a time. This
+//! module does not know the rules: it declines every address that a rule might change, and the full
+//! path reads it. A property test compares the two paths.
 //!
-//! Whole lists are read a block at a time by `compile/read/block.rs`, which shares what is
-//! said here of bytes.
+//! `compile/read/block.rs` reads whole lists, a block at a time, with the same byte classes.
 
 use wide::u8x16;
 
-/// No plain address is longer (RFC 5321 section 4.5.3.1: 64 and 255 bytes, and the `@`).
+/// The longest plain address in bytes (RFC 5321 section 4.5.3.1: 64 and 255, and the `@`).
 pub(crate) const MAX_BYTES: usize = 320;
 
-/// Bytes looked at together.
+/// Number of bytes processed together.
 pub(crate) const LANES: usize = 16;
 
-/// What sixteen bytes are to a plain address: vectors that are all ones in the lanes of the
-/// bytes of a class, which is in none of the others.
+/// The classes of sixteen bytes in a plain address. Each mask has all bits set in the lanes whose
+/// byte is in the class. Each byte is in at most one class.
 pub(crate) struct Classes {
-    /// The bytes, ASCII letters in lower case.
+    /// The bytes, with ASCII letters in lower case.
     pub(crate) lowered: u8x16,
     /// A byte of a word: a letter, a digit, `+`, `-`, `_`.
     pub(crate) word: u8x16,
-    /// A `.`, with a word on each side.
+    /// A `.`, which needs a word on each side.
     pub(crate) dot: u8x16,
-    /// The `@`, with a word on each side.
+    /// The `@`, which needs a word on each side.
     pub(crate) at: u8x16,
 }
 
@@ -35,7 +34,7 @@ impl Classes {
         let is = |byte| bytes.simd_eq(u8x16::splat(byte));
         let case = u8x16::splat(0x20);
         let letter = within(bytes | case, b'a', b'z');
-        // What lies from `-` to `9` beside digits is `.` and `/`.
+        // The range from `-` to `9` has the digits, `.`, `/` and `-`.
         let digit = within(bytes, b'-', b'9') & !(is(b'.') | is(b'/'));
         Self {
             lowered: bytes | (letter & case),
@@ -46,27 +45,27 @@ impl Classes {
     }
 }
 
-/// The lanes of the bytes from `first` to `last`.
+/// Returns the mask of the bytes from `first` to `last`.
 #[inline]
 fn within(bytes: u8x16, first: u8, last: u8) -> u8x16 {
     let offset = bytes - u8x16::splat(first);
     offset.simd_eq(offset.min(u8x16::splat(last - first)))
 }
 
-/// Does this stand between two words of a plain address?
+/// Returns whether this byte separates two words of a plain address.
 pub(crate) const fn is_separator(byte: u8) -> bool {
     matches!(byte, b'@' | b'.')
 }
 
-/// Puts a plain address into `out`, in lower case, and says where its `@` is; `None` if it is
-/// not plain, `out` then holding nothing of use.
+/// Writes a plain address to `out`, in lower case, and returns the position of its `@`; `None` if
+/// it is not plain, and then the content of `out` must not be used.
 #[inline]
 pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     out.clear();
     out.reserve(address.len() + LANES);
     let mut seen = Seen {
         is_stray: false,
-        // A separator at the start would stand beside the edge.
+        // A separator at the start has no word before it.
         beside: 1,
         at: None,
     };
@@ -78,8 +77,8 @@ pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     }
     if !rest.is_empty() {
         let start = out.len();
-        // The last chunk reaches back over what was seen already; these lanes go. The
-        // bytes themselves never leave the vector register.
+        // The last chunk begins before `start`, and its lanes before that are ignored. The bytes
+        // stay in the vector register.
         let (chunk, seen_lanes) = match address.last_chunk() {
             Some(chunk) => (*chunk, LANES - rest.len()),
             None => (padded(rest), 0),
@@ -94,25 +93,26 @@ pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     seen.at.filter(|_| !seen.is_stray && ends_in_word)
 }
 
-/// An address shorter than a chunk, and letters that are none of it.
+/// Pads an address that is shorter than a chunk with letters.
 fn padded(address: &[u8]) -> [u8; LANES] {
     let mut chunk = [b'a'; LANES];
     chunk[..address.len()].copy_from_slice(address);
     chunk
 }
 
-/// What the chunks so far have shown.
+/// The state after the chunks so far.
 struct Seen {
-    /// Something is in the way of a plain address.
+    /// Whether something shows that the address is not plain.
     is_stray: bool,
     /// 1 if the last byte was a separator.
     beside: u32,
-    /// Where the `@` is.
+    /// The position of the `@`.
     at: Option<usize>,
 }
 
 impl Seen {
-    /// Takes in the next chunk, whose first lanes were seen before; what is new starts there.
+    /// Processes the next chunk. Its first `seen_lanes` lanes were processed before; the next byte
+    /// is at `start`.
     #[inline]
     fn add(&mut self, start: usize, classes: &Classes, seen_lanes: usize) {
         let bits = |mask: u8x16| mask.to_bitmask() >> seen_lanes;

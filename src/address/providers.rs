@@ -1,39 +1,40 @@
-//! What mail providers document as one mailbox.
+//! The rules by which mail providers deliver several addresses to one mailbox, as they document
+//! them.
 //!
 //! | provider | rule | source |
 //! |---|---|---|
-//! | Gmail | dots mean nothing, `+tag` is cut, googlemail.com is gmail.com | support.google.com/mail/answer/7436150, /22370, /10313 |
+//! | Gmail | dots have no meaning, `+tag` is cut, googlemail.com is gmail.com | support.google.com/mail/answer/7436150, /22370, /10313 |
 //! | Outlook.com (Hotmail, Live, MSN) | `+tag` is cut | support.microsoft.com, "Add or remove an email alias in Outlook.com"; the domains: validator.js, normalizeEmail.js (MIT) |
 //! | iCloud | `+tag` is cut | support.apple.com/guide/icloud, "Use + addresses in iCloud Mail" |
-//! | Proton | `+tag` is cut; `.`, `-` and `_` mean nothing; one name, one account, whichever of its domains | proton.me/support/creating-aliases, /change-username ("treated as transparent"; no variation "can be used for a different account"), /addresses-and-aliases (the same name at proton.me, protonmail.com, protonmail.ch and pm.me) |
+//! | Proton | `+tag` is cut; `.`, `-` and `_` have no meaning; one name is one account in all of its domains | proton.me/support/creating-aliases, /change-username ("treated as transparent"; no variation "can be used for a different account"), /addresses-and-aliases (the same name at proton.me, protonmail.com, protonmail.ch and pm.me) |
 //! | Fastmail | `+tag` is cut; `tag@user.fastmail.com` is `user@fastmail.com` | fastmail.help/hc/en-us/articles/360060591053 |
-//! | Yandex | one login, one mailbox, whichever of its domains | yandex.com/support/domain/additional/mailbox-alias ("Emails sent to any of these addresses will arrive at the same mailbox"), /support/id/authorization/email ("addresses using your username on all Yandex domains are linked to you"); the domains: Yandex's answer in bitwarden/server#876, and ya.ru in validatorjs/validator.js#807 |
+//! | Yandex | one login is one mailbox in all of its domains | yandex.com/support/domain/additional/mailbox-alias ("Emails sent to any of these addresses will arrive at the same mailbox"), /support/id/authorization/email ("addresses using your username on all Yandex domains are linked to you"); the domains: Yandex's answer in bitwarden/server#876, and ya.ru in validatorjs/validator.js#807 |
 //!
-//! What is not done, for in doubt two addresses are two people:
+//! There are no rules for the following, because in doubt two addresses are two people:
 //!
-//! * Yahoo's `base-keyword`: `base` alone is not a mailbox of its owner, and no page says that it
-//!   is nobody else's (gmr/email-normalize#14 dropped the rule for that reason).
-//! * Dots, hyphens and `+tag` at Yandex: no page of Yandex that we found speaks of them.
+//! * Yahoo's `base-keyword`: `base` alone is not a mailbox of the same owner, and no page says that
+//!   nobody else has it (gmr/email-normalize#14 dropped the rule for that reason).
+//! * Dots, hyphens and `+tag` at Yandex: we found no page of Yandex about them.
 //! * icloud.com, me.com and mac.com, and the domains of Outlook and Fastmail, stay apart: no
-//!   provider says that each name is the same person's in all of them.
+//!   provider says that each name belongs to the same person in all of them.
 //!
-//! Tags that are cut leave at least one byte: `+tag@gmail.com` stays as it is.
+//! A cut leaves at least one byte: `+tag@gmail.com` stays as it is.
 //!
-//! The rows are Rust, not a data file: the compiler checks them, and builds from them the tables by which
-//! most addresses of other domains are passed over without a search.
+//! The rows are Rust, not a data file: the compiler checks them, and builds the tables from them
+//! that rule out most other domains without a search.
 
 use super::rules::Rules;
 
-/// What a provider does with a local part.
+/// What a provider does with an address.
 #[derive(Debug, PartialEq, Eq)]
 struct Provider {
-    /// The first of this byte begins the tag, if there are tags.
+    /// The tag begins at the first of this byte; `None` if the provider has no tags.
     tag: Option<u8>,
-    /// These bytes mean nothing.
+    /// Bytes without a meaning.
     ignored: &'static [u8],
-    /// `tag@user.domain` is `user@domain`.
+    /// Whether `tag@user.domain` is `user@domain`.
     subdomains: bool,
-    /// The name its mailboxes are compared under, if not the one that was written.
+    /// The domain under which its mailboxes are compared, if not the written one.
     domain: Option<&'static str>,
     /// Its domains.
     domains: &'static [&'static str],
@@ -119,7 +120,7 @@ const YANDEX: Provider = Provider {
     ],
 };
 
-/// The rule of the option `plus` at a domain of nobody.
+/// The rule of the option `plus` for a domain that is no provider's.
 static ANYBODY: Provider = Provider {
     tag: Some(b'+'),
     ignored: b"",
@@ -130,7 +131,7 @@ static ANYBODY: Provider = Provider {
 
 static PROVIDERS: [Provider; 6] = [GMAIL, OUTLOOK, ICLOUD, PROTON, FASTMAIL, YANDEX];
 
-/// The mailbox that a provider delivers to.
+/// The mailbox to which a provider delivers.
 pub(super) struct Mailbox<'a> {
     local: &'a [u8],
     domain: &'a [u8],
@@ -138,7 +139,8 @@ pub(super) struct Mailbox<'a> {
     plus: bool,
 }
 
-/// Are these surely left as they are? Almost always true when they are; asked of every address.
+/// Returns whether no rule changes this address. It may return false without need, but rarely does.
+/// Called for every address.
 #[inline]
 pub(crate) fn leave_alone(local: &[u8], domain: &[u8], rules: Rules) -> bool {
     let tail = tail(domain);
@@ -146,8 +148,8 @@ pub(crate) fn leave_alone(local: &[u8], domain: &[u8], rules: Rules) -> bool {
         || rules.plus && local.contains(&b'+'))
 }
 
-/// What a provider makes of a local part (unquoted, lower case) and a domain in
-/// canonical form; `None` when they are left as they are.
+/// Returns the mailbox for a local part (unquoted, lower case) and a domain in canonical form;
+/// `None` if no rule changes them.
 pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Option<Mailbox<'a>> {
     if leave_alone(local, domain, rules) {
         return None;
@@ -181,8 +183,8 @@ pub(super) fn mailbox<'a>(local: &'a [u8], domain: &'a [u8], rules: Rules) -> Op
     changes.then_some(mailbox)
 }
 
-/// The user, the domain and the provider of `user.domain`, where the provider delivers
-/// what is sent there to the user.
+/// Returns the user, the domain and the provider of `user.domain`, if the provider delivers mail
+/// for this domain to the user.
 fn user_domain(domain: &[u8]) -> Option<(&[u8], &[u8], &'static Provider)> {
     let dot = domain.iter().position(|&byte| byte == b'.')?;
     let (user, parent) = (&domain[..dot], &domain[dot + 1..]);
@@ -192,7 +194,7 @@ fn user_domain(domain: &[u8]) -> Option<(&[u8], &[u8], &'static Provider)> {
 }
 
 impl Mailbox<'_> {
-    /// Without the tag.
+    /// Returns the local part without the tag.
     fn cut(&self) -> &[u8] {
         let local = match self.rule.tag {
             Some(tag) => cut(self.local, tag),
@@ -203,8 +205,9 @@ impl Mailbox<'_> {
 
     /// Appends its local part.
     ///
-    /// No provider with bytes that mean nothing has mailboxes beyond ASCII. There all bytes
-    /// stay: what they kept apart, a letter and its accent, could become another text.
+    /// No provider with meaningless bytes has mailboxes with characters beyond ASCII. So in such a
+    /// local part all bytes stay: without the bytes between them, a letter and an accent could
+    /// become another text.
     pub(super) fn write_local(&self, out: &mut Vec<u8>) {
         let cut = self.cut();
         let ignored = if cut.is_ascii() {
@@ -219,13 +222,13 @@ impl Mailbox<'_> {
         }
     }
 
-    /// The domain it is compared under.
+    /// Returns the domain under which it is compared.
     pub(super) fn domain(&self) -> &[u8] {
         self.rule.domain.map_or(self.domain, str::as_bytes)
     }
 }
 
-/// What stands before the first `tag`, unless nothing does.
+/// Returns the part before the first `tag`, or everything if that part is empty.
 fn cut(local: &[u8], tag: u8) -> &[u8] {
     match local.iter().position(|&byte| byte == tag) {
         Some(at) if at > 0 => &local[..at],
@@ -233,11 +236,12 @@ fn cut(local: &[u8], tag: u8) -> &[u8] {
     }
 }
 
-/// Slots of the table that finds the provider of a domain: sixteen times as many as domains,
-/// so that nearly every other domain finds an empty slot.
+/// Slots of the hash table that finds the provider of a domain. There are many more slots than
+/// domains, so that nearly every other domain finds an empty slot.
 const SLOTS: usize = 4096;
 
-/// For each slot of [`slot`]: 0, or the provider (four bits) and its domain (twelve bits) plus one.
+/// For each slot of [`slot`]: 0, or the provider (four bits) and the index of its domain plus one
+/// (twelve bits).
 static TABLE: [u16; SLOTS] = table();
 
 #[allow(
@@ -263,8 +267,8 @@ const fn table() -> [u16; SLOTS] {
     table
 }
 
-/// Where a domain is looked for first, by its first and last bytes and its length; no
-/// domain of the table is shorter than four bytes.
+/// Returns the slot where a domain is looked up first, from its first and last bytes and its
+/// length. No domain in the table is shorter than four bytes.
 #[inline]
 const fn slot(domain: &[u8]) -> Option<usize> {
     let (Some(first), Some(last)) = (domain.first_chunk::<4>(), domain.last_chunk::<4>()) else {
@@ -275,8 +279,8 @@ const fn slot(domain: &[u8]) -> Option<usize> {
     Some((mixed >> 52) as usize % SLOTS)
 }
 
-/// Bits by which nearly every other domain differs from those of a provider and what is
-/// under them: of 200 domains, one other in eighty looks like one of them.
+/// Bits of a hash that distinguishes nearly every other domain from those of the providers and
+/// their subdomains: with 200 domains, one other domain in eighty has the hash of one of them.
 const TAIL_BITS: u32 = 14;
 
 /// One bit for each [`tail`] of a provider's domain.
@@ -307,7 +311,8 @@ const fn tails() -> [u64; 1 << TAIL_BITS >> 6] {
     tails
 }
 
-/// A number of [`TAIL_BITS`] by the last eight bytes of a domain, or all it has.
+/// Returns a hash of [`TAIL_BITS`] bits of the last eight bytes of a domain, or of all its bytes if
+/// it is shorter.
 #[inline]
 #[allow(clippy::cast_possible_truncation, reason = "a number of 14 bits")]
 const fn tail(domain: &[u8]) -> usize {
@@ -325,12 +330,12 @@ const fn tail(domain: &[u8]) -> usize {
     (end.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - TAIL_BITS)) as usize
 }
 
-/// Whether a domain in canonical form is one of a provider's.
+/// Returns whether a domain in canonical form belongs to a provider.
 pub(crate) fn is_provider(domain: &[u8]) -> bool {
     provider(domain).is_some()
 }
 
-/// The provider of a domain in canonical form.
+/// Returns the provider of a domain in canonical form.
 fn provider(domain: &[u8]) -> Option<&'static Provider> {
     let mut at = slot(domain)?;
     loop {

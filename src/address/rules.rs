@@ -1,18 +1,18 @@
-//! The rules that a list can choose.
+//! The optional rules of a list.
 
-/// Which optional rules make two addresses one.
+/// Which optional rules make two addresses equal.
 ///
-/// A filter file records them: compiling and looking up must agree.
+/// A filter file records them, because compiling and looking up must use the same rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rules {
-    /// What a known provider documents as one mailbox is one: on by default.
+    /// Addresses that a known provider documents as one mailbox are equal. On by default.
     pub providers: bool,
     /// `+tag` is cut at every domain.
     pub plus: bool,
     /// The sender inside an SRS0 or SRS1 address is looked up as well.
     pub srs: bool,
-    /// Local parts are compared in NFKC: full-width and other compatibility
-    /// letters equal the plain ones.
+    /// Local parts are compared in NFKC: full-width and other compatibility characters equal the
+    /// ordinary ones.
     pub nfkc: bool,
 }
 
@@ -28,7 +28,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// As one byte of the filter file: bit 0 `providers`, 1 `plus`, 2 `srs`, 3 `nfkc`.
+    /// Returns them as one byte of the filter file: bit 0 `providers`, 1 `plus`, 2 `srs`, 3 `nfkc`.
     #[must_use]
     pub fn bits(self) -> u8 {
         u8::from(self.providers)
@@ -37,7 +37,7 @@ impl Rules {
             | u8::from(self.nfkc) << 3
     }
 
-    /// The rules that [`Self::bits`] wrote; `None` when a bit is set that this version does not know.
+    /// Reads the byte that [`Self::bits`] returned; `None` if an unknown bit is set.
     #[must_use]
     pub fn from_bits(bits: u8) -> Option<Self> {
         (bits < 16).then_some(Self {

@@ -1,15 +1,14 @@
-//! The parts of Unicode that the canonical form needs: which code points cannot be seen,
-//! and the one lower case of a text.
+//! The parts of Unicode that the canonical form needs: invisible code points, and lower case of a
+//! normalized text.
 //!
-//! All of it works on bytes: the valid UTF-8 in them is text, any other byte is
-//! left where it is.
+//! Everything works on bytes: valid UTF-8 is text, any other byte stays as it is.
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 /// The `Default_Ignorable_Code_Point` set of Unicode 16 (DerivedCoreProperties.txt),
 /// as inclusive ranges in order: soft hyphen, zero-width and bidirectional marks,
-/// fillers, variation selectors, the byte order mark, tags. Then the three
-/// interlinear marks (U+FFF9..FFFB), which are as invisible.
+/// fillers, variation selectors, the byte order mark, tags. Also the three interlinear
+/// annotation marks (U+FFF9..FFFB), which are invisible too.
 const IGNORABLE: [(u32, u32); 17] = [
     (0x00AD, 0x00AD),
     (0x034F, 0x034F),
@@ -30,14 +29,15 @@ const IGNORABLE: [(u32, u32); 17] = [
     (0xE0000, 0xE0FFF),
 ];
 
-/// Whether the byte may begin a code point beyond ASCII that is invisible or white space: most
-/// text beyond ASCII need not be decoded to see that it is neither.
+/// Returns whether the byte may begin an invisible code point or white space beyond ASCII. This
+/// avoids decoding most text beyond ASCII.
 pub(super) fn may_begin_blank(byte: u8) -> bool {
     matches!(byte, 0xC2 | 0xCD | 0xD8 | 0xE1..=0xE3 | 0xEF | 0xF0 | 0xF3)
 }
 
-/// Is this a code point that nobody sees and no two mailboxes differ by: a
-/// control or a default-ignorable one? Tab counts: who takes it for white space asks first.
+/// Returns whether this is a code point that nobody sees and that distinguishes no two mailboxes: a
+/// control character or a default-ignorable one. Includes the tab; a caller that treats it as white
+/// space must check it first.
 pub(super) fn is_invisible(c: char) -> bool {
     let code = u32::from(c);
     c.is_control()
@@ -54,16 +54,16 @@ pub(super) fn is_invisible(c: char) -> bool {
             .is_ok()
 }
 
-/// Zero-width joiner and non-joiner. IDNA 2008 allows them inside some scripts,
-/// where they divide one domain from another (RFC 5892 appendix A).
+/// Returns whether this is the zero-width joiner or non-joiner. IDNA 2008 allows them in some
+/// scripts, where they distinguish two domains (RFC 5892 appendix A).
 pub(super) fn is_joiner(c: char) -> bool {
     matches!(c, '\u{200C}' | '\u{200D}')
 }
 
-/// The longest code point in UTF-8.
+/// The most bytes of a code point in UTF-8.
 const MAX_CHAR_BYTES: usize = 4;
 
-/// The code point that the bytes begin with, if they begin with a valid one.
+/// Returns the code point at the start of the bytes, if it is valid.
 pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
     let length = match bytes.first()? {
         0..0x80 => 1,
@@ -78,9 +78,9 @@ pub(super) fn first_char(bytes: &[u8]) -> Option<char> {
         .next()
 }
 
-/// The code point that the bytes end with, if it may be one that shows nothing.
+/// Returns the code point at the end of the bytes, if it may be invisible or white space.
 ///
-/// Asked behind every byte of a text, so it looks back over no more bytes than a code point has.
+/// Called after every byte of a text, so it looks back over no more bytes than a code point has.
 pub(super) fn last_blank(bytes: &[u8]) -> Option<char> {
     let last = &bytes[bytes.len().saturating_sub(MAX_CHAR_BYTES)..];
     let start = last.iter().rposition(|&byte| byte & 0xC0 != 0x80)?;
@@ -91,7 +91,7 @@ pub(super) fn last_blank(bytes: &[u8]) -> Option<char> {
     (c.len_utf8() == last.len() - start).then_some(c)
 }
 
-/// How the local part of an address or a label of a domain is made equal to its other spellings.
+/// How the spellings of a local part or of a label are made equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fold {
     /// NFC and lower case; a Greek sigma at the end of a word becomes the final one.
@@ -115,12 +115,12 @@ pub(super) fn fold(text: &[u8], how: Fold, out: &mut Vec<u8>) {
 }
 
 fn fold_str(text: &str, how: Fold, out: &mut Vec<u8>) {
-    // Lower case may leave a text that is not normal any more, and a text that is
-    // not normal has no dependable lower case; hence both sides.
+    // Lower case may leave a text that is not normalized, and a text that is not normalized has
+    // no reliable lower case. So normalize before and after.
     let normal = normalized(text, how);
     let lower = match how {
-        // Word by word: else the full stop of "ΝΙΚΟΣ.Α", which Unicode passes over
-        // when it looks for the end of the word, would decide about the sigma.
+        // Word by word. Otherwise the full stop in "ΝΙΚΟΣ.Α", which Unicode skips when it looks for
+        // the end of a word, would change the form of the sigma.
         Fold::Word | Fold::CompatibleWord => normal
             .split_inclusive(|c: char| c.is_ascii_punctuation())
             .map(str::to_lowercase)
@@ -128,7 +128,7 @@ fn fold_str(text: &str, how: Fold, out: &mut Vec<u8>) {
         Fold::Label => normal.chars().flat_map(char::to_lowercase).collect(),
     };
     if lower == *normal {
-        // Normal already.
+        // Already normalized.
         out.extend_from_slice(lower.as_bytes());
     } else {
         out.extend_from_slice(normalized(&lower, how).as_bytes());
