@@ -1,8 +1,7 @@
-//! The payloads of the commands that have one: where each string begins and ends.
+//! Reads the payloads of the commands that have one.
 //!
-//! Nothing here is refused that a mail server might mean: a missing final NUL, a
-//! connect packet that ends early, an address that is none. What is missing counts as
-//! not known.
+//! Accepts everything that a mail server might send: a missing final NUL, a connect packet that
+//! ends early, an invalid address. Missing parts count as unknown.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,7 +10,7 @@ use super::protocol::{SMFIA_INET, SMFIA_INET6, SMFIA_UNIX};
 /// How the client is connected to the mail server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Family {
-    /// Not known. Sendmail gives this for a client on standard input.
+    /// Unknown. Sendmail reports this for a client on standard input.
     #[default]
     Unknown,
     /// A unix socket.
@@ -25,23 +24,22 @@ pub enum Family {
 /// The client of the mail server, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Client<'a> {
-    /// Its name, or its address in square brackets when it has no name.
+    /// Its host name, or its address in square brackets if it has no name.
     pub host: &'a [u8],
-    /// Its address, unless it is not known or not an IP address.
+    /// Its address, unless it is unknown or not an IP address.
     pub address: Option<IpAddr>,
-    /// Its port; 0 when not known, and for mail that Postfix took from its own host
-    /// without SMTP.
+    /// Its port; 0 if unknown, and for mail that Postfix received locally without SMTP.
     pub port: u16,
     /// The kind of connection.
     pub family: Family,
 }
 
-/// `IPv6:`, which Sendmail writes before addresses of that family.
+/// The tag that Sendmail writes before IPv6 addresses.
 const IPV6_TAG: &[u8] = b"IPv6:";
 
 impl<'a> Client<'a> {
-    /// Reads the payload of CONNECT: host NUL, family, and for most families two bytes
-    /// of port and an address NUL.
+    /// Reads the payload of CONNECT: host NUL and family; for most families also two bytes of port,
+    /// and address NUL.
     pub(super) fn read(payload: &'a [u8]) -> Self {
         let (host, rest) = string(payload);
         let mut client = Client {
@@ -55,7 +53,7 @@ impl<'a> Client<'a> {
             SMFIA_INET => Family::Inet,
             SMFIA_INET6 => Family::Inet6,
             SMFIA_UNIX => Family::Unix,
-            // SMFIA_UNKNOWN, or one that is not known here.
+            // SMFIA_UNKNOWN, or a family that is unknown here.
             _ => Family::Unknown,
         };
         if let Some((port, rest)) = rest.split_first_chunk() {
@@ -69,8 +67,8 @@ impl<'a> Client<'a> {
     }
 }
 
-/// An IP address as text, with or without Sendmail's tag. An IPv4 address inside IPv6
-/// counts as what it is, so that networks need be written once.
+/// Reads an IP address as text, with or without Sendmail's tag. An IPv4 address inside IPv6 counts
+/// as IPv4, so that administrators write each network once.
 fn address(text: &[u8]) -> Option<IpAddr> {
     let untagged = match text.split_at_checked(IPV6_TAG.len()) {
         Some((tag, rest)) if tag.eq_ignore_ascii_case(IPV6_TAG) => rest,
@@ -83,8 +81,8 @@ fn address(text: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::V6(text.parse::<Ipv6Addr>().ok()?).to_canonical())
 }
 
-/// The first string of a payload, without its NUL, and what follows. All of it when
-/// there is no NUL.
+/// Returns the first string of a payload, without its NUL, and the rest. Without a NUL, the string
+/// is the whole payload.
 pub(super) fn string(payload: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memchr(0, payload) {
         Some(end) => match payload.split_at_checked(end) {
@@ -95,8 +93,8 @@ pub(super) fn string(payload: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Name and value of HEADER. The value is all that follows the name but for the final
-/// NUL: should a server pass on a NUL inside, nothing behind it is lost.
+/// Returns the name and the value of HEADER. The value is everything after the name except the
+/// final NUL, so nothing is lost if a server passes on a NUL inside the value.
 pub(super) fn header(payload: &[u8]) -> (&[u8], &[u8]) {
     let (name, value) = string(payload);
     (name, value.strip_suffix(b"\0").unwrap_or(value))

@@ -1,15 +1,14 @@
-//! Changes to a message, made at its end.
+//! Changes to a message, sent at the end of the message.
 //!
 //! ```text
-//!  SMFIR_ADDHEADER     name NUL value NUL              behind the last header
+//!  SMFIR_ADDHEADER     name NUL value NUL              after the last header
 //!  SMFIR_CHGHEADER     u32 index, name NUL value NUL   no value: delete
 //!  SMFIR_QUARANTINE    reason NUL
 //! ```
 //!
-//! Neither server checks all of what it is given, so that a line break in a value could
-//! put a header of the sender's choice into the mail. It is checked here, before
-//! anything is sent: names as in RFC 5322 section 2.2, values without CR and NUL, and
-//! with LF only where white space follows.
+//! Mail servers do not check everything they are given, so a line break in a value could put a
+//! header of the sender's choice into the message. Therefore we check before sending: names as in
+//! RFC 5322 section 2.2; values without CR and NUL, and with LF only before white space.
 
 use super::packet::write_packet;
 use super::protocol::{
@@ -17,30 +16,29 @@ use super::protocol::{
     SMFIR_QUARANTINE,
 };
 
-/// Most bytes of an edit's strings together.
+/// Most bytes of all strings of one edit together.
 const EDIT_BYTES_MAX: usize = 60_000;
 
 /// One change to the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// Puts a header behind the last.
+    /// Adds a header after the last.
     AddHeader {
         /// The name, without colon.
         name: String,
-        /// The value; the mail server puts a space before it. Folds as LF and white
-        /// space.
+        /// The value; the mail server puts a space before it. Folds are LF and white space.
         value: Vec<u8>,
     },
-    /// Gives a header another value, or deletes it.
+    /// Replaces the value of a header, or deletes the header.
     ChangeHeader {
-        /// Which of the headers of this name, from 1.
+        /// Which of the headers with this name, from 1.
         index: u32,
         /// The name, without colon.
         name: String,
-        /// The new value; nothing deletes the header.
+        /// The new value; an empty one deletes the header.
         value: Vec<u8>,
     },
-    /// Puts the message on hold; the reason is for the mail server's log.
+    /// Quarantines the message; the reason is for the mail server's log.
     Quarantine(String),
 }
 
@@ -51,24 +49,25 @@ pub enum EditError {
     /// The mail server did not agree to changes of this kind.
     #[error("the mail server does not allow this change")]
     NotAgreed,
-    /// A header name with a byte that no name may have, or none at all.
+    /// A header name that is empty or has a byte that is not allowed in a name.
     #[error("{0:?} cannot be the name of a header")]
     Name(String),
-    /// A value, or a reason, with a line end, or a NUL.
+    /// A value with a NUL, CR or a line end that is not a fold; or a reason with a control
+    /// character.
     #[error("byte {at} of the value is not allowed there: {byte:#04x}")]
     Value {
-        /// Where, from 0.
+        /// Its position, from 0.
         at: usize,
         /// The byte.
         byte: u8,
     },
-    /// Longer than one packet can take.
+    /// More bytes than one edit may have.
     #[error("{0} bytes are too many for one change, at most {EDIT_BYTES_MAX} can be sent")]
     TooLong(usize),
 }
 
 impl Edit {
-    /// The action flag that the server must have agreed to.
+    /// Returns the action flag to which the server must have agreed.
     pub(super) const fn action(&self) -> u32 {
         match self {
             Self::AddHeader { .. } => SMFIF_ADDHDRS,
@@ -77,7 +76,7 @@ impl Edit {
         }
     }
 
-    /// Appends the packet; nothing if it cannot be sent.
+    /// Appends the packet; appends nothing if it cannot be sent.
     pub(super) fn write(&self, out: &mut Vec<u8>) -> Result<(), EditError> {
         match self {
             Self::AddHeader { name, value } => {
@@ -109,7 +108,7 @@ impl Edit {
     }
 }
 
-/// Checks a header that is to be written.
+/// Checks a header before it is written.
 fn check(name: &str, value: &[u8]) -> Result<(), EditError> {
     check_len(name.len() + value.len())?;
     let printable = |byte| (b'!'..=b'~').contains(&byte) && byte != b':';
@@ -135,7 +134,7 @@ fn check_len(len: usize) -> Result<(), EditError> {
     }
 }
 
-/// The first byte that is `forbidden`, given the one after it.
+/// Returns the first byte that is `forbidden`, which also gets the byte after it.
 fn find(bytes: &[u8], forbidden: impl Fn(u8, Option<u8>) -> bool) -> Option<(usize, u8)> {
     let next = bytes.iter().copied().skip(1).map(Some).chain([None]);
     let mut pairs = bytes.iter().copied().zip(next).enumerate();

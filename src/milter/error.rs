@@ -2,19 +2,19 @@
 
 use super::protocol::Command;
 
-/// The other side does not speak the protocol.
+/// The peer violates the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A packet of a length that none can have.
+    /// A packet with an impossible length.
     #[error("packet of {length} bytes with code {:?}", char::from(*code))]
     Length {
         /// Its code.
         code: u8,
-        /// The length it announced.
+        /// The length in its prefix.
         length: u32,
     },
-    /// A code that means no command.
+    /// A code that is not a command.
     #[error("unknown command code {:?}", char::from(*.0))]
     Unknown(u8),
     /// A command before the negotiation.
@@ -26,16 +26,16 @@ pub enum ProtocolError {
     /// A negotiation that cannot be answered.
     #[error("negotiation that is too short, or of a protocol version before 2")]
     Offer,
-    /// A command that belongs to a message, and there is none.
+    /// A command of a message, without a message.
     #[error("{} outside of a message", .0.name())]
     OutsideMessage(Command),
-    /// A command without the argument it must have.
+    /// A command without its required argument.
     #[error("{} without an argument", .0.name())]
     NoArgument(Command),
 }
 
 impl ProtocolError {
-    /// The names of all kinds, for counting.
+    /// The names of all kinds, for counters.
     pub const KINDS: [&'static str; 6] = [
         "packet-length",
         "unknown-command",
@@ -45,7 +45,7 @@ impl ProtocolError {
         "no-argument",
     ];
 
-    /// The name of its kind.
+    /// Returns the name of its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Length { .. } => "packet-length",

@@ -1,58 +1,57 @@
-//! What a mail server has said that still counts: enough to bring another session to the
-//! same point.
+//! The packets from which another session can continue.
 //!
-//! A restart hands each connection to the next process, which knows nothing of it. The
-//! protocol itself is the best description of where a session stands: what was agreed,
-//! then the commands since, as they came.
+//! A restart passes each connection to the next process, which knows nothing about it. The protocol
+//! itself describes the state of a session best: the result of the negotiation, then the commands
+//! since then, as received.
 //!
 //! ```text
-//!  [version, actions, steps] [D C] [D M] [D R]*        what the next process is given
+//!  [version, actions, steps] [D C] [D M] [D R]*        what the next process gets
 //!                            ------ -----------
 //!                            client   message, until its headers begin
 //! ```
 //!
-//! Only what counts is kept: recipients that were accepted, and nothing of a message that
-//! is over. Once headers have come there is no history until the message has ended: mail
-//! servers send them in one go, so that this takes milliseconds.
+//! Only packets that still matter are kept: accepted recipients, and nothing of a completed
+//! message. From the first header to the end of the message there is no history. Mail servers send
+//! that part without pauses, so it takes milliseconds.
 
 use super::packet::write_packet;
 use super::protocol::Command;
 
-/// A thousand recipients with the longest addresses that SMTP allows. A message with more
-/// has no history.
+/// Enough for a thousand recipients with the longest addresses that SMTP allows. A message with
+/// more has no history.
 const HISTORY_BYTES_MAX: usize = 256 << 10;
-/// What a message leaves behind is given back when it was more than this.
+/// A buffer that a message has made larger than this is freed.
 const HISTORY_BYTES_KEPT: usize = 1 << 10;
 
-/// The packets that still count.
+/// The packets that still matter.
 #[derive(Debug, Default)]
 pub(super) struct History {
     packets: Vec<u8>,
-    /// Where those of the client end.
+    /// Where the packets of the client end.
     client: usize,
-    /// Where the last command ends; what follows are macros for the next.
+    /// Where the last command ends; the macros after it are for the next.
     command: usize,
-    /// MAIL is among them.
+    /// Whether MAIL is among them.
     has_mail: bool,
-    /// The last recipient has no answer yet.
+    /// Whether the last recipient is still unanswered.
     is_asked: bool,
-    /// Something came that is not among them and would be missed.
+    /// Whether a packet is missing that a continuation would need.
     has_gap: bool,
 }
 
 impl History {
-    /// The packets, unless one is missing.
+    /// Returns the packets, unless one is missing.
     pub(super) fn packets(&self) -> Option<&[u8]> {
         (!self.has_gap && !self.is_asked).then_some(&self.packets)
     }
 
-    /// Macros for the command that follows.
+    /// Adds the macros for the next command.
     pub(super) fn macros(&mut self, payload: &[u8]) {
         match payload.first().and_then(|&code| Command::of_code(code)) {
             Some(Command::Connect) => self.end_client(),
             Some(_) | None if self.has_mail => {}
             Some(Command::Mail) => self.end_message(),
-            // Outside of a message nothing else is asked for.
+            // Outside a message, no other macros are needed.
             Some(_) | None => return,
         }
         self.push(Command::Macro, &[payload]);
@@ -68,7 +67,7 @@ impl History {
     }
 
     pub(super) fn mail(&mut self, argument: &[u8]) {
-        // Of a message that was given up without a word only what came just before stays.
+        // Of an abandoned message, keep only the macros that came just before this MAIL.
         self.packets.drain(self.client..self.command);
         self.has_gap = false;
         self.has_mail = true;
@@ -81,8 +80,7 @@ impl History {
         self.push(Command::Rcpt, &[argument, b"\0"]);
     }
 
-    /// The last recipient was answered. One that was refused counts no more, nor do its
-    /// macros.
+    /// Records the answer to the last recipient. A refused recipient and its macros are removed.
     pub(super) fn end_rcpt(&mut self, accepted: bool) {
         self.is_asked = false;
         if accepted {
@@ -92,7 +90,8 @@ impl History {
         }
     }
 
-    /// From here on the message is more than its history, which nobody needs until it is over.
+    /// Records that headers follow, which the history does not contain. It is not needed until the
+    /// end of the message.
     pub(super) fn begin_headers(&mut self) {
         self.has_gap = true;
         self.forget_message();
@@ -106,7 +105,7 @@ impl History {
         self.command = self.client;
     }
 
-    /// The message is over, in whatever way.
+    /// Records the end of the message, for any reason.
     pub(super) fn end_message(&mut self) {
         self.forget_message();
         self.has_mail = false;
@@ -114,14 +113,14 @@ impl History {
         self.has_gap = false;
     }
 
-    /// The client is gone.
+    /// Records that the client has disconnected.
     pub(super) fn end_client(&mut self) {
         self.client = 0;
         self.end_message();
     }
 
     fn push(&mut self, command: Command, payload: &[&[u8]]) {
-        /// A packet's length and its code.
+        /// The length of a packet's length field and code.
         const PREFIX_BYTES: usize = 5;
         let bytes = payload.iter().map(|part| part.len()).sum::<usize>() + PREFIX_BYTES;
         if self.packets.len() + bytes > HISTORY_BYTES_MAX {

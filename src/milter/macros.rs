@@ -1,36 +1,36 @@
-//! Macros: what the mail server says of the client and the message beside the
-//! commands themselves, such as the queue id.
+//! Macros: what the mail server reports about the client and the message besides the commands, such
+//! as the queue id.
 //!
-//! They come in packets of their own, before the command they belong to. Only the ones
-//! the handler asked for are kept. Those of the stages connect and helo live until the
-//! next client, those of a recipient until whatever follows it, the others until the
-//! next message; a later value replaces an earlier.
+//! They come in separate packets, before the command to which they belong. Only those that the
+//! handler asked for are kept. Macros of the stages connect and helo are valid until the next
+//! client, those of a recipient until the next recipient or packet of macros, the others until the
+//! next message. A later value replaces an earlier one.
 //!
-//! Postfix sends a macro packet even where a step was declined, one before every
-//! header, and empty ones: all of that is normal.
+//! Postfix also sends macros for steps that were declined, one packet before every header, and
+//! empty packets. All of that is normal.
 
 use super::command::string;
 use super::protocol::{Command, MacroStage};
 
-/// The names asked for, stage by stage, without braces.
+/// The requested names by stage, without braces.
 pub(super) type Lists = &'static [(MacroStage, &'static [&'static str])];
 
-/// Bytes of a macro packet that are read.
+/// Most bytes of a macro packet that are read.
 pub(super) const MACRO_BYTES_MAX: usize = 64 << 10;
-/// Most bytes of values kept of one client, one message and one recipient: all that a
-/// packet can bring, so that no address is too long to be known as the server has it.
+/// Most bytes of values kept for each of client, message and recipient. It is the size of a packet,
+/// so that no address as the server understood it is too long to be kept.
 const VALUE_BYTES_MAX: usize = MACRO_BYTES_MAX;
-/// Memory beyond this many bytes is given back.
+/// Memory beyond this many bytes is freed.
 const KEPT_BYTES: usize = 1024;
 
-/// The macros that are valid now.
+/// The macros that are currently valid.
 #[derive(Debug, Default)]
 pub struct Macros {
     lists: Lists,
     client: Values,
     message: Values,
     recipient: Values,
-    /// The macros of a CONNECT have come, the command itself has not.
+    /// Whether the macros of a CONNECT have come, but not yet the command.
     before_connect: bool,
     /// The same for MAIL.
     before_mail: bool,
@@ -39,28 +39,28 @@ pub struct Macros {
 }
 
 impl Macros {
-    /// These and one more, for a caller that plays a mail server.
+    /// Returns these and one more, for a caller that acts as a mail server.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: &[u8]) -> Self {
         self.message.set(name, value);
         self
     }
 
-    /// The value of a macro, if the mail server gave one: `i`, `auth_authen`. The name
-    /// is written without braces.
+    /// Returns the value of a macro, such as `i` or `auth_authen`, if the mail server sent one. The
+    /// name has no braces.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let lifetimes = [&self.recipient, &self.message, &self.client];
         lifetimes.into_iter().find_map(|values| values.get(name))
     }
 
-    /// Keeps the values of these names alone.
+    /// From now on keeps only the values of these names.
     pub(super) fn keep(&mut self, lists: Lists) {
         self.lists = lists;
     }
 
-    /// Reads the payload of a macro packet: the code of the command it belongs to,
-    /// then name NUL value NUL, any number of times.
+    /// Reads the payload of a macro packet: the code of the command to which it belongs, then name
+    /// NUL value NUL, any number of times.
     pub(super) fn read(&mut self, payload: &[u8]) {
         let Some((&code, mut pairs)) = payload.split_first() else {
             return;
@@ -82,7 +82,7 @@ impl Macros {
                 self.before_rcpt = true;
                 &mut self.recipient
             }
-            // A code that is not known: a later version of the protocol may have more.
+            // An unknown code: a later version of the protocol may have more.
             Some(_) | None => &mut self.message,
         };
         while !pairs.is_empty() {
@@ -95,14 +95,14 @@ impl Macros {
         }
     }
 
-    /// A client has connected: what came for it just before stays, all older goes.
+    /// Starts a client: keeps the values that came just before for it, and removes older ones.
     pub(super) fn begin_client(&mut self) {
         if !std::mem::take(&mut self.before_connect) {
             self.end_client();
         }
     }
 
-    /// A message begins: what came for it just before stays, all older goes.
+    /// Starts a message: keeps the values that came just before for it, and removes older ones.
     pub(super) fn begin_message(&mut self) {
         if !std::mem::take(&mut self.before_mail) {
             self.message.clear();
@@ -110,7 +110,8 @@ impl Macros {
         self.end_recipient();
     }
 
-    /// A recipient is named: what came for it just before stays, what came for another goes.
+    /// Starts a recipient: keeps the values that came just before for it, and removes those of
+    /// another.
     pub(super) fn begin_recipient(&mut self) {
         if !std::mem::take(&mut self.before_rcpt) {
             self.recipient.clear();
@@ -122,14 +123,14 @@ impl Macros {
         self.recipient.clear();
     }
 
-    /// The message is over.
+    /// Ends the message.
     pub(super) fn end_message(&mut self) {
         self.before_mail = false;
         self.message.clear();
         self.end_recipient();
     }
 
-    /// The client has gone.
+    /// Ends the client.
     pub(super) fn end_client(&mut self) {
         self.before_connect = false;
         self.end_message();
@@ -137,7 +138,7 @@ impl Macros {
     }
 }
 
-/// The name as it was asked for.
+/// Returns the requested name that equals `name`, if there is one.
 fn wanted(lists: Lists, name: &[u8]) -> Option<&'static str> {
     lists
         .iter()
@@ -145,27 +146,27 @@ fn wanted(lists: Lists, name: &[u8]) -> Option<&'static str> {
         .find(|wanted| wanted.as_bytes() == name)
 }
 
-/// `{name}` or `name`: both are the same macro.
+/// Removes the braces of `{name}`, which is the same macro as `name`.
 fn unbraced(name: &[u8]) -> &[u8] {
     name.strip_prefix(b"{")
         .and_then(|name| name.strip_suffix(b"}"))
         .unwrap_or(name)
 }
 
-/// Names and values of one lifetime, in memory that is kept from message to message.
+/// Names and values with the same lifetime, in memory that is reused for the next message.
 #[derive(Debug, Default)]
 struct Values {
     known: Vec<Known>,
     bytes: Vec<u8>,
 }
 
-/// Where the value of a name stands in the bytes.
+/// The position of a name's value in the bytes.
 #[derive(Debug)]
 struct Known {
     name: &'static str,
     start: usize,
     len: usize,
-    /// Room at `start`; a value that fits into it takes the place of the one before.
+    /// Bytes reserved at `start`; a new value that fits overwrites the old one.
     room: usize,
 }
 
@@ -175,7 +176,7 @@ impl Values {
         self.bytes.get(known.start..known.start + known.len)
     }
 
-    /// A value that finds no room any more makes its name unknown: better no value than
+    /// Sets a value. If there is no space left, the name becomes unknown: no value is better than
     /// the old one.
     fn set(&mut self, name: &'static str, value: &[u8]) {
         if let Some(at) = self.known.iter().position(|known| known.name == name) {
@@ -195,7 +196,7 @@ impl Values {
         if start + value.len() > VALUE_BYTES_MAX {
             return;
         }
-        // Few values come, and most are short.
+        // There are few values, and most are short.
         self.bytes.reserve_exact(value.len());
         self.bytes.extend_from_slice(value);
         self.known.push(Known {
@@ -251,7 +252,7 @@ mod tests {
         macros.read(b"Cj\0mx.test\0");
         macros.read(b"M{auth_authen}\0alice\0");
         macros.begin_message();
-        // No packet before the second MAIL at all.
+        // No packet before the second MAIL.
         macros.begin_message();
         assert_eq!(macros.get("auth_authen"), None);
         macros.read(b"M{auth_authen}\0bob\0");
@@ -272,7 +273,7 @@ mod tests {
         macros.begin_recipient();
         assert_eq!(macros.get("rcpt_addr"), Some(&b"a@b.test"[..]));
         assert_eq!(macros.get("i"), Some(&b"CD"[..]));
-        // An empty packet, and then none at all.
+        // An empty packet, and then none.
         macros.read(b"R");
         macros.begin_recipient();
         assert_eq!(macros.get("rcpt_addr"), None);

@@ -1,8 +1,8 @@
-//! The milter protocol: what the mail server says, and what may be answered.
+//! The milter protocol: the commands of the mail server, and the possible answers.
 //!
-//! Bytes in, bytes out. Nothing here opens a socket, looks at a clock, waits, or knows
-//! what a blocklist is. [`Session`] takes the bytes of one connection as they come and
-//! calls a [`Handler`]; what is to be sent back is appended to a buffer.
+//! Bytes in, bytes out. Nothing here opens a socket, reads a clock, blocks, or knows about
+//! blocklists. [`Session`] takes the bytes of one connection as received and calls a [`Handler`];
+//! it appends the answers to a buffer.
 //!
 //! ```text
 //!  packet     u32 length N (big-endian), one byte of code, N - 1 bytes of payload
@@ -20,30 +20,29 @@
 //!  B  body, declined                                      c or s, if it comes after all
 //!  E  end of message                                      edits, then a verdict
 //!  U  SMTP command the server does not know, declined     c, if it comes after all
-//!  A  abort: forget the message                           never
+//!  A  abort: drop the message                             never
 //!  K  another client follows on this connection           never
 //!  Q  quit                                                never; we close
 //!
 //!  (*) unless we agreed with the server that no answer comes
 //! ```
 //!
-//! Order: `O C H (M R+ T L* N B* E)* Q`. Any of `C H M` starts its phase again, with
-//! or without `A` before it; `A` may come at any time. `N` may be missing: the end of
-//! the message ends the headers too. A verdict other than "continue" ends a message
-//! early; the next one begins with `M`.
+//! Order: `O C H (M R+ T L* N B* E)* Q`. Each of `C H M` starts its phase again, with or without
+//! `A` before it; `A` may come at any time. `N` may be missing: the end of the message also ends
+//! the headers. A verdict other than "continue" ends a message early; the next one begins with `M`.
 //!
-//! A verdict may take a while (a record is read from a slow disk). The connection then
-//! waits for it: no input is taken until the answer is written, so that what the server
-//! sent ahead, an `A` or `Q` too, comes after it as always.
+//! A verdict may take time (a record is read from a slow disk). The connection then waits for it:
+//! it takes no input until the answer is written. So the answer still comes before the effect of
+//! anything that the server has sent already, including `A` and `Q`.
 //!
-//! Round trips cost more than all else here, so only three steps are answered: RCPT,
-//! end of headers and end of message. What nobody needs is declined at negotiation, and
-//! what is only to be seen (client, MAIL, headers) goes unanswered, if the server can do
-//! that. Over TCP the reader of the socket must then acknowledge at once what it does not
-//! answer, or each message stalls 40 ms (`daemon::connection`).
+//! Round trips cost more than everything else here, so only three steps are answered: RCPT, end of
+//! headers and end of message. The negotiation declines steps that are not needed, and asks for no
+//! answers to steps that we only observe (client, MAIL, headers), if the server can do that. Over
+//! TCP, the reader of the socket must then acknowledge these unanswered packets immediately, or
+//! each message stalls for 40 ms (`daemon::connection`).
 //!
-//! There is no RFC; the reference is libmilter's `mfdef.h` (`protocol.rs` has its codes) and the two clients,
-//! Sendmail's `milter.c` and Postfix's `milter8.c`.
+//! There is no RFC. The references are libmilter's `mfdef.h` (`protocol.rs` has its codes) and the
+//! two implementations in mail servers, Sendmail's `milter.c` and Postfix's `milter8.c`.
 #![warn(clippy::indexing_slicing)]
 
 mod command;

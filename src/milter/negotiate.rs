@@ -1,9 +1,9 @@
-//! The negotiation: what the mail server offers, what we take of it.
+//! The negotiation: what the mail server offers, and what we accept.
 //!
-//! Both sides name a version, actions (changes the milter may make) and steps (events
-//! it does not need, or does not answer). Never more is answered than was offered: a
-//! server refuses that, and then its default action decides about all mail. So what is
-//! agreed is `wanted & offered`, computed once, and nothing else is ever asked.
+//! Both sides name a version, actions (changes that the milter may make) and steps (events that it
+//! does not need, or does not answer). The answer never exceeds the offer: a server would reject
+//! that, and then its default action applies to all mail. So the agreement is `wanted & offered`,
+//! computed once, and nothing else is used later.
 
 use super::macros::Lists;
 use super::protocol::{
@@ -13,24 +13,24 @@ use super::protocol::{
     SMFIP_SKIP,
 };
 
-/// What a handler needs. The client, MAIL, RCPT, the end of the headers and the end of
-/// the message are always seen.
+/// What a handler needs. It always sees the client, MAIL, RCPT, the end of the headers and the end
+/// of the message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted {
-    /// See the headers.
+    /// Whether it sees the headers.
     pub headers: bool,
-    /// May add headers.
+    /// Whether it may add headers.
     pub add_headers: bool,
-    /// May change and delete headers.
+    /// Whether it may change and delete headers.
     pub change_headers: bool,
-    /// May put messages on hold.
+    /// Whether it may quarantine messages.
     pub quarantine: bool,
-    /// The macros to ask for, by stage, without braces. No others are shown. A server
-    /// too old to be asked gives what it is set up to give.
+    /// The macros to request, by stage, without braces. The handler sees no others. A server that
+    /// is too old for requests sends those that it is configured to send.
     pub macros: &'static [(MacroStage, &'static [&'static str])],
 }
 
-/// What both sides agreed on.
+/// The agreement of both sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Agreed {
     pub(super) version: u32,
@@ -39,8 +39,8 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    /// Reads the server's offer and takes what is wanted of it; `None` if it is too
-    /// short or of a version that cannot be spoken.
+    /// Reads the server's offer and accepts the wanted part; `None` if the offer is too short or
+    /// its version is not supported.
     pub(super) fn on(offer: &[u8], wanted: &Wanted) -> Option<Self> {
         let (
             Self {
@@ -70,8 +70,7 @@ impl Agreed {
         if !wanted.headers {
             steps |= SMFIP_NOHDRS;
         }
-        // A server that insists on sending the body can at least be stopped after the
-        // first chunk.
+        // A server that insists on sending the body can at least be stopped after the first chunk.
         if offered_steps & SMFIP_NOBODY == 0 {
             steps |= SMFIP_SKIP;
         }
@@ -82,8 +81,8 @@ impl Agreed {
         })
     }
 
-    /// What was agreed in an earlier session, as [`numbers`](Self::numbers) gave it, and
-    /// what follows it.
+    /// Reads the agreement of an earlier session, as [`numbers`](Self::numbers) wrote it. Returns
+    /// it and the rest of the bytes.
     pub(super) fn of_numbers(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (version, bytes) = number(bytes)?;
         let (actions, bytes) = number(bytes)?;
@@ -96,15 +95,15 @@ impl Agreed {
         Some((agreed, bytes))
     }
 
-    /// The three numbers as they are sent.
+    /// Returns the three numbers as sent.
     pub(super) fn numbers(self) -> impl Iterator<Item = u8> {
         [self.version, self.actions, self.steps]
             .into_iter()
             .flat_map(u32::to_be_bytes)
     }
 
-    /// Is there an answer to this command? Not to macros, abort and the two quits, and
-    /// not where silence was agreed.
+    /// Returns whether the server waits for an answer to this command. It does not for macros,
+    /// abort and the two quits, and where no answer was agreed.
     pub(super) fn is_awaited(self, command: Command) -> bool {
         let unanswered = match command {
             Command::Abort | Command::Macro | Command::QuitNewConnection | Command::Quit => {
@@ -125,17 +124,17 @@ impl Agreed {
         self.steps & unanswered == 0
     }
 
-    /// May this action be used?
+    /// Returns whether this action may be used.
     pub(super) fn allows(self, action: u32) -> bool {
         self.actions & action == action
     }
 
-    /// May the rest of the body be skipped?
+    /// Returns whether the rest of the body may be skipped.
     pub(super) fn skips(self) -> bool {
         self.steps & SMFIP_SKIP != 0
     }
 
-    /// The payload of our answer: the three numbers, then the macro lists.
+    /// Writes the payload of our answer: the three numbers, then the macro lists.
     pub(super) fn write(self, macros: Lists, out: &mut Vec<u8>) {
         out.extend(self.numbers());
         if !self.allows(SMFIF_SETSYMLIST) {
@@ -147,7 +146,7 @@ impl Agreed {
                 if n > 0 {
                     out.push(b' ');
                 }
-                // One letter stands bare, longer names in braces.
+                // A name of one letter has no braces.
                 if name.len() > 1 {
                     out.push(b'{');
                     out.extend_from_slice(name.as_bytes());
@@ -161,7 +160,7 @@ impl Agreed {
     }
 }
 
-/// The number at the front of a payload, and what follows.
+/// Returns the number at the start of a payload, and the rest.
 fn number(payload: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = payload.split_first_chunk()?;
     Some((u32::from_be_bytes(*number), rest))
@@ -192,15 +191,15 @@ mod tests {
     #[test]
     fn never_more_than_was_offered() {
         let cases = [
-            // today's servers
+            // Current servers.
             (6, 0x1ff, 0x001f_ffff, Some((6, 0x121, 0x5392))),
-            // a newer server, older ones, one of the first
+            // A newer server, older ones, and one of the first.
             (7, 0x1ff, 0x001f_ffff, Some((6, 0x121, 0x5392))),
             (4, 0x3f, 0x3ff, Some((4, 0x21, 0x0392))),
             (3, 0x3f, 0x1ff, Some((3, 0x21, 0x0192))),
             (2, 0x3f, 0x7f, Some((2, 0x21, 0x0012))),
             (2, 0, 0, Some((2, 0x01, 0x0012))),
-            // a server that cannot leave the body out, but can skip it
+            // A server that cannot omit the body, but can skip its rest.
             (6, 0x1ff, 0x0400, Some((6, 0x121, 0x0400))),
             (1, 0x1ff, 0x001f_ffff, None),
             (0, 0, 0, None),

@@ -1,10 +1,9 @@
-//! Length-prefixed packets, cut out of the byte stream.
+//! Splits the byte stream into length-prefixed packets.
 //!
-//! A packet that lies whole in the input is handed out in place. Only one that is
-//! incomplete is copied, and only as much of it as its kind may keep: memory is taken
-//! for bytes that came, never for a length that was announced. Bytes beyond what is
-//! wanted, and the payload of packets nobody wants, are skipped and counted: to close the connection of a mail
-//! server for a long packet would let its message pass unseen.
+//! A packet that is complete in the input is returned in place. Only an incomplete one is copied,
+//! and only as much as its kind may keep: memory is allocated for received bytes, never for an
+//! announced length. Unwanted bytes and the payload of unwanted packets are skipped, and only
+//! counted: closing the connection because of a long packet would let the message pass unchecked.
 //!
 //! ```text
 //!            | 4 bytes: N, big-endian | code | payload, N - 1 bytes          |
@@ -14,46 +13,46 @@
 use super::error::ProtocolError;
 use super::protocol::Command;
 
-/// Most bytes of a header packet that are kept: name, value and their two NULs.
-/// Postfix sends up to `header_size_limit`, 102,400 bytes by default.
+/// Most bytes kept of a header packet: name, value and their two NULs. Postfix sends up to
+/// `header_size_limit`, 102,400 bytes by default.
 pub const HEADER_BYTES_MAX: usize = 128 << 10;
 
-/// No payload of any kind may be longer; a mail server never announces more.
-/// It leaves room for the largest chunks that a Sendmail can be built for.
+/// Longest payload of any kind; mail servers never announce more. It allows the largest chunks with
+/// which Sendmail can be built.
 const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// A packet's length field and its code.
+/// The length of a packet's length field and code.
 const PREFIX_BYTES: usize = 5;
 
-/// An incomplete packet's memory is given back when it was larger than this.
+/// A buffer of an incomplete packet that is larger than this is freed.
 const HELD_BYTES_KEPT: usize = 1024;
 
-/// One packet: its command and the part of its payload that is kept.
+/// One packet: its command, and the part of its payload that is kept.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Packet<'p> {
     pub(super) command: Command,
     pub(super) payload: &'p [u8],
 }
 
-/// Cuts packets out of the stream of one connection.
+/// Splits the stream of one connection into packets.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
-    /// What has come of an incomplete packet, with its prefix.
+    /// The received part of an incomplete packet, with its prefix.
     held: Vec<u8>,
-    /// The packet in `held` was handed out; its memory is free at the next call.
+    /// Whether the packet in `held` was returned; the next call frees its memory.
     handed_out: bool,
-    /// Bytes of the last packet still to be skipped.
+    /// Bytes of the last packet that must still be skipped.
     excess: usize,
 }
 
 impl Packets {
-    /// Has a packet begun whose end is not here yet?
+    /// Returns whether the stream is inside an incomplete packet.
     pub(super) fn is_inside(&self) -> bool {
         self.excess > 0 || (!self.handed_out && !self.held.is_empty())
     }
 
-    /// How long the longest packet is that is completed by this input; `None`: none is. `keep` says
-    /// how much payload of a command may be wanted.
+    /// Returns the length of the longest packet that this input completes, without skipped bytes;
+    /// `None` if it completes none. `keep` returns the number of payload bytes wanted of a command.
     pub(super) fn longest(&self, input: &[u8], keep: impl Fn(Command) -> usize) -> Option<usize> {
         let mut longest = None;
         let mut held = if self.handed_out { &[] } else { &*self.held };
@@ -69,7 +68,7 @@ impl Packets {
             {
                 return longest;
             }
-            // What is wrong with a packet is said when its turn comes.
+            // An error in a packet is reported when the packet is read.
             let Ok(shape) = Shape::read(prefix, &keep) else {
                 return longest;
             };
@@ -85,9 +84,8 @@ impl Packets {
         }
     }
 
-    /// The next packet, taken from the front of `input`; `None` if it is not complete
-    /// yet, and then all of `input` is taken. `keep` says how much payload of a command
-    /// is wanted.
+    /// Takes the next packet from the start of `input`; `None` if it is incomplete, and then all of
+    /// `input` is taken. `keep` returns the number of payload bytes wanted of a command.
     pub(super) fn next<'p, 'i: 'p>(
         &'p mut self,
         input: &mut &'i [u8],
@@ -139,11 +137,11 @@ impl Packets {
         }))
     }
 
-    /// Moves input to the held bytes until those are `len`.
+    /// Moves input to the held bytes until there are `len` of them.
     fn top_up(&mut self, input: &mut &[u8], len: usize) {
         let missing = len.saturating_sub(self.held.len());
         let more = take(input, missing);
-        // Twice as much as before, as a vector grows by itself, but never more than the whole packet.
+        // Double the capacity, as a vector does, but to no more than the whole packet.
         let wanted = self.held.len() + more.len();
         if wanted > self.held.capacity() {
             let capacity = (self.held.capacity() * 2).clamp(wanted, len);
@@ -153,7 +151,7 @@ impl Packets {
     }
 }
 
-/// What a packet's prefix says of it.
+/// The command of a packet, and how many bytes of its payload are kept and skipped.
 struct Shape {
     command: Command,
     keep: usize,
@@ -181,7 +179,7 @@ impl Shape {
     }
 }
 
-/// Appends one packet whose payload is these parts, joined.
+/// Appends one packet whose payload is the concatenation of these parts.
 pub(super) fn write_packet(out: &mut Vec<u8>, code: u8, payload: &[&[u8]]) {
     let len = 1 + payload.iter().map(|part| part.len()).sum::<usize>();
     let len = u32::try_from(len).expect("replies and edits are bounded far below 4 GiB");
@@ -192,7 +190,7 @@ pub(super) fn write_packet(out: &mut Vec<u8>, code: u8, payload: &[&[u8]]) {
     }
 }
 
-/// Takes up to `len` bytes off the front of `input`.
+/// Takes up to `len` bytes from the start of `input`.
 fn take<'a>(input: &mut &'a [u8], len: usize) -> &'a [u8] {
     let (front, rest) = input.split_at(len.min(input.len()));
     *input = rest;
@@ -211,7 +209,7 @@ mod tests {
         }
     }
 
-    /// All packets of `stream`, given in pieces of `step` bytes.
+    /// Returns all packets of `stream`, given in pieces of `step` bytes.
     fn packets(stream: &[u8], step: usize) -> Result<Vec<(Command, Vec<u8>)>, ProtocolError> {
         let mut packets = Packets::default();
         let mut found = Vec::new();
@@ -245,7 +243,8 @@ mod tests {
     #[test]
     fn it_is_known_beforehand_how_long_the_packets_of_an_input_are() {
         let stream = b"\0\0\0\x05M<a>\0\0\0\0\x09Labcdefgh\0\0\0\x01A";
-        // Where the last byte of each is that is kept, and how many there are.
+        // For each packet, the position of its last kept byte, and its length without skipped
+        // bytes.
         let packets = [(9, 9), (18, 9), (27, 5)];
         for split in 0..stream.len() {
             let mut cut = Packets::default();

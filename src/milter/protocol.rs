@@ -1,23 +1,23 @@
-//! The codes of the protocol, by their names in libmilter's `mfdef.h` and `mfapi.h`. Nothing else in the
-//! program writes them as numbers.
+//! The codes of the protocol, with their names in libmilter's `mfdef.h` and `mfapi.h`. No other
+//! code in the program writes them as numbers.
 
-/// What the mail server sends: the code of a packet.
+/// A packet from the mail server, by its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Command {
-    /// `SMFIC_ABORT`: the message is given up.
+    /// `SMFIC_ABORT`: the message is abandoned.
     Abort = b'A',
     /// `SMFIC_BODY`: a part of the body.
     Body = b'B',
     /// `SMFIC_CONNECT`: a client has connected to the mail server.
     Connect = b'C',
-    /// `SMFIC_MACRO`: macros of the command that follows.
+    /// `SMFIC_MACRO`: macros for the next command.
     Macro = b'D',
     /// `SMFIC_BODYEOB`: the end of the message.
     EndOfMessage = b'E',
     /// `SMFIC_HELO`: HELO or EHLO.
     Helo = b'H',
-    /// `SMFIC_QUIT_NC`: the client has gone, another one follows.
+    /// `SMFIC_QUIT_NC`: the client has disconnected, another one follows.
     QuitNewConnection = b'K',
     /// `SMFIC_HEADER`: one header.
     Header = b'L',
@@ -27,7 +27,7 @@ pub enum Command {
     EndOfHeaders = b'N',
     /// `SMFIC_OPTNEG`: the negotiation.
     Negotiate = b'O',
-    /// `SMFIC_QUIT`: the mail server is done.
+    /// `SMFIC_QUIT`: the mail server ends the connection.
     Quit = b'Q',
     /// `SMFIC_RCPT`: RCPT.
     Rcpt = b'R',
@@ -38,7 +38,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// All, with their names in libmilter.
+    /// All commands with their names in libmilter.
     const NAMES: [(Self, &'static str); 15] = [
         (Self::Abort, "SMFIC_ABORT"),
         (Self::Body, "SMFIC_BODY"),
@@ -57,18 +57,18 @@ impl Command {
         (Self::Unknown, "SMFIC_UNKNOWN"),
     ];
 
-    /// The command of this code, if there is one.
+    /// Returns the command with this code, if there is one.
     pub(super) fn of_code(code: u8) -> Option<Self> {
         let mut commands = Self::NAMES.iter().map(|&(command, _)| command);
         commands.find(|command| command.code() == code)
     }
 
-    /// Its code in a packet.
+    /// Returns its code in a packet.
     pub(super) const fn code(self) -> u8 {
         self as u8
     }
 
-    /// Its name in libmilter.
+    /// Returns its name in libmilter.
     #[must_use]
     pub fn name(self) -> &'static str {
         let mut names = Self::NAMES.iter();
@@ -78,8 +78,8 @@ impl Command {
     }
 }
 
-/// The steps whose macros can be asked for (`SMFIM_*`), with their numbers in a negotiation, which are
-/// not in the order of events.
+/// The steps whose macros can be requested (`SMFIM_*`). Their numbers in the negotiation are not in
+/// the order of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum MacroStage {
@@ -103,9 +103,9 @@ pub enum MacroStage {
 pub(super) const SMFI_PROT_VERSION: u32 = 6;
 /// The oldest version that mail servers still speak.
 pub(super) const SMFI_PROT_VERSION_MIN: u32 = 2;
-/// What an offer of no actions stands for: those of version 1.
+/// The meaning of an offer without actions: those of version 1.
 pub(super) const SMFI_V1_ACTS: u32 = 0x0f;
-/// What an offer of no steps stands for: those of version 1.
+/// The meaning of an offer without steps: those of version 1.
 pub(super) const SMFI_V1_PROT: u32 = 0x3f;
 
 // Families of the client's address in SMFIC_CONNECT; SMFIA_UNKNOWN is 'U'.
@@ -120,7 +120,7 @@ pub(super) const SMFIR_REJECT: u8 = b'r';
 pub(super) const SMFIR_TEMPFAIL: u8 = b't';
 pub(super) const SMFIR_DISCARD: u8 = b'd';
 pub(super) const SMFIR_REPLYCODE: u8 = b'y';
-/// The rest of the body is not needed.
+/// Skip the rest of the body.
 pub(super) const SMFIR_SKIP: u8 = b's';
 
 // Changes to a message, before the answer to its end.
@@ -132,17 +132,17 @@ pub(super) const SMFIR_QUARANTINE: u8 = b'q';
 pub(super) const SMFIF_ADDHDRS: u32 = 0x1;
 pub(super) const SMFIF_CHGHDRS: u32 = 0x10;
 pub(super) const SMFIF_QUARANTINE: u32 = 0x20;
-/// Asking for macros.
+/// Requesting macros.
 pub(super) const SMFIF_SETSYMLIST: u32 = 0x100;
 
-// Steps that are left out (NO), or that get no reply (NR), if both sides agree.
+// Steps that are omitted (NO), or that get no reply (NR), if both sides agree.
 pub(super) const SMFIP_NOHELO: u32 = 0x2;
 pub(super) const SMFIP_NOBODY: u32 = 0x10;
 pub(super) const SMFIP_NOHDRS: u32 = 0x20;
 pub(super) const SMFIP_NR_HDR: u32 = 0x80;
 pub(super) const SMFIP_NOUNKNOWN: u32 = 0x100;
 pub(super) const SMFIP_NODATA: u32 = 0x200;
-/// `SMFIR_SKIP` may be answered.
+/// `SMFIR_SKIP` is a possible answer.
 pub(super) const SMFIP_SKIP: u32 = 0x400;
 pub(super) const SMFIP_NR_CONN: u32 = 0x1000;
 pub(super) const SMFIP_NR_MAIL: u32 = 0x4000;

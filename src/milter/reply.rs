@@ -1,15 +1,15 @@
-//! What a handler answers, and the reply texts a mail server will take.
+//! The answers of a handler, and reply texts that a mail server accepts.
 //!
 //! ```text
 //!  Continue c   Accept a   Reject r   Tempfail t   Discard d   (without payload)
 //!  Text     y   550-5.7.1 first line CR LF 550 5.7.1 last line NUL
 //! ```
 //!
-//! A text that is not well formed costs the sender a "451 server configuration
-//! problem" at Postfix, and at Sendmail the text; without its NUL Postfix reads on behind
-//! it. So the rules of both are kept here, once, and a [`ReplyText`] that exists is
-//! good: RFC 5321 section 4.2 for codes and lines, RFC 3463 for enhanced codes, ASCII
-//! alone, and each `%` doubled, because Sendmail takes the text for a format.
+//! For a malformed text Postfix replies "451 server configuration problem", and Sendmail drops the
+//! text; if the final NUL is missing, Postfix reads past the end. So this module enforces the rules
+//! of both servers, and every [`ReplyText`] is valid: RFC 5321 section 4.2 for codes and lines, RFC
+//! 3463 for enhanced codes, only ASCII, and each `%` doubled, because Sendmail uses the text as a
+//! format.
 
 use std::fmt;
 
@@ -20,32 +20,32 @@ use super::protocol::{
 
 /// Most lines of a reply.
 pub const REPLY_LINES_MAX: usize = 32;
-/// Most bytes of a line, with its codes and with each `%` counted twice. RFC 5321 gives
-/// 512 with the line end; Sendmail puts the address in front at RCPT.
+/// Most bytes of a line, with its codes and with each `%` counted twice. RFC 5321 allows 512 with
+/// the line end; at RCPT Sendmail puts the address before the text.
 pub const REPLY_LINE_BYTES_MAX: usize = 500;
 
 /// The answer to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Take the message; nothing more of it is to be seen.
+    /// Accept the message; no more of it is checked.
     Accept,
-    /// Refuse for good, in the mail server's words.
+    /// Reject permanently, with the mail server's text.
     Reject,
-    /// Refuse for now, in the mail server's words.
+    /// Reject temporarily, with the mail server's text.
     Tempfail,
-    /// Pretend to take the message, and drop it.
+    /// Accept the message and drop it.
     Discard,
-    /// Refuse, in these words.
+    /// Refuse with this text.
     Text(ReplyText),
-    /// Not known yet, and nothing is sent: the answer comes from
+    /// The answer is not known yet, and nothing is sent. It comes from
     /// [`Handler::poll_later`](super::Handler::poll_later).
     Later,
 }
 
 impl Reply {
-    /// Is this a refusal, for now or for good?
+    /// Returns whether this is a refusal, temporary or permanent.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         match self {
@@ -72,24 +72,24 @@ impl Reply {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplyTextError {
-    /// The code is not 400 to 599.
+    /// The code is not from 400 to 599.
     #[error("reply code {0}: a refusal has a code from 400 to 599")]
     Code(u16),
-    /// The enhanced code is not three numbers of the code's class.
+    /// The enhanced code is not three numbers with the class of the code.
     #[error("enhanced code {enhanced:?} does not go with {code}: it must look like {class}.7.1", class = code / 100)]
     Enhanced {
         /// The reply code.
         code: u16,
-        /// What was given as its enhanced code.
+        /// The invalid enhanced code.
         enhanced: String,
     },
     /// There are no lines, or too many.
     #[error("a reply has 1 to {REPLY_LINES_MAX} lines, not {0}")]
     Lines(usize),
-    /// A line has no words.
+    /// A line has no text.
     #[error("line {line} of the reply has no words after its codes")]
     Empty {
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
     },
     /// A line is too long.
@@ -97,9 +97,9 @@ pub enum ReplyTextError {
         "line {line} of the reply has {bytes} bytes with its codes, at most {REPLY_LINE_BYTES_MAX} can be sent"
     )]
     TooLong {
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// Its length, codes included, each `%` counted twice.
+        /// Its length, including codes, with each `%` counted twice.
         bytes: usize,
     },
     /// A character that is not printable ASCII.
@@ -107,16 +107,16 @@ pub enum ReplyTextError {
         "line {line}, column {column} of the reply is {character:?}: only printable ASCII can be sent"
     )]
     Character {
-        /// Which line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// Which character of the line, from 1, codes not counted.
+        /// The number of the character in the line, from 1, without the codes.
         column: usize,
         /// The character.
         character: char,
     },
 }
 
-/// A reply of our own words, ready to be sent.
+/// A reply with our own text, ready to be sent.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReplyText {
     code: u16,
@@ -124,11 +124,11 @@ pub struct ReplyText {
 }
 
 impl ReplyText {
-    /// A reply of `code` (400 to 599), an enhanced code of the same class ("5.7.1", or
-    /// "" for none) and 1 to 32 lines of printable ASCII. A `%` is written once here.
+    /// Creates a reply with `code` (400 to 599), an enhanced code of the same class ("5.7.1", or ""
+    /// for none) and 1 to 32 lines of printable ASCII. Here a `%` is not doubled.
     ///
     /// # Errors
-    /// [`ReplyTextError`] says which rule is broken, and where.
+    /// [`ReplyTextError`] says which rule is violated, and where.
     pub fn new(code: u16, enhanced: &str, lines: &[&str]) -> Result<Self, ReplyTextError> {
         if !(400..600).contains(&code) {
             return Err(ReplyTextError::Code(code));
@@ -180,20 +180,20 @@ impl ReplyText {
         })
     }
 
-    /// The reply code, 400 to 599. With 421 the mail server drops the session.
+    /// Returns the reply code, 400 to 599. After 421 the mail server closes the session.
     #[must_use]
     pub const fn code(&self) -> u16 {
         self.code
     }
 
-    /// The payload as it is sent: codes on each line, `%` doubled, a NUL at the end.
+    /// Returns the payload as sent: codes on each line, `%` doubled, a NUL at the end.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.wire
     }
 }
 
-/// The lines as an SMTP client sees them, joined by LF.
+/// Writes the lines as an SMTP client sees them, joined by LF.
 impl fmt::Display for ReplyText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = String::from_utf8_lossy(self.wire.strip_suffix(b"\0").unwrap_or(&self.wire));
@@ -207,7 +207,8 @@ impl fmt::Debug for ReplyText {
     }
 }
 
-/// `class.subject.detail`, the last two of up to three digits (RFC 3463 section 2).
+/// Returns whether this is `class.subject.detail`, with up to three digits each for the last two
+/// (RFC 3463 section 2).
 fn is_enhanced(text: &str, class: u16) -> bool {
     let mut parts = text.split('.');
     let number = |part: Option<&str>| {

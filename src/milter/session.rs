@@ -1,11 +1,10 @@
 //! One connection of a mail server: bytes in, bytes out.
 //!
-//! The packets are cut out of the stream, and each is a command for the [`State`]. A handler may
-//! answer RCPT and the end of the headers later. Until it does the session stands still
-//! ([`Status::Waiting`]): it takes no input, and so keeps the order of answers however the input is
-//! split.
+//! Splits the stream into packets; each is a command for the [`State`]. A handler may answer RCPT
+//! and the end of the headers later. Until then the session pauses ([`Status::Waiting`]): it takes
+//! no input, so the order of the answers does not depend on how the input is split.
 //!
-//! Between two processes a session is handed over as its [`history`](Session::history).
+//! A session is passed from one process to another as its [`history`](Session::history).
 
 use std::task::{Context, Poll, ready};
 
@@ -14,20 +13,19 @@ use super::handler::Handler;
 use super::packet::Packets;
 use super::state::{State, Status};
 
-/// Once this much waits to be sent, no further command is read before it has been. A
-/// mail server waits for each answer, so that only a broken one comes here.
+/// With this much output waiting, no further command is read until it is sent. A mail server waits
+/// for each answer, so only a broken one gets here.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
 /// The result of some input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes taken off the front of the input. Less than all of them only after
-    /// [`Status::Quit`], while an answer is waited for, or while so much output waits that
-    /// it must be written first.
+    /// Bytes taken from the start of the input. All of them, except after [`Status::Quit`], while
+    /// an answer is pending, or if so much output waits that it must be written first.
     pub taken: usize,
-    /// How many commands were complete with it.
+    /// Number of commands that the input completed.
     pub commands: usize,
-    /// Whether the connection stays.
+    /// Whether the connection stays open.
     pub status: Status,
 }
 
@@ -36,12 +34,12 @@ pub struct Progress {
 pub struct Session<H> {
     packets: Packets,
     state: State<H>,
-    /// What the handler has not been given again yet of the history; its answers are dropped.
+    /// The part of the history that the handler has not seen yet; its answers are dropped.
     replay: Option<Vec<u8>>,
 }
 
 impl<H: Handler> Session<H> {
-    /// A connection that has just been made.
+    /// Starts a new connection.
     pub fn new(handler: H) -> Self {
         Self {
             packets: Packets::default(),
@@ -50,11 +48,12 @@ impl<H: Handler> Session<H> {
         }
     }
 
-    /// A connection that another session has served so far, which left this
-    /// [`history`](Self::history); `None` if that makes no sense.
+    /// Continues a connection that another session has served until now, from its
+    /// [`history`](Self::history); `None` if the history is invalid.
     ///
-    /// The handler is given all of it again; its answers are dropped, since the mail server has them.
-    /// If it refuses now what was accepted then, the rest of the message gets a temporary failure.
+    /// The handler gets all of it again. Its answers are dropped, because the mail server already
+    /// has them. If it now refuses what was accepted then, the rest of the message gets a temporary
+    /// failure.
     pub fn resume(handler: H, history: &[u8]) -> Option<Self> {
         let mut session = Self::new(handler);
         if history.is_empty() {
@@ -65,8 +64,8 @@ impl<H: Handler> Session<H> {
         session.replay_history().then_some(session)
     }
 
-    /// Gives the handler what is left of the history, until it wants to answer later; `false`
-    /// if that makes no sense.
+    /// Gives the handler the rest of the history, until it needs time for an answer; `false` if the
+    /// history is invalid.
     fn replay_history(&mut self) -> bool {
         while !self.is_waiting()
             && let Some(mut history) = self.replay.take_if(|history| !history.is_empty())
@@ -86,9 +85,9 @@ impl<H: Handler> Session<H> {
         self.is_waiting() || !self.is_inside_packet()
     }
 
-    /// What [`resume`](Self::resume) needs to go on from here, in this program or a later
-    /// version of it; `None` where nobody else can: inside a packet, while an answer is not
-    /// known yet, and from the first header of a message to its end.
+    /// Returns what [`resume`](Self::resume) needs to continue from here, in this program or a
+    /// later version. Returns `None` where nobody else can continue: inside a packet, while an
+    /// answer is pending, and from the first header of a message to its end.
     pub fn history(&self) -> Option<Vec<u8>> {
         if self.is_inside_packet() || self.is_waiting() {
             return None;
@@ -96,12 +95,12 @@ impl<H: Handler> Session<H> {
         self.state.history()
     }
 
-    /// Takes bytes as they came, and appends to `out` what is to be sent back. Packets may
-    /// be split anywhere.
+    /// Processes bytes as received, and appends the answers to `out`. Packets may be split
+    /// anywhere.
     ///
     /// # Errors
-    /// [`ProtocolError`]: write what is in `out`, then close. Nothing may be given to
-    /// this session after that, nor after [`Status::Quit`].
+    /// [`ProtocolError`]: write the content of `out`, then close. After that, or after
+    /// [`Status::Quit`], this session must get no more input.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, ProtocolError> {
         let mut rest = input;
         let mut commands = 0;
@@ -124,13 +123,13 @@ impl<H: Handler> Session<H> {
         })
     }
 
-    /// Appends the answer that was not known yet, as soon as it is; ready at once when none
-    /// is waited for. When it is ready, give the input that was not taken.
+    /// Appends the pending answer as soon as it is known; ready at once if none is pending. Then
+    /// pass the input again that was not taken.
     pub fn poll_answer(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
         while self.is_waiting() {
             if self.replay.is_some() {
                 ready!(self.state.poll_answer(cx, &mut Vec::new()));
-                // A history that makes no sense any more leaves no message.
+                // If the rest of the history is invalid, there is no message to continue.
                 self.replay_history();
             } else {
                 ready!(self.state.poll_answer(cx, out));
@@ -139,34 +138,34 @@ impl<H: Handler> Session<H> {
         Poll::Ready(())
     }
 
-    /// Is there an answer that is not known yet?
+    /// Returns whether an answer is pending.
     pub fn is_waiting(&self) -> bool {
         self.state.status() == Status::Waiting
     }
 
-    /// Has the opening negotiation been completed?
+    /// Returns whether the negotiation is complete.
     pub fn is_negotiated(&self) -> bool {
         self.state.is_negotiated()
     }
 
-    /// Has a packet begun that is not complete yet?
+    /// Returns whether the stream is inside an incomplete packet.
     pub fn is_inside_packet(&self) -> bool {
         self.packets.is_inside()
     }
 
-    /// How long the longest command is that this input completes, in bytes, without what is counted
-    /// off; `None`: it completes none, and [`receive`](Self::receive) only keeps it.
+    /// Returns the length in bytes of the longest command that this input completes, without
+    /// skipped bytes; `None` if it completes none, and [`receive`](Self::receive) only stores it.
     pub fn longest_command(&self, input: &[u8]) -> Option<usize> {
         let keep = |command| self.state.keep_at_most(command);
         self.packets.longest(input, keep)
     }
 
-    /// Is a message under way that has no verdict yet?
+    /// Returns whether there is a message without a verdict.
     pub fn is_inside_message(&self) -> bool {
         self.state.is_inside_message()
     }
 
-    /// The handler, for tests and for the last words at the end of a connection.
+    /// Returns the handler, for tests and for the log at the end of a connection.
     pub fn handler(&self) -> &H {
         self.state.handler()
     }

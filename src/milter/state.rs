@@ -1,7 +1,7 @@
-//! The state of a connection: which command may come when, and what is answered.
+//! The state of a connection: which command may come when, and its answer.
 //!
 //! ```text
-//!            O            M, and anything of a message          E, or a verdict
+//!            O            M, and any command of a message       E, or a verdict
 //!  Opening ----> Between ------------------------------> Message -------+
 //!                  ^  ^                                   |  |          |
 //!                  |  +---------- A, C, H, K ------------+   | verdict  |
@@ -11,13 +11,13 @@
 //! ```
 //! (the codes of [`Command`])
 //!
-//! Invariants: each awaited command has exactly one answer, in order; no other command
-//! has any; a message leaves nothing behind for the next, on whatever way it ends. What
-//! is awaited follows from the negotiation alone ([`Agreed::is_awaited`]).
+//! Invariants: each awaited command gets exactly one answer, in order; no other command gets any.
+//! No state of a message remains for the next one, however it ends. The negotiation alone
+//! determines which commands are awaited ([`Agreed::is_awaited`]).
 //!
-//! Once decided, a mail server sends nothing more of the message. Should one ask all the
-//! same, it gets the same verdict again and need not wait for ever; what it sends
-//! without asking is skipped.
+//! After a verdict, a mail server sends nothing more of the message. If one asks anyway, it gets
+//! the same verdict again, so that it does not wait forever; packets that need no answer are
+//! skipped.
 
 use std::task::{Context, Poll, ready};
 
@@ -32,37 +32,37 @@ use super::packet::{HEADER_BYTES_MAX, Packet, write_packet};
 use super::protocol::{Command, SMFIR_SKIP};
 use super::reply::Reply;
 
-/// Bytes of a negotiation that are read: the three numbers. A later version may add to
-/// them. Of this packet and of all others the rest is skipped.
+/// Bytes of a negotiation that are read: the three numbers. A later version may append more. The
+/// rest of this packet and of all others is skipped.
 const OFFER_BYTES_MAX: usize = 12;
-/// Of CONNECT: a host name has 255, a unix path 108.
+/// Bytes read of CONNECT. A host name has at most 255, a unix path 108.
 const CONNECT_BYTES_MAX: usize = 4 << 10;
-/// Of MAIL and RCPT. SMTP allows 512 with all parameters, servers some 2,000, and Postfix
-/// whatever `line_length_limit` says.
+/// Bytes read of MAIL and RCPT. SMTP allows 512 with all parameters, servers allow about 2,000, and
+/// Postfix up to its `line_length_limit`.
 const ENVELOPE_BYTES_MAX: usize = 64 << 10;
 
-/// Whether the connection stays.
+/// Whether the connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// More may come.
+    /// Open; more input may come.
     Open,
-    /// The mail server is done: close, once the output is written.
+    /// The mail server has quit: close the connection when the output is written.
     Quit,
-    /// An answer is not known yet: poll it ([`Session::poll_answer`](super::Session::poll_answer)). No input is taken
-    /// until then.
+    /// An answer is pending: poll it ([`Session::poll_answer`](super::Session::poll_answer)). No
+    /// input is taken until then.
     Waiting,
 }
 
-/// Where in the protocol we are.
+/// The phase of the protocol.
 #[derive(Debug)]
 enum Phase {
-    /// Nothing is negotiated yet.
+    /// Before the negotiation.
     Opening,
-    /// No message is under way.
+    /// Between messages.
     Between,
-    /// A message is under way.
+    /// Inside a message.
     Message { headers_ended: bool },
-    /// This message was decided before its end.
+    /// Inside a message that has its verdict already.
     Decided(Reply),
 }
 
@@ -77,7 +77,7 @@ impl Phase {
     }
 }
 
-/// A handler, and how far its connection has come.
+/// A handler, and the state of its connection.
 #[derive(Debug)]
 pub(super) struct State<H> {
     handler: H,
@@ -86,9 +86,9 @@ pub(super) struct State<H> {
     phase: Phase,
     macros: Macros,
     history: History,
-    /// The command whose answer is not known yet.
+    /// The command whose answer is pending.
     waiting: Option<Command>,
-    /// What comes is a history: the mail server has its answers.
+    /// Whether the input is a history, so the mail server already has the answers.
     replays: bool,
 }
 
@@ -106,8 +106,8 @@ impl<H: Handler> State<H> {
         }
     }
 
-    /// Takes over what was agreed in an earlier session, and gives the packets of its history, which
-    /// are to follow. Not negotiated again: the mail server keeps to what it was answered.
+    /// Sets the agreement of an earlier session, and returns the packets of its history, which must
+    /// be processed next. There is no new negotiation, because the mail server keeps to the first.
     pub(super) fn resume<'h>(&mut self, history: &'h [u8]) -> Option<&'h [u8]> {
         let (agreed, packets) = Agreed::of_numbers(history)?;
         self.wanted = self.handler.wanted();
@@ -118,12 +118,12 @@ impl<H: Handler> State<H> {
         Some(packets)
     }
 
-    /// The history has come to its end: from now on the mail server speaks.
+    /// Ends the history: from now on the input comes from the mail server.
     pub(super) fn end_replay(&mut self) {
         self.replays = false;
     }
 
-    /// What [`resume`](Self::resume) takes; `None` within a message whose headers have begun.
+    /// Returns the input of [`resume`](Self::resume); `None` in a message after its first header.
     pub(super) fn history(&self) -> Option<Vec<u8>> {
         if !self.is_negotiated() {
             return Some(Vec::new());
@@ -146,7 +146,7 @@ impl<H: Handler> State<H> {
         matches!(self.phase, Phase::Message { .. })
     }
 
-    /// How much of a packet's payload is wanted, now.
+    /// Returns how many bytes of a packet's payload are wanted in this phase.
     pub(super) fn keep(&self, command: Command) -> usize {
         if command == Command::Header && !self.phase.is_inside_headers() {
             return 0;
@@ -154,7 +154,7 @@ impl<H: Handler> State<H> {
         self.keep_at_most(command)
     }
 
-    /// How much of it is ever wanted.
+    /// Returns how many bytes are wanted in any phase.
     pub(super) fn keep_at_most(&self, command: Command) -> usize {
         match command {
             Command::Negotiate => OFFER_BYTES_MAX,
@@ -182,7 +182,7 @@ impl<H: Handler> State<H> {
         }
     }
 
-    /// Acts on one command.
+    /// Processes one command.
     pub(super) fn command(
         &mut self,
         packet: &Packet<'_>,
@@ -281,7 +281,7 @@ impl<H: Handler> State<H> {
         Ok(())
     }
 
-    /// A command that is part of a message; `act` gets whether its headers have ended.
+    /// Processes a command of a message; `act` gets whether the headers have ended.
     fn in_message(
         &mut self,
         command: Command,
@@ -332,7 +332,7 @@ impl<H: Handler> State<H> {
         self.handler.end_of_headers(&self.macros)
     }
 
-    /// Appends the answer that was not known yet, as soon as it is.
+    /// Appends the pending answer as soon as it is known.
     pub(super) fn poll_answer(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<()> {
         if let Some(command) = self.waiting {
             let reply = ready!(self.handler.poll_later(cx));
@@ -342,7 +342,7 @@ impl<H: Handler> State<H> {
         Poll::Ready(())
     }
 
-    /// What follows from the handler's answer to a command of a message.
+    /// Applies the handler's answer to a command of a message.
     fn conclude(&mut self, command: Command, reply: Reply, out: &mut Vec<u8>) {
         match (command, &reply) {
             (_, Reply::Later) => {
@@ -368,8 +368,8 @@ impl<H: Handler> State<H> {
         };
         let refuses = !matches!(reply, Reply::Accept | Reply::Discard);
         if ends && self.replays {
-            // The mail server knows that this recipient is accepted, and goes on. It gets the new
-            // verdict at its next command; nobody can take over before the end of the message.
+            // For the mail server this recipient is accepted, and it continues. It gets the new
+            // verdict at its next command. There is no history before the end of the message.
             self.history.begin_headers();
             self.phase = Phase::Decided(if refuses { Reply::Tempfail } else { reply });
         } else if ends {
@@ -382,7 +382,7 @@ impl<H: Handler> State<H> {
         }
     }
 
-    /// The message is complete, and nothing has decided it yet.
+    /// Processes the end of a message that has no verdict yet.
     fn end_of_message(&mut self, out: &mut Vec<u8>) {
         let mut edits = Vec::new();
         let reply = self.handler.end_of_message(&self.macros, &mut edits);
@@ -403,22 +403,22 @@ impl<H: Handler> State<H> {
         self.phase = Phase::Between;
     }
 
-    /// Answers a command, if an answer is awaited.
+    /// Answers a command, if the server waits for an answer.
     fn answer(&self, command: Command, reply: &Reply, out: &mut Vec<u8>) {
         if self.agreed.is_awaited(command) {
             reply.write(out);
         }
     }
 
-    /// Forgets the message under way, and the macros that came for it.
+    /// Drops the current message, and the macros that came for it.
     fn end_message(&mut self) {
         self.abort();
         self.macros.end_message();
         self.history.end_message();
     }
 
-    /// Forgets the message under way, but not the macros: those of the command that ends
-    /// it have come already.
+    /// Drops the current message, but keeps the macros: those of the command that ends it have
+    /// already come.
     fn abort(&mut self) {
         match self.phase {
             Phase::Opening | Phase::Between => {}
