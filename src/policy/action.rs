@@ -1,23 +1,23 @@
-//! What a list may do with a message. All that is known of an action is in its row; whatever else
-//! depends on it follows from its [`Effect`].
+//! The actions of a list on a message. Everything about an action is in its row; all other code
+//! depends on its [`Effect`] only.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What an action does to the SMTP transaction.
+/// The effect of an action on the SMTP transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The message is accepted as it is.
+    /// Accepts the message unchanged.
     Accept,
-    /// The message is accepted, and marked at its end.
+    /// Accepts the message, and marks it at its end.
     Mark(Mark),
-    /// The message is accepted and dropped.
+    /// Accepts the message and drops it.
     Drop,
-    /// The client gets a reply of this class, 4 or 5, and keeps the message.
+    /// Replies with a code of this class, 4 or 5; the client keeps the message.
     Refuse {
         /// The first digit of the reply code.
         class: u16,
-        /// The template of a list that has none of its own.
+        /// The reply template for a list that has none.
         reply: &'static str,
     },
 }
@@ -33,35 +33,35 @@ pub enum Mark {
 
 macro_rules! actions {
     ($($(#[$doc:meta])* $variant:ident = $name:literal, $effect:expr, warning: $warning:expr;)*) => {
-        /// What happens to a message, weakest first: of several hits the strongest decides.
+        /// What happens to a message, weakest first. Of several hits the strongest decides.
         ///
-        /// An answer that the sending side gets is stronger than one it does not get, so that no message
-        /// is lost in silence while another list would have refused it.
+        /// An action that the sender's server notices is stronger than one that it does not notice,
+        /// so that no message is lost silently which another list would have refused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Action {
             $($(#[$doc])* $variant,)*
         }
 
         impl Action {
-            /// All, weakest first, with the names the configuration uses.
+            /// All actions, weakest first, with their names in the configuration.
             pub const NAMES: [(&'static str, Self); [$($name),*].len()] =
                 [$(($name, Self::$variant)),*];
 
-            /// Its name in the configuration, the log and JSON.
+            /// Returns its name in the configuration, the log and JSON.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// What it does.
+            /// Returns its effect.
             pub const fn effect(self) -> Effect {
                 match self {
                     $(Self::$variant => $effect,)*
                 }
             }
 
-            /// What an admin who configures it should know.
+            /// Returns a warning for an administrator who configures it.
             pub const fn warning(self) -> Option<&'static str> {
                 match self {
                     $(Self::$variant => $warning,)*
@@ -72,22 +72,22 @@ macro_rules! actions {
 }
 
 actions! {
-    /// Nothing; the hit is logged and counted.
+    /// Does nothing; the hit is logged and counted.
     Log = "log", Effect::Accept, warning: None;
-    /// Delivered with a header `X-Sender-Blocklist`.
+    /// Delivers with a header `X-Sender-Blocklist`.
     Tag = "tag", Effect::Mark(Mark::Header), warning: None;
-    /// Accepted and held.
+    /// Accepts, and holds the message.
     Quarantine = "quarantine", Effect::Mark(Mark::Hold), warning: None;
-    /// Accepted and dropped.
+    /// Accepts, and drops the message.
     Discard = "discard", Effect::Drop, warning: Some(
         "loses mail without notice to anyone (RFC 5321 section 6.2); \"reject\" tells the sender"
     );
-    /// Refused for now.
+    /// Refuses temporarily.
     Tempfail = "tempfail", Effect::Refuse {
         class: 4,
         reply: "451 4.7.1 {address} is on the sender blocklist {list}, try again later (case {case})",
     }, warning: None;
-    /// Refused for good.
+    /// Refuses permanently.
     Reject = "reject", Effect::Refuse {
         class: 5,
         reply: "550 5.7.1 {address} is on the sender blocklist {list} (case {case})\n\
@@ -96,12 +96,12 @@ actions! {
 }
 
 impl Action {
-    /// Whether the sending side gets a refusal and keeps the message.
+    /// Returns whether the sender's server gets a refusal and keeps the message.
     pub const fn refuses(self) -> bool {
         self.reply_class().is_some()
     }
 
-    /// The class of the reply codes that go with it, 4 or 5; none if it does not refuse.
+    /// Returns the class of its reply codes, 4 or 5; `None` if it does not refuse.
     pub const fn reply_class(self) -> Option<u16> {
         match self.effect() {
             Effect::Refuse { class, .. } => Some(class),

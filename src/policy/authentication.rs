@@ -2,22 +2,23 @@
 //!
 //! ```text
 //! Authentication-Results: mx.our.example; dkim=pass (2048-bit) header.d=shop.example header.i=@x; spf=fail ...
-//!                         -------------- authserv-id: must be one of ours, else the field is a forgery
+//!                         -------------- authserv-id: must be one of ours, else the field is forged
 //! ```
 //!
-//! Only what is needed is read: comments and quoted strings count as white space, a result is
-//! `dkim=pass`, its signer `header.d` (or the domain of `header.i`). Anything malformed authenticates nothing.
+//! Reads only the necessary parts: removes comments and quoted strings; a result is `dkim=pass`,
+//! its signer `header.d` (or the domain of `header.i`). A malformed field authenticates nothing.
 
 use crate::rfc5322::{Nesting, Place};
 
-/// The domains whose signatures an `Authentication-Results` of one of `trusted` (lower case) calls good.
+/// Returns the domains with a valid signature, according to an `Authentication-Results` of one of
+/// `trusted` (lower case).
 pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
     let value = without_comments(value);
     let mut parts = value.split(|&byte| byte == b';');
     let Some(id) = parts.next() else {
         return Vec::new();
     };
-    // A version may follow the id: "mx.our.example 1".
+    // A version may follow the authserv-id: "mx.our.example 1".
     let id = id
         .trim_ascii()
         .split(u8::is_ascii_whitespace)
@@ -32,7 +33,7 @@ pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
     parts.filter_map(signer).collect()
 }
 
-/// DKIM authenticates a domain if the signing domain is that domain, or one with the same
+/// Returns whether a signature of `signer` authenticates `domain`: they are equal, or have the same
 /// organizational domain (RFC 7489 section 3.1.1, relaxed).
 pub fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
     let organization =
@@ -41,7 +42,7 @@ pub fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
     signer == domain || organization(&signer).is_some_and(|org| Some(org) == organization(&domain))
 }
 
-/// The signer of one result, if it is `dkim=pass`.
+/// Returns the signer of one result, if it is `dkim=pass`.
 fn signer(result: &[u8]) -> Option<Vec<u8>> {
     let mut words = result
         .split(u8::is_ascii_whitespace)
@@ -68,7 +69,8 @@ fn signer(result: &[u8]) -> Option<Vec<u8>> {
     by_identity.filter(|domain| !domain.is_empty())
 }
 
-/// Comments, nested ones too, and quoted strings become a space; blanks around `=` go.
+/// Replaces comments, including nested ones, by a space; removes quoted strings, and blanks around
+/// `=`.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(value.len());
     let mut nesting = Nesting::new();

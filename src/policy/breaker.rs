@@ -1,22 +1,22 @@
-//! The circuit breaker: how large a share of the messages of the last five minutes was refused.
+//! The circuit breaker: limits the share of refused messages in the last five minutes.
 //!
-//! A list that someone poisoned, or a wrong file in the right place, must not stop a site's mail.
-//! Counted in slots of ten seconds; what would have been refused counts as refused also while the
-//! breaker is on, so that it does not switch on and off in turn.
+//! A list that somebody poisoned, or a wrong file, must not stop a site's mail. The breaker counts
+//! in slots of ten seconds. While it is on, it still counts as refused what would have been
+//! refused, so that it does not switch on and off repeatedly.
 //!
 //! ```text
-//!  now % 30  ...  |slot|slot|slot| 30 slots: the one that is being counted, and the 29 before (290 to 300 s)
+//!  now % 30  ...  |slot|slot|slot| 30 slots: the current one, and the 29 before it (290 to 300 s)
 //! ```
 //!
-//! Whether it is on follows from these counts and the time alone, at each question: without mail it
-//! lapses after five minutes, and another limit holds at once. Without a limit nothing is counted and
-//! no lock is taken.
+//! Its state is computed from these counts and the time at each call. So it switches off after five
+//! minutes without mail, and a new limit applies at once. Without a limit it counts nothing and
+//! takes no lock.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SLOT_S: u64 = 10;
 const SLOTS: usize = 30;
-/// Below this many messages in the window a share means nothing.
+/// With fewer messages than this in the window, the share has no meaning.
 const MESSAGES_MIN: u64 = 100;
 
 #[derive(Clone, Copy, Default)]
@@ -26,7 +26,7 @@ struct Slot {
     refused: u64,
 }
 
-/// Counts of the last five minutes, from which follows whether the circuit breaker is on.
+/// The counts of the last five minutes, which decide whether the circuit breaker is on.
 #[derive(Default)]
 pub struct CircuitBreaker {
     state: Mutex<State>,
@@ -35,22 +35,22 @@ pub struct CircuitBreaker {
 #[derive(Default)]
 struct State {
     slots: [Slot; SLOTS],
-    /// What was said last, so that a change is said once.
+    /// The state that was reported last, so that each change is reported once.
     said_on: bool,
 }
 
-/// The circuit breaker has just changed.
+/// A change of the circuit breaker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// Refusals become tags from now on; the share that was reached.
+    /// Refusals become tags from now on; with the share of refused messages.
     On(f64),
-    /// Refusals are refusals again.
+    /// Refusals are refusals again; with the share of refused messages.
     Off(f64),
 }
 
 impl CircuitBreaker {
-    /// Counts one decided message at `now_s` (seconds on any steady scale). With `limit` 1 nothing is
-    /// counted.
+    /// Counts one decided message at `now_s` (seconds on any steady scale). With a `limit` of 1
+    /// counts nothing.
     pub fn count(&self, refused: bool, now_s: u64, limit: f64) -> Option<Change> {
         if limit >= 1.0 {
             return None;
@@ -76,7 +76,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Whether refusals are to become tags at `now_s`; never with `limit` 1.
+    /// Returns whether refusals become tags at `now_s`; never with a `limit` of 1.
     pub fn is_on(&self, now_s: u64, limit: f64) -> bool {
         limit < 1.0 && self.lock().is_on(now_s, limit).0
     }
@@ -87,7 +87,7 @@ impl CircuitBreaker {
 }
 
 impl State {
-    /// The judgement, and the share of messages refused.
+    /// Returns whether the breaker is on, and the share of messages refused.
     fn is_on(&self, now_s: u64, limit: f64) -> (bool, f64) {
         let number = now_s / SLOT_S;
         let recent = || {
@@ -121,12 +121,12 @@ mod tests {
             assert_eq!(share.count(false, 1_100, 0.5), None);
         }
         assert_eq!(share.count(false, 1_100, 0.5), Some(Change::Off(0.5)));
-        // The refused ones are five minutes old now.
+        // By now the refused messages are older than five minutes.
         assert_eq!(share.count(true, 1_310, 0.5), None);
         assert!(!share.is_on(1_310, 0.5));
     }
 
-    /// A burst in the evening, and the next mail in the morning.
+    /// Many messages in the evening, and the next one in the morning.
     #[test]
     fn lapses_without_mail() {
         let share = CircuitBreaker::default();
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(share.count(true, 30_000, 0.5), Some(Change::Off(1.0)));
     }
 
-    /// A reload changes it.
+    /// A reload changes the limit.
     #[test]
     fn another_limit_holds_at_once() {
         let share = CircuitBreaker::default();
@@ -151,7 +151,7 @@ mod tests {
         assert!(!share.is_on(1_001, 0.7));
         assert!(!share.is_on(1_001, 1.0));
         assert!(share.is_on(1_001, 0.5));
-        // Without a limit for a while.
+        // No limit for a while.
         assert_eq!(share.count(true, 1_100, 1.0), None);
         assert!(!share.is_on(30_000, 0.5));
     }

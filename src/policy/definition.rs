@@ -1,4 +1,4 @@
-//! What a policy is made of: lists in effect, and who is never refused.
+//! The parts of a policy: the lists in effect, and who is never refused.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::filter::Filter;
 use crate::lookup::{self, Lookup};
 use crate::sender::Identity;
 
-/// Most lists of a configuration: a set of lists is the bits of a `u64`.
+/// Most lists in a configuration, because a `u64` represents a set of lists.
 pub const LISTS_MAX: usize = 64;
 
-/// Why a list cannot be put into effect.
+/// Why a list cannot take effect.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Its filter cannot be asked.
+    /// Its filter cannot be queried.
     #[error(transparent)]
     Lookup(#[from] lookup::Error),
     /// More than [`LISTS_MAX`] lists.
@@ -28,40 +28,41 @@ pub enum Error {
     TooManyLists,
 }
 
-/// All lists in effect and the whitelist above them.
+/// All lists in effect, and the whitelist, which overrides them.
 #[derive(Debug, Default)]
 pub struct Policy {
     pub(super) lists: Vec<List>,
-    /// The distinct rules among the lists: an address is brought to canonical form once for each.
+    /// The different rules of the lists. An address is converted to canonical form once for each.
     pub(super) rules: Vec<Rules>,
     /// Addresses that are never refused.
     pub whitelist: Entries,
-    /// Whether parts of the whitelist could not be read: then nobody is refused whom they may clear.
+    /// Whether parts of the whitelist could not be read. Then no sender is refused who might be on
+    /// it.
     pub whitelist_is_incomplete: bool,
     /// Whether a whitelisted address in a header counts only with an aligned DKIM signature.
     pub whitelist_wants_dkim: bool,
-    /// Addresses that our users write to: never refused either.
+    /// Addresses to which local users write: never refused either.
     pub correspondents: Entries,
-    /// The same for these.
+    /// Whether a correspondent in a header counts only with an aligned DKIM signature.
     pub correspondents_want_dkim: bool,
-    /// Recipients that no list affects.
+    /// Recipients whose mail no list affects.
     pub exempt_recipients: Entries,
-    /// What is done with recipients that other lists affect than those before them.
+    /// What happens to recipients that are affected by other lists than the recipients before them.
     pub mixed_recipients: MixedRecipients,
-    /// What an address gets whose look-up failed: `Tempfail` or `Log`.
+    /// The action for an address whose look-up failed: `Tempfail` or `Log`.
     pub undecided: Option<Action>,
 }
 
 impl Policy {
-    /// No lists yet.
+    /// Creates a policy without lists.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts one more list into effect.
+    /// Adds a list.
     ///
     /// # Errors
-    /// Its keys were made by rules this program does not have, or there are too many lists.
+    /// Its keys were made with rules that this program does not have, or there are too many lists.
     pub fn add_list(&mut self, terms: Arc<Terms>, filter: Arc<Filter>) -> Result<(), Error> {
         let lookup = Lookup::new(filter)?;
         let rules = self.number_of(lookup.rules());
@@ -73,7 +74,8 @@ impl Policy {
         })
     }
 
-    /// Adds a list whose filter cannot be read, and why: every sender that it would check is undecided.
+    /// Adds a list whose filter cannot be read, and the reason: every sender that it checks is
+    /// undecided.
     ///
     /// # Errors
     /// There are too many lists.
@@ -87,7 +89,7 @@ impl Policy {
         })
     }
 
-    /// From now on each hit of the list is undecided.
+    /// Makes every hit of the list undecided from now on.
     pub fn doubt(&mut self, list: usize, why: Arc<str>) {
         if let Some(list) = self.lists.get_mut(list) {
             list.doubt = Some(why);
@@ -110,30 +112,30 @@ impl Policy {
         })
     }
 
-    /// Whether any list looks the senders of this field up.
+    /// Returns whether any list checks the senders in this field.
     pub fn checks(&self, identity: Identity) -> bool {
         let checks = |list: &List| list.terms.check.contains(&identity);
         self.lists.iter().any(checks)
     }
 
-    /// The entry that clears this address, where DKIM is not needed or passes.
+    /// Returns the entry that clears this address, if DKIM is not required or passes.
     pub fn clearing_entry(&self, address: &Canonical) -> Option<&[u8]> {
         let correspondent = || self.correspondents.find(address);
         self.whitelist.find(address).or_else(correspondent)
     }
 
-    /// Whether the domains that DKIM confirms matter.
+    /// Returns whether the domains that DKIM confirms matter.
     pub fn wants_dkim(&self) -> bool {
         self.whitelist_wants_dkim
             || self.correspondents_want_dkim && !self.correspondents.is_empty()
     }
 
-    /// The lists, in the order of the configuration.
+    /// Returns the lists, in the order of the configuration.
     pub fn lists(&self) -> &[List] {
         &self.lists
     }
 
-    /// Whether mail can be tagged: by a list's own action, or in place of one that would go too far.
+    /// Returns whether mail can be tagged: by the action of a list, or instead of a stronger one.
     pub fn may_tag(&self) -> bool {
         self.lists
             .iter()

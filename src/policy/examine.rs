@@ -1,8 +1,9 @@
-//! One sender against every list and the whitelist: which lists name it, and which whitelist entry exempts it.
+//! Looks up one sender in every list and the whitelist: which lists name it, and which whitelist
+//! entry exempts it.
 //!
-//! Look-ups allocate only where something is found, so that a message without a listed sender costs none.
-//! The work for one message is bounded by a [`Budget`]. A sender beyond it is not looked up, and
-//! nobody knows then whether the message is listed.
+//! Allocates only if something is found, so a message without a listed sender needs no allocation.
+//! A [`Budget`] limits the work for one message. A sender beyond it is not looked up, and then it
+//! is unknown whether the message is listed.
 
 use std::ops::ControlFlow;
 
@@ -13,26 +14,27 @@ use crate::address::{Canonical, Kind, Kinds, Rules};
 use crate::lookup::{Outcome, Reads};
 use crate::sender::{Identity, Sender, Strength};
 
-/// Most hits remembered of a message; a further one only if none before is judged alike, which are
-/// at most a few for each list.
+/// Most hits kept of a message. Further ones are kept only if no earlier one is judged alike; there
+/// are at most a few of these for each list.
 const HITS_MAX: usize = 100;
 
-/// Look-ups for one message. Ten senders in each of 64 lists of every kind of entry take 10,000.
+/// Most look-ups for one message. Ten senders in each of 64 lists with every kind of entry need
+/// 10,000.
 const LOOKUPS_MAX: u32 = 16_384;
-/// Bytes of addresses that are brought to canonical form for one message. A real message has a few
-/// hundred; these are some milliseconds' work when they are as expensive as can be.
+/// Most bytes of addresses that are converted to canonical form for one message. A real message has
+/// a few hundred. In the most expensive case the limit means a few milliseconds.
 const BYTES_MAX: u32 = 32 << 10;
 
-/// Look-ups and bytes of a turn: a fraction of a millisecond.
+/// Look-ups and bytes of a turn, which takes a fraction of a millisecond.
 const LOOKUPS_A_TURN: u32 = 1024;
 const BYTES_A_TURN: u32 = 2 << 10;
-/// How often an address is read, at most, to find it on the whitelist.
+/// How often, at most, an address is parsed to find it in the whitelist.
 const WHITELIST_READS: usize = 4;
 
-/// What may still be done for a message.
+/// The work that may still be done for a message.
 ///
-/// Look-ups and bytes are also what a turn is measured in: a message that needs more lets the other
-/// connections of its thread have theirs in between.
+/// Look-ups and bytes also measure a turn: between the turns of a message that needs more, the
+/// other connections of its thread get theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Look-ups.
@@ -50,29 +52,29 @@ impl Default for Budget {
     }
 }
 
-/// The budget of a message is used up.
+/// The budget of a message is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
 impl Budget {
-    /// As much as there is to do.
+    /// Allows any amount of work.
     pub const UNLIMITED: Self = Self {
         lookups: u32::MAX,
         bytes: u32::MAX,
     };
 
-    /// Whether what was done since `start` is enough for a turn.
+    /// Returns whether the work since `start` is enough for a turn.
     pub fn is_a_turn_from(&self, start: &Self) -> bool {
         start.lookups - self.lookups >= LOOKUPS_A_TURN || start.bytes - self.bytes >= BYTES_A_TURN
     }
 
-    /// Takes what one more look-up costs.
+    /// Deducts one look-up.
     fn look_up(&mut self) -> Result<(), Exhausted> {
         self.lookups = self.lookups.checked_sub(1).ok_or(Exhausted)?;
         Ok(())
     }
 
-    /// Takes what it costs to read an address so many times.
+    /// Deducts the cost of parsing an address this many times.
     fn read(&mut self, address: &[u8], times: usize) -> Result<(), Exhausted> {
         let bytes = u32::try_from(address.len() * times).map_err(|_| Exhausted)?;
         self.bytes = self.bytes.checked_sub(bytes).ok_or(Exhausted)?;
@@ -85,19 +87,19 @@ impl Budget {
 pub struct Scratch {
     forms: Vec<Canonical>,
     pub(super) whitelist_form: Option<Canonical>,
-    /// It was used for an address that was longer than any of a real message.
+    /// Whether it was used for an address longer than any in a real message.
     is_large: bool,
 }
 
 impl Scratch {
-    /// Notes that an address of so many bytes is read with it.
+    /// Records that an address with this many bytes is parsed in it.
     pub(super) fn note(&mut self, bytes: usize) {
         /// SMTP allows 320 (RFC 5321 section 4.5.3.1).
         const LARGE_BYTES: usize = 1024;
         self.is_large |= bytes > LARGE_BYTES;
     }
 
-    /// Gives back what long addresses took.
+    /// Frees the memory for long addresses.
     pub fn give_back(&mut self) {
         if self.is_large {
             *self = Self::default();
@@ -105,10 +107,10 @@ impl Scratch {
     }
 }
 
-/// One list's answer about one entry, to show how a verdict came about.
+/// One step of the look-ups, to show how a verdict was reached.
 #[derive(Debug)]
 pub enum Seen<'a> {
-    /// The sender is not an address: there is nothing to look up.
+    /// The sender is not an address, so there is nothing to look up.
     NoAddress,
     /// An entry was looked up.
     Entry {
@@ -118,59 +120,59 @@ pub enum Seen<'a> {
         kind: Kind,
         /// Its canonical text.
         entry: &'a [u8],
-        /// What the filter said.
+        /// The answer of the filter.
         outcome: Outcome<'a>,
     },
-    /// The hit just seen does not count, because this entry of the whitelist exempts the address.
+    /// The last hit does not count, because this entry of the whitelist exempts the address.
     Cleared(&'a [u8]),
     /// The whitelist names the address, but no trusted DKIM result is aligned with it.
     Unaligned(&'a [u8]),
 }
 
-/// Why a sender is taken for listed.
+/// Why a sender counts as listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// A record proves it.
     Proved {
-        /// Number of its source in the list.
+        /// The number of its source in the list.
         source: u32,
-        /// Day of entry, counted from 1970.
+        /// The day when it was added, in days since 1970.
         added: u16,
     },
-    /// Bloom pages alone.
+    /// Only the Bloom pages match.
     Unproved,
-    /// Not known, since the look-up failed.
+    /// Unknown, because the look-up failed.
     Undecided(String),
 }
 
-/// A sender of the message that a list names.
+/// A sender of the message that is on a list.
 #[derive(Clone, Debug)]
 pub struct Hit {
     /// Index of the list.
     pub list: usize,
-    /// Where the address stood.
+    /// The field with the address.
     pub identity: Identity,
-    /// How sure it is that the field names it as a sender.
+    /// How certain it is that the field names it as a sender.
     pub strength: Strength,
-    /// As written.
+    /// The address as written.
     pub address: Box<[u8]>,
-    /// Canonical form.
+    /// Its canonical form.
     pub canonical: Box<[u8]>,
     /// The entry of the list.
     pub entry: Box<[u8]>,
-    /// Proof.
+    /// Why it counts as listed.
     pub evidence: Evidence,
     /// The entry of the whitelist that exempts it.
     pub cleared: Option<Box<[u8]>>,
 }
 
 impl Hit {
-    /// It is not known whether it is one.
+    /// Returns whether it is unknown if the sender is listed.
     pub fn is_undecided(&self) -> bool {
         matches!(self.evidence, Evidence::Undecided(_))
     }
 
-    /// Whether both lead to the same verdict, for any recipients.
+    /// Returns whether both lead to the same verdict, for all recipients.
     fn is_judged_as(&self, other: &Self) -> bool {
         (self.list, self.identity, self.strength) == (other.list, other.identity, other.strength)
             && self.cleared.is_some() == other.cleared.is_some()
@@ -178,15 +180,16 @@ impl Hit {
     }
 }
 
-/// What holds while senders are examined.
+/// The conditions for examining senders.
 pub struct Circumstances<'a> {
     /// How filters are read.
     pub reads: Reads<'a>,
-    /// What may still be done.
+    /// The remaining work.
     pub budget: &'a mut Budget,
-    /// Day counted from 1970; entries that expired on it or before are no longer listed.
+    /// Today, in days since 1970. Entries that expire on or before this day are no longer listed.
     pub today: u16,
-    /// Whether a trusted `Authentication-Results` has a DKIM signature aligned with this domain.
+    /// Returns whether a trusted `Authentication-Results` has a DKIM signature aligned with this
+    /// domain.
     pub aligned: &'a dyn Fn(&[u8]) -> bool,
 }
 
@@ -198,7 +201,7 @@ enum Stop {
 }
 
 impl List {
-    /// Looks a sender up in this list, which is the `number`th.
+    /// Looks up a sender in this list, which has index `number`.
     fn find(
         &self,
         number: usize,
@@ -216,7 +219,7 @@ impl List {
             today,
             ..
         } = now;
-        // A page that cannot be read does not hide a hit of another entry.
+        // A page that cannot be read must not hide a hit of another entry.
         let mut failed = None;
         let found = lookup.visit(form, *today, reads, |kind, entry, outcome| {
             if budget.look_up().is_err() {
@@ -253,9 +256,9 @@ impl List {
 }
 
 impl Policy {
-    /// Looks one sender up in every list that checks its identity, and adds what is found to `hits`.
+    /// Looks up one sender in every list that checks its identity, and adds the hits to `hits`.
     ///
-    /// `seen` gets every look-up. A sender that no list names costs no allocation.
+    /// `seen` gets every look-up. A sender on no list needs no allocation.
     ///
     /// # Errors
     /// `Exhausted`: not everything was looked up.
@@ -326,8 +329,8 @@ impl Policy {
         Ok(())
     }
 
-    /// The entry of the whitelist, or of the correspondents, that clears this sender of a hit on an entry
-    /// under a list's rules, if it counts here.
+    /// Returns the entry of the whitelist, or of the correspondents, that clears this sender of a
+    /// hit on an entry under a list's rules, if it counts for this message.
     fn cleared_by(
         &self,
         sender: &Sender<'_>,
@@ -365,9 +368,10 @@ impl Policy {
     }
 }
 
-/// Whether a trusted DKIM signature is aligned with the domain of this address, by which it was just found.
+/// Returns whether a trusted DKIM signature is aligned with the domain of this address; `form`
+/// holds the form by which it was just found.
 fn is_aligned(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> bool {
-    // A provider with several domains signs with the one that was written.
+    // A provider with several domains signs with the domain that was written.
     let rules = Rules {
         providers: false,
         ..Rules::default()
@@ -376,11 +380,12 @@ fn is_aligned(address: &[u8], form: &mut Canonical, now: &Circumstances<'_>) -> 
         || form.read(address, rules).is_ok() && (now.aligned)(form.domain())
 }
 
-/// The entry of these that names this address; `form` is left as it was found by.
+/// Returns the entry of these that names this address, and leaves in `form` the form by which it
+/// was found.
 ///
-/// An address is known by the default rules, and by those of the list: where a list takes
-/// `good+tag@x` for `good@x`, both are the one that is whitelisted. The sender inside an SRS
-/// address can clear a hit on itself alone, since anyone can write it there.
+/// An address is looked up by the default rules, and by those of the list: if a list takes
+/// `good+tag@x` for `good@x`, a whitelist entry for one also clears the other. The sender inside an
+/// SRS address can only clear a hit on itself, because anybody can write it there.
 fn named_by<'e>(
     entries: &'e Entries,
     address: &[u8],
@@ -404,7 +409,7 @@ fn named_by<'e>(
     found
 }
 
-/// Whether an address is looked up by this entry.
+/// Returns whether an address is looked up by this entry.
 fn is_found_by(form: &Canonical, kind: Kind, entry: &[u8]) -> bool {
     let found = form.lookups(Kinds::from_iter([kind]), |_, looked_up| {
         if looked_up == entry {

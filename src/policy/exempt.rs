@@ -1,4 +1,4 @@
-//! Who is not refused: networks of clients, and sets of entries (recipients, senders).
+//! Exemptions: networks of clients, and sets of entries (recipients, senders).
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,22 +10,23 @@ use ipnet::IpNet;
 
 use crate::address::{Canonical, Entry, Kind, Kinds, ParseError, Rules};
 
-/// Why no sender of a message is looked up.
+/// Why the senders of a message are not looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exemption {
-    /// The client has logged in.
+    /// The client is authenticated.
     Authenticated,
-    /// The mail was submitted on this machine, not by SMTP: a refusal would bounce to a forged sender.
+    /// The message was submitted on this machine without SMTP: a refusal would bounce to a forged
+    /// sender.
     Local,
-    /// The client is in one of `networks`.
+    /// The client is in one of the configured `networks`.
     Network,
 }
 
 impl Exemption {
-    /// All.
+    /// All exemptions.
     pub const ALL: [Self; 3] = [Self::Authenticated, Self::Local, Self::Network];
 
-    /// As the log names it.
+    /// Returns its name in the log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Authenticated => "authenticated",
@@ -40,7 +41,8 @@ impl Exemption {
 pub struct Network(IpNet);
 
 impl Network {
-    /// Whether the address is in it. IPv4 written as IPv6 (`::ffff:192.0.2.1`) counts as IPv4.
+    /// Returns whether the address is in it. IPv4 written as IPv6 (`::ffff:192.0.2.1`) counts as
+    /// IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.0.contains(&address.to_canonical())
     }
@@ -76,7 +78,7 @@ impl FromStr for Network {
                 "{written:?} has bits set after its prefix; write {lowest}"
             ));
         }
-        // Written as IPv6, as some servers show it; clients are compared as IPv4.
+        // An IPv4 network written as IPv6, as some servers show it. Clients are compared as IPv4.
         let short = address.to_canonical();
         let short_prefix = network.prefix_len().checked_sub(96);
         let short = short_prefix
@@ -100,12 +102,12 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// The address rules by which whitelists and recipients are compared: the default ones.
+    /// Returns the address rules for whitelists and recipients: the default ones.
     pub fn rules() -> Rules {
         Rules::default()
     }
 
-    /// Adds one entry as an admin writes it, and says of which kind it is.
+    /// Adds one entry as an administrator writes it, and returns its kind.
     ///
     /// # Errors
     /// It is not an address, domain, subtree or local part.
@@ -116,17 +118,17 @@ impl Entries {
         Ok(entry.kind())
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.set.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.set.is_empty()
     }
 
-    /// The entry that names this address, the most specific one first.
+    /// Returns the entry that names this address; of several, the most specific.
     pub fn find(&self, address: &Canonical) -> Option<&[u8]> {
         let found = address.lookups(self.kinds?, |_, entry| match self.set.get(entry) {
             Some(found) => ControlFlow::Break(&**found),
@@ -135,8 +137,9 @@ impl Entries {
         found.break_value()
     }
 
-    /// The entry that names a recipient, by either of its forms; a bare word (`postmaster`, which
-    /// RFC 5321 4.5.1 wants accepted without a domain) is looked up as a local part.
+    /// Returns the entry that names a recipient, in either of its forms. A bare word (`postmaster`,
+    /// which servers must accept without a domain by RFC 5321 section 4.5.1) is looked up as a
+    /// local part.
     pub fn find_recipient(
         &self,
         recipient: Recipient<'_>,
@@ -147,12 +150,13 @@ impl Entries {
             .find_map(|form| self.find_in(form, memory))
     }
 
-    /// As [`find_recipient`](Self::find_recipient), for entries that let mail through: only a form that
-    /// says plainly what the entry says counts.
+    /// Like [`find_recipient`](Self::find_recipient), but for entries that exempt mail: a form
+    /// counts only if it is written as plainly as the entry.
     ///
-    /// A sender is found behind a BATV tag, `mailto:`, comments and the like, since a listed one
-    /// may be hidden there. A server that knows nothing of them takes `prvs=0=abuse@our.example` for
-    /// a mailbox of its own, and what is exempt must not be a way to reach it.
+    /// For a sender we look behind a BATV tag, `mailto:`, comments and the like, because a listed
+    /// one may be hidden there. For a recipient that would be wrong: a server that does not know
+    /// these forms takes `prvs=0=abuse@our.example` for another of its mailboxes, and the exemption
+    /// of `abuse@` must not be a way to reach it.
     pub fn find_exempt(&self, recipient: Recipient<'_>, memory: &mut Canonical) -> Option<&[u8]> {
         recipient.forms().find_map(|form| {
             let found = self.find_in(form, memory)?;
@@ -172,13 +176,13 @@ impl Entries {
     }
 }
 
-/// A recipient of a message, in both forms that are known of it.
+/// A recipient of a message, in both known forms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recipient<'a> {
-    /// The argument of RCPT TO as the client typed it.
+    /// The argument of RCPT TO as the client sent it.
     pub written: &'a [u8],
-    /// The address as the mail server understood it (`{rcpt_addr}`), if it said so. For a mailbox of
-    /// its own Sendmail leaves the domain out.
+    /// The address as the mail server understood it (`{rcpt_addr}`), if it sent that. Sendmail
+    /// omits the domain of a local mailbox.
     pub understood: Option<&'a [u8]>,
 }
 
@@ -187,7 +191,7 @@ impl<'a> Recipient<'a> {
         [Some(self.written), self.understood].into_iter().flatten()
     }
 
-    /// Bytes of the longer form.
+    /// Returns the length of the longer form in bytes.
     pub(super) fn longest(self) -> usize {
         self.forms().map(<[u8]>::len).max().unwrap_or_default()
     }
@@ -206,8 +210,8 @@ fn bare_word(written: &[u8]) -> Option<&[u8]> {
     (!word.is_empty() && !word.contains(&b'@')).then_some(word)
 }
 
-/// Whether an address is what it seems to be: a word, or a word, one `@` and a domain, out of which
-/// neither the server (`victim%other@our.example`) nor a rule for senders makes anything else.
+/// Returns whether an address is written plainly: a word, or a word, one `@` and a domain, which
+/// neither the server (`victim%other@our.example`) nor a rule for senders changes.
 fn is_plain(written: &[u8], memory: &mut Canonical) -> bool {
     let bare = unbracketed(written);
     let mut halves = bare.split(|&byte| byte == b'@');
@@ -223,7 +227,8 @@ fn is_plain(written: &[u8], memory: &mut Canonical) -> bool {
     };
     let in_domain = |c: char| c.is_alphanumeric() || marks.contains(c);
     let plain_domain = std::str::from_utf8(domain).is_ok_and(|name| name.chars().all(in_domain));
-    // Providers fold by more than a tag, but only what somebody put on the list of exemptions.
+    // Provider rules may change more than a tag, but the result is still an address that somebody
+    // exempted.
     let rules = Rules {
         providers: false,
         ..Entries::rules()
@@ -316,7 +321,7 @@ mod tests {
         ] {
             assert_eq!(found(written, None), (false, false), "{written}");
         }
-        // A sender would be found there; a recipient who is let through is not.
+        // A sender would be found there; an exempt recipient is not.
         for written in [
             "<prvs=0=abuse@our.example>",
             "<mailto:abuse@our.example>",
@@ -331,7 +336,7 @@ mod tests {
         ] {
             assert_eq!(found(written, None), (false, true), "{written}");
         }
-        // What the server makes of it counts as well, by the same measure.
+        // The form that the server understood also counts, with the same condition.
         for (understood, expected) in [
             ("abuse@our.example", (true, true)),
             ("abuse", (true, true)),

@@ -1,4 +1,4 @@
-//! A filter file with what the configuration makes of its hits.
+//! A filter file, and the configured treatment of its hits.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,28 +10,28 @@ use crate::filter::{Filter, Source};
 use crate::lookup::Lookup;
 use crate::sender::Identity;
 
-/// What an address counts for that is only where no address belongs: in a quoted name, a
-/// comment or an encoded word, without a proper address next to it. One that only some mail programs
-/// show ([`crate::sender::Strength::Doubtful`]) tags at most, whatever this says.
+/// How much an address counts that is only in a place where no address belongs: in a quoted name, a
+/// comment or an encoded word, without a proper address beside it. One that only some mail programs
+/// show ([`crate::sender::Strength::Doubtful`]) at most tags the message, independent of this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weak {
     /// As much as any other.
     Full,
-    /// The message is tagged at most.
+    /// At most tags the message.
     Tag,
-    /// Nothing.
+    /// Not at all.
     Ignore,
 }
 
 impl Weak {
-    /// All, with the names the configuration uses.
+    /// All values, with their names in the configuration.
     pub const NAMES: [(&'static str, Self); 3] = [
         ("full", Self::Full),
         ("tag", Self::Tag),
         ("ignore", Self::Ignore),
     ];
 
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
@@ -41,31 +41,32 @@ impl Weak {
     }
 }
 
-/// The policy of one list, as configured.
+/// The configuration of one list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
-    /// Name in log, reply and header: letters, digits, `.`, `_`, `-`.
+    /// Its name in the log, in replies and in the header: letters, digits, `.`, `_`, `-`.
     pub name: String,
     /// The identities whose addresses are looked up.
     pub check: Vec<Identity>,
-    /// What a hit does.
+    /// The action for a hit.
     pub action: Action,
-    /// What a hit in a header does when the message came through a mailing list.
+    /// The action for a hit in a header if the message came through a mailing list.
     pub mailing_list: Option<Action>,
-    /// What a weak address counts for.
+    /// How much a weak address counts.
     pub weak: Weak,
-    /// Reply of `reject` or `tempfail`.
+    /// The reply of `reject` or `tempfail`.
     pub reply: Option<Template>,
-    /// If not empty, only mail to these recipients is affected.
+    /// If not empty, the list affects only mail to these recipients.
     pub recipients: Entries,
-    /// Mail to these recipients is not affected.
+    /// The list does not affect mail to these recipients.
     pub except_recipients: Entries,
     /// Decide, log and count, but change nothing.
     pub dry_run: bool,
 }
 
 impl Terms {
-    /// The reply that goes with an action, if it refuses: the list's own if its class fits.
+    /// Returns the reply for an action, if it refuses: the list's own reply if its class fits, else
+    /// the default.
     pub fn reply(&self, action: Action) -> Option<Cow<'_, Template>> {
         let Effect::Refuse { class, reply } = action.effect() else {
             return None;
@@ -81,28 +82,28 @@ impl Terms {
 /// A list in effect.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// Its policy.
+    /// Its configuration.
     pub terms: Arc<Terms>,
-    /// Its compiled entries; `None` while they cannot be read, and every sender is undecided.
+    /// Its compiled entries; `None` if they cannot be read, and then every sender is undecided.
     pub(super) lookup: Option<Lookup>,
     /// Why its hits are undecided, if they are.
     pub doubt: Option<Arc<str>>,
-    /// Which canonical form its keys were made from: index into [`super::Policy`]'s rules.
+    /// The rules for the canonical form of its keys: an index into the rules of [`super::Policy`].
     pub(super) rules: usize,
 }
 
 impl List {
-    /// Name in log, reply and header.
+    /// Returns its name in the log, in replies and in the header.
     pub fn name(&self) -> &str {
         &self.terms.name
     }
 
-    /// Its compiled entries, if they can be read.
+    /// Returns its compiled entries, if they can be read.
     pub fn filter(&self) -> Option<&Arc<Filter>> {
         self.lookup.as_ref().map(Lookup::filter)
     }
 
-    /// The source that a record names.
+    /// Returns the source with the number in a record.
     pub fn source(&self, number: u32) -> Option<&Source> {
         self.filter()?.source(number)
     }

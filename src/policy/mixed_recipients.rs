@@ -1,20 +1,20 @@
-//! Recipients of one message that different lists affect: what is done with them.
+//! The treatment of recipients of one message that are affected by different lists.
 
-/// What is done with recipients that are not affected by the same lists as those before them.
+/// What happens to recipients that are affected by other lists than the recipients before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MixedRecipients {
-    /// They are asked to come in a transaction of their own.
+    /// They are deferred, so that they get a transaction of their own.
     #[default]
     Defer,
-    /// They are taken, and a header hit is at most tagged.
+    /// They are accepted, and a hit in a header at most tags the message.
     Tag,
 }
 
 impl MixedRecipients {
-    /// All, with the names the configuration uses.
+    /// All values, with their names in the configuration.
     pub const NAMES: [(&'static str, Self); 2] = [("defer", Self::Defer), ("tag", Self::Tag)];
 
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Defer => "defer",

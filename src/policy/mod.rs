@@ -1,4 +1,4 @@
-//! Senders and lists make a verdict. No I/O but look-ups in the filters, no clock, no state.
+//! From senders and lists to a verdict. No I/O except look-ups in filters, no clock, no state.
 //!
 //! A message is judged in this order:
 //!
@@ -9,14 +9,14 @@
 //!    hits -> which of them affect this recipient?                                decide()
 //!         -> milder action: mailing list, weak address, circuit breaker, dry run
 //!         -> the strongest action wins
-//!    recipients who want different things -> apart, or what none of them would mind   reach.rs
+//!    recipients with different verdicts -> defer some, or tag for all             reach.rs
 //! ```
 //!
-//! A hit counts only if a record proves it. A filter compiled without records cannot prove; its
-//! list's action applies then; a warning says what that costs. A filter that
-//! cannot be read is neither hit nor miss: the message is *undecided*.
+//! A hit counts as certain only if a record proves it. A filter compiled without records has no
+//! proof; the action of its list applies anyway, and a warning states the cost. A filter that
+//! cannot be read gives neither a hit nor a miss: the message is *undecided*.
 //!
-//! There are at most [`LISTS_MAX`] lists, so that a set of lists is one `u64`.
+//! There are at most [`LISTS_MAX`] lists, so that a `u64` represents a set of lists.
 
 mod action;
 mod authentication;

@@ -1,11 +1,11 @@
 //! Which lists affect which recipients of a message, and whether they can share one answer.
 //!
-//! A hit on the envelope sender is answered recipient by recipient. A hit in a header has one
-//! answer for all recipients of the transaction, and SMTP cannot drop one of them without loss. So a
-//! sender who adds one recipient that stays reachable whatever is listed (`postmaster@`) would have
-//! everybody's refusal turned into a tag. [`MixedRecipients::Defer`] closes that way: such recipients
-//! come in transactions of their own. RFC 5321 section 4.5.3.1.10 gives the reply, 452, and what a
-//! client does with it: the recipients taken so far get the message, the others stay queued.
+//! A hit on the envelope sender is answered for each recipient. A hit in a header gets one answer
+//! for all recipients of the transaction, and SMTP cannot drop one of them without loss. So a
+//! sender who adds one recipient that is always reachable (`postmaster@`) would turn the refusal
+//! for everybody into a tag. [`MixedRecipients::Defer`] prevents that: such recipients get
+//! transactions of their own. RFC 5321 section 4.5.3.1.10 defines the reply, 452, and the client's
+//! reaction: the recipients accepted so far get the message, the others stay queued.
 
 use super::action::Action;
 use super::definition::Policy;
@@ -18,17 +18,17 @@ use crate::sender::Identity;
 /// Most sets of lists that are distinguished among the recipients of a message.
 const SETS_MAX: usize = 64;
 
-/// The sets of lists (their bits) that affect a message's accepted recipients, each set once.
+/// The sets of lists (as bits) that affect a message's accepted recipients, each set once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     sets: Vec<u64>,
 }
 
 impl Reach {
-    /// As if every list affected everybody.
+    /// Every list affects every recipient.
     pub const EVERYBODY: &[u64] = &[u64::MAX];
 
-    /// One more accepted recipient, affected by these lists.
+    /// Adds an accepted recipient that these lists affect.
     pub fn add(&mut self, lists: u64) {
         if self.sets.contains(&lists) {
             return;
@@ -36,25 +36,25 @@ impl Reach {
         if self.sets.len() < SETS_MAX {
             self.sets.push(lists);
         } else if let Some([common, any]) = self.sets.last_chunk_mut() {
-            // What all of them have in common goes too far for none, and what any of them has
-            // is not forgotten: a hit still gets its tag.
+            // The intersection is too strict for no recipient; the union forgets no list, so a hit
+            // still gets its tag.
             (*common, *any) = (*common & *any & lists, *common | *any | lists);
         }
     }
 
-    /// The sets, none before the first recipient.
+    /// Returns the sets; empty before the first recipient.
     pub fn sets(&self) -> &[u64] {
         &self.sets
     }
 
-    /// Forgets the recipients, keeps the memory.
+    /// Removes the recipients, and keeps the memory.
     pub fn clear(&mut self) {
         self.sets.clear();
     }
 }
 
 impl Policy {
-    /// The lists that affect mail to this recipient. None at all: it is exempt.
+    /// Returns the lists that affect mail to this recipient; 0 means that it is exempt.
     pub fn reach(&self, recipient: Recipient<'_>, scratch: &mut Scratch) -> u64 {
         scratch.note(recipient.longest());
         let form = scratch.whitelist_form.get_or_insert_with(Canonical::new);
@@ -82,10 +82,12 @@ impl Policy {
         reach
     }
 
-    /// Whether a recipient, affected by these lists, must come in a transaction of its own: some list
-    /// that does more than tag affects it and not those accepted before, or the other way round.
+    /// Returns whether a recipient that these lists affect needs a transaction of its own: some
+    /// list with an action stronger than a tag affects it and not the recipients accepted before,
+    /// or vice versa.
     ///
-    /// A list of the envelope sender alone has said all by now: it parts nobody unless it was hit.
+    /// A list that checks only the envelope sender has its result by now: it matters only if it was
+    /// hit.
     pub fn is_apart(&self, lists: u64, accepted: &Reach, hits: &[Hit]) -> bool {
         let Some(&first) = accepted.sets().first() else {
             return false;

@@ -4,32 +4,32 @@
 //! 550 5.7.1 {address} is on the sender blocklist {list} (case {case})
 //! If this is wrong, write to {contact}
 //! --- -----
-//!  |    `-- enhanced code (RFC 3463), same class as the code; left out: 5.7.1 or 4.7.1
+//!  |    `-- enhanced code (RFC 3463), same class as the code; default: 5.7.1 or 4.7.1
 //!  `------- SMTP code, 4xx or 5xx
 //! ```
 //!
-//! Several lines are separated by a line break; the codes stand on the first (a later line may
-//! repeat them). What mail servers make of reply texts decides the rules: Sendmail strips the high
-//! bit, so only ASCII; Postfix turns a class mismatch or a bare code into "451 server configuration
-//! problem"; RFC 5321 4.5.3.1.5 allows 512 bytes a line. Doubling `%` and the final NUL are
-//! [`milter`](crate::milter)'s part. Nothing from a message gets into a reply unfiltered.
+//! A line break separates lines. The codes are on the first line (later lines may repeat them). The
+//! behaviour of mail servers determines the rules: Sendmail strips the high bit, so only ASCII is
+//! allowed; Postfix replaces a class mismatch or a bare code by "451 server configuration problem";
+//! RFC 5321 section 4.5.3.1.5 allows 512 bytes in a line. [`milter`](crate::milter) doubles `%` and
+//! adds the final NUL. Text from a message is always filtered before it gets into a reply.
 
 use std::fmt;
 
 use thiserror::Error;
 
-/// Longest line of a filled-in reply, in bytes without the codes: RFC 5321 allows 512 with code,
+/// Longest line of a filled-in reply, in bytes without the codes. RFC 5321 allows 512 with code,
 /// enhanced code and CRLF.
 const LINE_MAX_BYTES: usize = 480;
 /// Most lines of a reply; libmilter's limit.
 const LINES_MAX: usize = 32;
-/// RFC 5321 4.5.3.1.3: a path has at most 256 octets with its brackets.
+/// RFC 5321 section 4.5.3.1.3: a path has at most 256 octets, including its brackets.
 const ADDRESS_MAX_BYTES: usize = 254;
 /// Names of lists and sources are cut here.
 const NAME_MAX_BYTES: usize = 64;
-/// The address to ask where no contact is configured. RFC 5321 4.5.1 wants this mailbox at each domain that takes
-/// mail, and by default mail to it is not refused. No address: the recipients of a message that is refused
-/// for a header may be at several domains.
+/// The contact if none is configured. RFC 5321 section 4.5.1 requires this mailbox at each domain
+/// that receives mail, and by default mail to it is not refused. This is not an address, because
+/// the recipients of a message that is refused for a header may be at several domains.
 const DEFAULT_CONTACT: &str = "postmaster at the recipient's domain";
 
 /// What a template may name in braces.
@@ -45,7 +45,7 @@ enum Field {
     Contact,
 }
 
-/// Name, field, and the longest it becomes in bytes.
+/// Name, field, and its maximum length in bytes.
 const FIELDS: [(&str, Field, usize); 8] = [
     ("address", Field::Address, ADDRESS_MAX_BYTES),
     ("identity", Field::Identity, 16),
@@ -63,17 +63,17 @@ enum Part {
     Field(Field),
 }
 
-/// Why a template was refused, and at which byte of it.
+/// Why a template is invalid, and at which byte.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("{message}")]
 pub struct TemplateError {
     /// Byte offset in the template.
     pub offset: usize,
-    /// What is wrong, for an admin.
+    /// The fault, for an administrator.
     pub message: String,
 }
 
-/// A checked reply text with places to fill in.
+/// A checked reply text with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     code: u16,
@@ -81,29 +81,30 @@ pub struct Template {
     lines: Vec<Vec<Part>>,
 }
 
-/// What a template is filled with; texts may hold anything, they are cleaned here.
+/// The values for a template. They may contain anything; filling in replaces other characters than
+/// printable ASCII.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fields<'a> {
     /// The sender, as written.
     pub address: &'a [u8],
-    /// Where it stood: `mail-from`, `from` ...
+    /// The field with the address: `mail-from`, `from` ...
     pub identity: &'a str,
     /// Name of the list.
     pub list: &'a str,
     /// Name of the source inside the list; empty if unknown.
     pub source: &'a str,
-    /// Day of entry, `2026-08-21`; empty if unknown.
+    /// The day when the entry was added, `2026-08-21`; empty if unknown.
     pub date: &'a str,
     /// Case id of the decision.
     pub case: &'a str,
     /// Address of the SMTP client; empty if unknown.
     pub client: &'a str,
-    /// Address to ask about a refusal; empty if none is configured.
+    /// Contact for questions about a refusal; empty if none is configured.
     pub contact: &'a str,
 }
 
 impl Template {
-    /// Checks a template.
+    /// Parses and checks a template.
     ///
     /// # Errors
     /// The first fault, with its byte offset.
@@ -207,17 +208,17 @@ impl Template {
         })
     }
 
-    /// The SMTP code, 400 to 599.
+    /// Returns the SMTP code, 400 to 599.
     pub fn code(&self) -> u16 {
         self.code
     }
 
-    /// The enhanced code, such as `5.7.1`.
+    /// Returns the enhanced code, such as `5.7.1`.
     pub fn enhanced(&self) -> &str {
         &self.enhanced
     }
 
-    /// The lines, without codes: printable ASCII, each within the limits of SMTP.
+    /// Returns the lines, without codes: printable ASCII, each within the limits of SMTP.
     pub fn fill(&self, fields: &Fields<'_>) -> Vec<String> {
         self.lines
             .iter()
@@ -250,7 +251,7 @@ impl fmt::Display for Template {
     }
 }
 
-/// A reply code at the start of a line, and the text after it.
+/// Reads the reply code at the start of a line. Returns it and the text after it.
 fn code_of(line: &str) -> Option<(u16, &str)> {
     let (digits, rest) = line.split_at_checked(3)?;
     let code = digits
@@ -263,7 +264,7 @@ fn code_of(line: &str) -> Option<(u16, &str)> {
         .then(|| (code, text.trim_start_matches(' ')))
 }
 
-/// An enhanced code at the start of a text: `d.d{1,3}.d{1,3}` and a blank or the end.
+/// Reads the enhanced code at the start of a text: `d.d{1,3}.d{1,3}`, then a blank or the end.
 fn enhanced_of(text: &str) -> Option<&str> {
     let word = text.split(' ').next()?;
     let mut numbers = word.split('.');
@@ -278,7 +279,7 @@ fn enhanced_of(text: &str) -> Option<&str> {
     well.then_some(word)
 }
 
-/// One line of a template into its parts; `base` is its offset in the whole.
+/// Splits one line of a template into its parts; `base` is its offset in the template.
 fn parts(line: &str, base: usize) -> Result<Vec<Part>, TemplateError> {
     let mut parts = Vec::new();
     let mut text = String::new();
@@ -355,7 +356,7 @@ fn fill_line(line: &[Part], fields: &Fields<'_>) -> String {
         };
         clean_into(value, longest, &mut filled);
     }
-    // Only an address full of them can be that long.
+    // Only a value with many `%` makes a line that long.
     let mut sent = 0;
     let end = filled.find(|c| {
         sent += if c == '%' { 2 } else { 1 };
@@ -369,7 +370,7 @@ fn either<'a>(text: &'a str, default: &'static str) -> &'a [u8] {
     if text.is_empty() { default } else { text }.as_bytes()
 }
 
-/// Printable ASCII as it is, one `?` for every other character, cut at `longest` bytes.
+/// Appends printable ASCII unchanged, one `?` for every other character, cut at `longest` bytes.
 fn clean_into(value: &[u8], longest: usize, out: &mut String) {
     let clean = value.utf8_chunks().flat_map(|chunk| {
         let odd = if chunk.invalid().is_empty() {

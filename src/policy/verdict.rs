@@ -1,4 +1,4 @@
-//! Hits, recipients and what softens make one verdict.
+//! From hits and recipients to one verdict, softened by the circumstances.
 
 use super::action::{Action, Effect};
 use super::definition::{LISTS_MAX, Policy};
@@ -11,37 +11,37 @@ use crate::sender::{Identity, Strength};
 pub struct Softening {
     /// It came through a mailing list (List-Id, List-Post).
     pub mailing_list: bool,
-    /// Too much is being refused: refusals become tags.
+    /// Too many messages are being refused: refusals become tags.
     pub circuit_breaker: bool,
 }
 
-/// Why the verdict is not simply the list's action.
+/// Why the verdict differs from the list's action, or that it does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It is the list's action.
     Listed,
-    /// Nobody is listed.
+    /// No sender is listed.
     Unlisted,
     /// Every hit is on a whitelisted address.
     Whitelisted,
-    /// No recipient is affected.
+    /// The lists do not affect this recipient.
     ExemptRecipient,
-    /// Not all recipients are affected, and one answer is for all: tagged instead, or asked to come apart.
+    /// Not all recipients are affected, but all get one answer: tagged instead, or deferred.
     MixedRecipients,
-    /// Came through a mailing list, and the envelope sender is not listed.
+    /// The message came through a mailing list, and the envelope sender is not listed.
     MailingList,
-    /// The address stood where none belongs.
+    /// The address was in a place where none belongs.
     Weak,
-    /// The list is on trial.
+    /// The list is in a dry run.
     DryRun,
-    /// `max_reject_share` is passed.
+    /// `max_reject_share` is exceeded.
     RejectShare,
-    /// A filter could not be read, or there are more senders than are kept.
+    /// A filter could not be read, or there are more senders than the limit.
     Undecided,
 }
 
 impl Reason {
-    /// All.
+    /// All reasons.
     pub const ALL: [Self; 10] = [
         Self::Listed,
         Self::Unlisted,
@@ -55,7 +55,7 @@ impl Reason {
         Self::Undecided,
     ];
 
-    /// As the log names it.
+    /// Returns its name in the log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Listed => "listed",
@@ -72,21 +72,21 @@ impl Reason {
     }
 }
 
-/// What to do with a message or a recipient. `None` as action: nobody objects.
+/// The verdict on a message or a recipient. An action of `None` means that no list objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// What is done.
+    /// The action.
     pub action: Option<Action>,
-    /// The hit that decided, an index into the hits.
+    /// The deciding hit, as an index into the hits.
     pub hit: Option<usize>,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// The list's own action, where the reason led to a milder one.
+    /// The list's own action, if the reason led to a milder one.
     pub unsoftened: Option<Action>,
 }
 
 impl Verdict {
-    /// A recipient who is to come in a transaction of its own.
+    /// For a recipient that needs a transaction of its own.
     pub const APART: Self = Self {
         action: Some(Action::Tempfail),
         hit: None,
@@ -94,7 +94,7 @@ impl Verdict {
         unsoftened: None,
     };
 
-    /// Nobody is listed, or nobody was looked up.
+    /// No sender is listed, or none was looked up.
     pub const UNLISTED: Self = Self {
         action: None,
         hit: None,
@@ -102,23 +102,23 @@ impl Verdict {
         unsoftened: None,
     };
 
-    /// What happens to the message.
+    /// Returns the effect on the message.
     pub fn effect(&self) -> Effect {
         self.action.map_or(Effect::Accept, Action::effect)
     }
 
-    /// Whether the client gets a refusal.
+    /// Returns whether the client gets a refusal.
     pub fn refuses(&self) -> bool {
         self.action.is_some_and(Action::refuses)
     }
 }
 
 impl Policy {
-    /// One verdict from all hits, for recipients that are affected by these sets of lists.
+    /// Returns one verdict from all hits, for recipients that are affected by these sets of lists.
     ///
-    /// At RCPT there is the set of that recipient alone; at the end of the headers those of all that
-    /// were accepted. Where they want different things, one answer has to do for all: refused is what
-    /// each of them would have refused, and otherwise nobody gets worse than a tag.
+    /// At RCPT there is only the set of that recipient; at the end of the headers there are those
+    /// of all accepted recipients. If their verdicts differ, one answer must fit all: the message
+    /// is refused only if it would be refused for each of them, and otherwise it is at most tagged.
     pub fn decide(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> Verdict {
         let each = || {
             reach
@@ -139,8 +139,8 @@ impl Policy {
             .unwrap_or(mildest)
     }
 
-    /// Whether no further hit could change what is done: for each set of lists there is a hit that
-    /// nothing softens, and none of its lists could ask for more than that one does.
+    /// Returns whether no further hit could change the result: for each set of lists there is a hit
+    /// that nothing softens, and none of these lists has a stronger action.
     pub fn is_final(&self, hits: &[Hit], reach: &[u64], softening: Softening) -> bool {
         reach.iter().all(|&lists| {
             let strongest = self.strongest(lists, |_| true);
@@ -149,7 +149,7 @@ impl Policy {
         })
     }
 
-    /// The strongest action that a hit in one of these lists can lead to, of those that are asked for.
+    /// Returns the strongest action of those of these lists for which `counts` is true.
     fn strongest(&self, lists: u64, counts: impl Fn(&Terms) -> bool) -> Option<Action> {
         let affecting = |index: usize| lists & (1 << index) != 0;
         let action = |list: &List| match list.terms.dry_run {
@@ -163,9 +163,9 @@ impl Policy {
             .max()
     }
 
-    /// The verdict on a message that names more senders than are looked up, given the one on those that
-    /// are: nobody knows whether the others are listed. `envelope`: the sender of the envelope is one of
-    /// the others.
+    /// Returns the verdict on a message with more senders than are looked up, given the verdict on
+    /// those that are; it is unknown whether the others are listed. `envelope` says whether the
+    /// envelope sender is one of the others.
     pub fn decide_truncated(&self, verdict: Verdict, reach: &[u64], envelope: bool) -> Verdict {
         let undecided = self.undecided.unwrap_or(Action::Tempfail);
         if verdict.refuses() || !undecided.refuses() {
@@ -183,7 +183,7 @@ impl Policy {
         if strongest().all(|action| action > Some(Action::Tag)) {
             return truncated(undecided);
         }
-        // Some recipient is not to be kept waiting. A hit that was seen has precedence.
+        // Some recipient's mail must not be deferred. A hit that was seen takes precedence.
         let may_be_tagged = strongest().any(|action| action >= Some(Action::Tag));
         if verdict.action >= Some(Action::Tag) || !may_be_tagged {
             return verdict;
@@ -191,7 +191,7 @@ impl Policy {
         truncated(Action::Tag)
     }
 
-    /// The verdict for a recipient that these lists affect.
+    /// Returns the verdict for a recipient that these lists affect.
     fn decide_for(&self, hits: &[Hit], lists: u64, softening: Softening) -> Verdict {
         let mut verdict = Verdict::UNLISTED;
         let envelope_listed = hits.iter().any(|hit| {
@@ -200,7 +200,7 @@ impl Policy {
                 && !hit.is_undecided()
                 && lists & bit(hit) != 0
                 && self.lists.get(hit.list).is_some_and(|list| {
-                    // A list that changes nothing by itself does not by another list either.
+                    // A list that changes nothing must not make another list stricter either.
                     !list.terms.dry_run && list.terms.action != Action::Log
                 })
         });
@@ -218,7 +218,8 @@ impl Policy {
                 true => undecided,
                 false => list.terms.action,
             };
-            // Even without an action the first reason is worth telling: why a listed sender came through.
+            // Even without an action, the first reason is reported: why a listed sender was
+            // accepted.
             if action > verdict.action || verdict.hit.is_none() {
                 verdict = Verdict {
                     action,
@@ -232,12 +233,12 @@ impl Policy {
     }
 }
 
-/// The list of a hit in a set of lists.
+/// Returns the set with only the list of a hit.
 fn bit(hit: &Hit) -> u64 {
     1 << (hit.list % LISTS_MAX)
 }
 
-/// What one hit asks for, and why it is that; `undecided`: what is done when that is not known.
+/// Returns the action for one hit, and the reason. `undecided` is the action for an undecided hit.
 fn judge(
     hit: &Hit,
     terms: &Terms,
@@ -283,15 +284,15 @@ fn judge(
     } else if action > Action::Tag {
         (Some(undecided), Reason::Undecided)
     } else {
-        // Not to know is never worse than to know.
+        // An unknown result never leads to more than a known one.
         (Some(action.min(undecided)), Reason::Undecided)
     }
 }
 
-/// The part of a verdict that may be done although other recipients do not share it. Undecided is not clean: the
-/// tag says which it is.
+/// Returns the part of a verdict that may apply although other recipients do not share it. Also
+/// tags an undecided message, because undecided is not clean; the tag says which it is.
 fn soften_for_others(verdict: Verdict) -> Verdict {
-    // Without the circuit breaker it would have come here, too.
+    // With the circuit breaker: without it, the action would be stronger than a tag.
     if verdict.action > Some(Action::Tag) || verdict.reason == Reason::RejectShare {
         Verdict {
             action: Some(Action::Tag),
