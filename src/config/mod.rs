@@ -1,11 +1,13 @@
-//! The configuration: TOML, checked as a whole before anything is done with it.
+//! The configuration: TOML, checked completely before it is used.
 //!
-//! `read.rs` walks the text and notes every fault with line and column; `sections.rs` says which
-//! settings there are and what each is when left out, `values.rs` what a value may be, `settings.rs`
-//! what is known in the end, `names.rs` the names of all settings, `percent.rs` a percentage; `print.rs` shows the effective ones. `contrib/blocklist-milter.toml` explains them to an admin; a test holds the two together.
+//! `read.rs` reads the text and collects all errors with line and column; `sections.rs` defines the
+//! settings and their defaults, `values.rs` the allowed values, `settings.rs` the checked result,
+//! `names.rs` the names of all settings, `percent.rs` a percentage; `print.rs` prints the effective
+//! settings. `contrib/blocklist-milter.toml` explains them to administrators; a test checks that it
+//! agrees with the code.
 //!
-//! Relative paths are taken from the folder of the configuration file, so that it can be moved
-//! together with what it names.
+//! Relative paths are relative to the folder of the configuration file, so that it can be moved
+//! together with the files that it names.
 
 mod names;
 mod percent;
@@ -33,10 +35,10 @@ pub use values::age_text;
 
 use crate::access;
 
-/// Where the configuration lies unless `--config` names another.
+/// The path of the configuration, unless `--config` gives another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
 
-/// Largest configuration file that is read: a typo in a path must not fill the memory.
+/// Largest configuration file that is read: a wrong path must not fill the memory.
 const FILE_MAX_BYTES: u64 = 4 << 20;
 
 /// Why there is no configuration.
@@ -48,20 +50,20 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// It has faults: all of them, in the order of the file.
+    /// The file has errors: all of them, in the order of the file.
     #[error("{}", Faults(path, problems))]
     Faulty {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The errors.
         problems: Vec<Problem>,
     },
 }
 
-/// One line a fault, as compilers write it: editors jump to it.
+/// Writes each error on a line, in the format of compilers, which editors understand.
 struct Faults<'a>(&'a Path, &'a [Problem]);
 
 impl fmt::Display for Faults<'_> {
@@ -77,13 +79,13 @@ impl fmt::Display for Faults<'_> {
 impl Config {
     /// Reads and checks a file.
     ///
-    /// # Errors
+    /// The file cannot be read, or it has errors; all are reported.
     /// It cannot be read, or it has faults: all of them at once.
     pub fn load(path: &Path) -> Result<Self, Error> {
         Self::parse(&text_of(path)?, path)
     }
 
-    /// Reads a file as far as it can be understood; what is not understood has its default.
+    /// Reads the valid part of a file; invalid settings get their defaults.
     pub fn load_what_is_good(path: &Path) -> (Self, Option<Error>) {
         match text_of(path) {
             Ok(text) => Self::parse_what_is_good(&text, path),
@@ -91,10 +93,10 @@ impl Config {
         }
     }
 
-    /// Checks a text; `path` is for messages and for relative paths.
+    /// Parses and checks a text; `path` is for messages and relative paths.
     ///
     /// # Errors
-    /// All its faults.
+    /// All errors of the text.
     pub fn parse(text: &str, path: &Path) -> Result<Self, Error> {
         match Self::parse_what_is_good(text, path) {
             (config, None) => Ok(config),
@@ -104,7 +106,7 @@ impl Config {
 
     fn parse_what_is_good(text: &str, path: &Path) -> (Self, Option<Error>) {
         let reader = Reader::new(text);
-        // Absolute, since a folder that is watched needs its name.
+        // Absolute, because watching a folder needs its name.
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let folder = absolute.parent().unwrap_or_else(|| Path::new("/"));
         let config = Self::read(&reader, folder);
@@ -116,12 +118,13 @@ impl Config {
         (config, error)
     }
 
-    /// The lists that are in effect.
+    /// Returns the enabled lists.
     pub fn enabled_lists(&self) -> impl Iterator<Item = &ListSettings> {
         self.lists.iter().filter(|list| list.enabled)
     }
 
-    /// Every file whose change matters: filters and whitelists. The configuration itself is not among them.
+    /// Returns every file whose change matters: filters, whitelists and correspondents. The
+    /// configuration file itself is not included.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.enabled_lists()
             .map(|list| list.filter.as_path())
@@ -129,7 +132,8 @@ impl Config {
             .chain(self.whitelist.correspondents.iter().map(PathBuf::as_path))
     }
 
-    /// Settings that differ from those of `running` and take effect only after a restart.
+    /// Returns the settings that differ from those of `running` and take effect only after a
+    /// restart.
     pub fn needs_restart(&self, running: &Self) -> Vec<&'static str> {
         let mut names = Vec::new();
         let mut differs = |name, differs: bool| {
@@ -142,7 +146,7 @@ impl Config {
         differs("socket_group", self.socket_group != running.socket_group);
         differs("workers", self.workers != running.workers);
         differs("sandbox", self.sandbox != running.sandbox);
-        // Only the folder of the first can be written.
+        // The sandbox can write only to the folder of the first status file.
         differs(
             "status_file",
             self.sandbox && self.status_file.parent() != running.status_file.parent(),

@@ -1,6 +1,6 @@
 //! The names of all settings.
 
-/// Every setting, by section: `""` is the top of the file.
+/// Every setting, by section; `""` is the top of the file.
 pub const SETTINGS: [(&str, &[&str]); 8] = [
     (
         "",

@@ -1,4 +1,4 @@
-//! A percentage, written the same way in the configuration and on the command line: `50%`.
+//! A percentage, in the same notation in the configuration and on the command line: `50%`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,15 +8,15 @@ use std::str::FromStr;
 pub struct Percent(pub u32);
 
 impl Percent {
-    /// All of it.
+    /// 100%.
     pub const ALL: Self = Self(100);
 
-    /// `50%` as 0.5.
+    /// Returns `50%` as 0.5.
     pub fn share(self) -> f64 {
         f64::from(self.0) / 100.0
     }
 
-    /// This percentage, if it can be one of a whole.
+    /// Returns this percentage if it is at most 100%.
     ///
     /// # Errors
     /// It is above 100%.

@@ -1,6 +1,6 @@
-//! The effective configuration as TOML, every setting with its value: `--print-config`.
+//! Prints the effective configuration as TOML, every setting with its value: `--print-config`.
 //!
-//! What is printed is a configuration again and means the same.
+//! The output is a configuration with the same meaning.
 
 use std::fmt;
 

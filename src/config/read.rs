@@ -1,10 +1,10 @@
-//! Reads TOML tables setting by setting, and remembers every fault with its place.
+//! Reads TOML tables setting by setting, and collects every error with its position.
 //!
-//! `serde` stops at the first error. An admin who edits a configuration wants all of
-//! them at once, each with line and column, so the spanned tree of the `toml` crate is
-//! walked by hand: a setting is asked for by name, a fault is noted and its default
-//! goes on, and what nobody asked for is an unknown key, answered with the nearest
-//! name that exists.
+//! `serde` stops at the first error. An administrator who edits a configuration wants all of them
+//! at once, each with line and column. So this module walks the tree of the `toml` crate, which has
+//! positions. The caller asks for each setting by name. An invalid value is noted as an error and
+//! replaced by its default. A key that nobody asked for is unknown; the error suggests the most
+//! similar known name.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 use super::names::SETTINGS;
 use super::values::{Fault, nearest, text, wrong_type};
 
-/// One fault of a configuration file.
+/// One error in a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// Line, from 1.
@@ -36,7 +36,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    /// A text that is not even one.
+    /// Reports a text that is not UTF-8.
     pub(super) fn not_utf8(error: &FromUtf8Error) -> Self {
         let bytes = error.as_bytes();
         let good = error.utf8_error().valid_up_to();
@@ -49,11 +49,11 @@ impl Problem {
     }
 }
 
-/// The text being read, and what was found wrong with it so far.
+/// The text being read, and the errors found so far.
 pub(super) struct Reader<'t> {
     text: &'t str,
     problems: RefCell<Vec<Problem>>,
-    /// Lines whose syntax is broken: what else is said of them would be guesswork.
+    /// Lines with a syntax error: further errors in them would be guesses.
     broken_lines: RefCell<BTreeSet<usize>>,
 }
 
@@ -66,7 +66,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Notes a fault at a byte of the text.
+    /// Records an error at a byte of the text.
     pub(super) fn problem(&self, at: usize, message: impl Into<String>) {
         let problem = self.place(at, message.into());
         let mut problems = self.problems.borrow_mut();
@@ -85,14 +85,14 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// All faults, in the order of the file.
+    /// Returns all errors, in the order of the file.
     pub(super) fn into_problems(self) -> Vec<Problem> {
         let mut problems = self.problems.into_inner();
         problems.sort();
         problems
     }
 
-    /// The whole document; its syntax errors are noted, the first of each line.
+    /// Parses the whole document. Records its syntax errors, the first of each line.
     pub(super) fn document(&self) -> Spanned<DeTable<'t>> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         for error in errors {
@@ -111,7 +111,7 @@ impl<'t> Reader<'t> {
         table
     }
 
-    /// A table whose settings will be asked for by name.
+    /// Returns a table whose settings the caller then asks for by name.
     pub(super) fn section<'s>(
         &'s self,
         path: &'static str,
@@ -127,8 +127,8 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The place of byte `offset` of a decoded string inside the file: exact where the
-    /// string is written without escapes, else the start of the value.
+    /// Returns the position of byte `offset` of a decoded string in the file: exact if the string
+    /// is written without escapes, else the start of the value.
     fn inside(&self, value: &Spanned<DeValue<'_>>, offset: usize) -> usize {
         let span = value.span();
         let written = self.text.get(span.clone()).unwrap_or_default();
@@ -141,7 +141,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// One table of the file (or a table that is not there: everything has its default).
+/// One table of the file, or a missing table, where every setting has its default.
 pub(super) struct Section<'s, 't> {
     reader: &'s Reader<'t>,
     path: &'static str,
@@ -151,12 +151,12 @@ pub(super) struct Section<'s, 't> {
 }
 
 impl<'s, 't> Section<'s, 't> {
-    /// Byte where the table begins, for faults of the table as a whole.
+    /// Returns the position where the table begins, for errors about the table as a whole.
     pub(super) fn start(&self) -> usize {
         self.span.start
     }
 
-    /// Line and column of a setting's value, or of the table if it is missing.
+    /// Returns line and column of a setting's value, or of the table if the setting is missing.
     pub(super) fn place(&self, name: &str) -> (usize, usize) {
         let value = self.table.and_then(|table| table.get(name));
         let at = value.map_or(self.span.start, |value| value.span().start);
@@ -178,7 +178,8 @@ impl<'s, 't> Section<'s, 't> {
             .problem(at, format!("{name}: {}", fault.message));
     }
 
-    /// A setting read by `read`, or its default. A fault is noted and the default taken.
+    /// Returns a setting as read by `read`, or its default. Records an error, and then returns the
+    /// default.
     pub(super) fn get<T>(
         &self,
         name: &'static str,
@@ -197,7 +198,7 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// A setting that has no default. `None` if it is missing or wrong, which is noted.
+    /// Returns a setting without default. `None` if it is missing or invalid, which is recorded.
     pub(super) fn required<T>(
         &self,
         name: &'static str,
@@ -215,8 +216,8 @@ impl<'s, 't> Section<'s, 't> {
         }
     }
 
-    /// A list of strings, each read by `read`; a faulty one is noted and left out. One string is a list of
-    /// one: `listen = "inet:8891@127.0.0.1"`.
+    /// Returns a list of strings, each read by `read`. Records and omits invalid ones. One string
+    /// is a list with one element: `listen = "inet:8891@127.0.0.1"`.
     pub(super) fn each<T>(
         &self,
         name: &'static str,
@@ -245,7 +246,8 @@ impl<'s, 't> Section<'s, 't> {
         all
     }
 
-    /// As [`each`](Self::each), for a list that would be of no use without `what`.
+    /// Like [`each`](Self::each), for a list that must not be empty; `what` names what it lacks
+    /// then.
     pub(super) fn some<T>(
         &self,
         name: &'static str,
@@ -262,7 +264,7 @@ impl<'s, 't> Section<'s, 't> {
         self.each(name, default, read)
     }
 
-    /// The table under `name`; if it is missing, one where everything has its default.
+    /// Returns the table under `name`; if it is missing, one where every setting has its default.
     pub(super) fn table(&self, name: &'static str) -> Self {
         let none = Section {
             reader: self.reader,
@@ -285,7 +287,7 @@ impl<'s, 't> Section<'s, 't> {
         self.reader.section(name, table, value.span())
     }
 
-    /// The tables under `[[name]]`.
+    /// Returns the tables under `[[name]]`.
     pub(super) fn tables(&self, name: &'static str) -> Vec<Self> {
         let Some(value) = self.value(name) else {
             return Vec::new();
@@ -306,7 +308,7 @@ impl<'s, 't> Section<'s, 't> {
         sections
     }
 
-    /// Notes each key that nobody asked for, with the nearest name that exists.
+    /// Records each key that nobody asked for, with the most similar known name.
     pub(super) fn finish(self) {
         let Some(table) = self.table else { return };
         let asked = self.asked.into_inner();
@@ -334,7 +336,7 @@ impl<'s, 't> Section<'s, 't> {
     }
 }
 
-/// Where a setting of this name belongs, if there is one.
+/// Returns where a setting with this name belongs, if there is one.
 fn elsewhere(written: &str) -> Option<String> {
     let (section, _) = SETTINGS
         .iter()

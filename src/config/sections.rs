@@ -1,4 +1,4 @@
-//! Section by section: which settings there are, and what each is when it is left out.
+//! The settings of each section, and their defaults.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -32,7 +32,7 @@ impl Config {
                 .parse()
                 .map_err(|error: EndpointError| Fault::from(error.to_string()))?;
             let mut seen = seen.borrow_mut();
-            // Port 0 is another one each time.
+            // Port 0 means another port each time.
             let again = !matches!(endpoint, Endpoint::Inet { port: 0, .. });
             if again && seen.contains(&endpoint) {
                 return Err(format!("{endpoint} is listed twice").into());
@@ -65,7 +65,8 @@ impl Config {
         });
         let mut exempt = read_exempt(top.table("exempt"));
         if !contact.is_empty() {
-            // Who is refused and told to ask there must not be refused again. It was just parsed.
+            // A sender who is told to write to this contact must not be refused there. It was just
+            // parsed.
             let _ = exempt.recipients.entries.add(contact.as_bytes());
         }
         let config = Self {
@@ -293,7 +294,7 @@ fn read_log(section: Section<'_, '_>) -> LogSettings {
     settings
 }
 
-/// Addresses, as written.
+/// Returns addresses, as written.
 fn addresses(section: &Section<'_, '_>, name: &'static str) -> Vec<String> {
     section.each(name, Vec::new(), |written| {
         Canonical::parse(written.as_bytes(), Entries::rules())
@@ -302,7 +303,7 @@ fn addresses(section: &Section<'_, '_>, name: &'static str) -> Vec<String> {
     })
 }
 
-/// Entries of every kind: as written, and as a set.
+/// Returns entries of every kind: as written, and as a set.
 fn entries(section: &Section<'_, '_>, name: &'static str, default: Vec<String>) -> WrittenEntries {
     let written = section.each(name, default, |written| {
         Entries::default()
@@ -312,7 +313,7 @@ fn entries(section: &Section<'_, '_>, name: &'static str, default: Vec<String>) 
     });
     let mut entries = Entries::default();
     for entry in &written {
-        // Each one was just added to a set of its own.
+        // Each one was just parsed.
         let _ = entries.add(entry.as_bytes());
     }
     WrittenEntries { entries, written }

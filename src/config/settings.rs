@@ -1,4 +1,4 @@
-//! What a checked configuration holds, section by section.
+//! The content of a checked configuration, by section.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::filter::Load;
 use crate::policy::{Action, Entries, MixedRecipients, Network, Terms, Weak};
 use crate::sender::Identity;
 
-/// The senders that a list looks up when nothing is said.
+/// The senders that a list looks up by default.
 pub(super) const DEFAULT_CHECK: [Identity; 4] = [
     Identity::MailFrom,
     Identity::From,
@@ -17,12 +17,12 @@ pub(super) const DEFAULT_CHECK: [Identity; 4] = [
     Identity::ReplyTo,
 ];
 
-/// What the look-up of a filter that cannot be read does to the message.
+/// What happens to a message if a filter cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnError {
     /// The client gets a temporary failure.
     Tempfail,
-    /// The message passes, and the log says so.
+    /// The message is accepted, and the log says so.
     Accept,
 }
 
@@ -30,7 +30,7 @@ impl OnError {
     pub(super) const NAMES: [(&'static str, Self); 2] =
         [("tempfail", Self::Tempfail), ("accept", Self::Accept)];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tempfail => "tempfail",
@@ -39,38 +39,40 @@ impl OnError {
     }
 }
 
-/// A checked configuration. Two are equal if they say the same, wherever in the file.
+/// A checked configuration. Two are equal if they have the same meaning; positions in the file do
+/// not matter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// Where to listen.
     pub listen: Vec<Endpoint>,
     /// Permission bits of socket files.
     pub socket_mode: u32,
-    /// Group of socket files; empty: that of the process.
+    /// Group of socket files; empty for the group of the process.
     pub socket_group: String,
-    /// Threads; 0: one for each processor.
+    /// Number of threads; 0 for one for each processor.
     pub workers: usize,
-    /// Address that refusals name, for senders who think them wrong; empty: postmaster in words.
+    /// The contact in refusals, for senders who think that a refusal is wrong; if empty, refusals
+    /// name the postmaster in words.
     pub contact: String,
-    /// Where the running daemon writes how it is, for `--check`.
+    /// The file in which the running daemon writes its state, for `--check`.
     pub status_file: PathBuf,
-    /// The folder of copies of the filters in effect.
+    /// The folder for copies of the filters in effect.
     pub state: PathBuf,
-    /// Whether the daemon gives up the permissions that it does not need.
+    /// Whether the daemon gives up permissions that it does not need.
     pub sandbox: bool,
     /// What happens when a filter cannot be read.
     pub on_error: OnError,
-    /// What is done with recipients that other lists affect than those before them.
+    /// What happens to recipients that are affected by other lists than the recipients before them.
     pub mixed_recipients: MixedRecipients,
-    /// The lists, also those that are not enabled.
+    /// The lists, including disabled ones.
     pub lists: Vec<ListSettings>,
     /// Who is never refused.
     pub whitelist: WhitelistSettings,
-    /// Who is let through.
+    /// Mail that is accepted without look-ups.
     pub exempt: ExemptSettings,
-    /// What keeps a wrong list from stopping mail.
+    /// Safeguards that keep a wrong list from stopping mail.
     pub safety: SafetySettings,
-    /// Bounds.
+    /// The limits.
     pub limits: LimitSettings,
     /// The status pages.
     pub status: StatusSettings,
@@ -81,21 +83,22 @@ pub struct Config {
 /// `[[list]]`
 #[derive(Clone, Debug)]
 pub struct ListSettings {
-    /// What it does; shared with the snapshot.
+    /// Its policy; shared with the snapshot.
     pub terms: Arc<Terms>,
-    /// The compiled file.
+    /// The compiled filter file.
     pub filter: PathBuf,
-    /// Line and column of that setting, for what is wrong with the file.
+    /// Line and column of that setting, for errors about the file.
     pub place: (usize, usize),
-    /// Where its pages are kept.
+    /// Whether its pages are kept in memory or on disk.
     pub load: Load,
-    /// Seconds since the filter was built after which a warning says so.
+    /// Seconds since the filter was built after which there is a warning.
     pub max_age_s: Option<u64>,
-    /// Seconds without another content after which a warning says so, whenever the filter was built.
+    /// Seconds since the content last changed after which there is a warning, independent of when
+    /// the filter was built.
     pub max_unchanged_s: Option<u64>,
     /// Addresses that the filter must list.
     pub must_hit: Vec<String>,
-    /// Whether it is used at all.
+    /// Whether the list is used.
     pub enabled: bool,
     /// The recipients in `terms`, as written.
     pub(super) recipients: Vec<String>,
@@ -132,14 +135,14 @@ impl PartialEq for ListSettings {
 /// Entries in a setting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WrittenEntries {
-    /// Parsed.
+    /// As a set.
     pub entries: Entries,
     /// As written, for `print-config`.
     pub(super) written: Vec<String>,
 }
 
 impl ListSettings {
-    /// Stands for lists of which nothing is known: it checks what lists check by default.
+    /// Returns a substitute for lists about which nothing is known. It checks the default senders.
     pub(crate) fn unknown(name: &str) -> Self {
         let terms = Terms {
             name: name.to_owned(),
@@ -176,9 +179,9 @@ pub struct WhitelistSettings {
     pub entries: WrittenEntries,
     /// Whether a whitelisted address in a header needs an aligned DKIM signature.
     pub require_dkim: bool,
-    /// Whose `Authentication-Results` are believed.
+    /// The servers whose `Authentication-Results` are trusted.
     pub authserv_ids: Vec<String>,
-    /// Files of addresses that our users write to.
+    /// Files of addresses to which local users write.
     pub correspondents: Vec<PathBuf>,
     /// Whether such an address in a header needs an aligned DKIM signature.
     pub correspondents_require_dkim: bool,
@@ -187,7 +190,7 @@ pub struct WhitelistSettings {
 /// `[exempt]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExemptSettings {
-    /// Clients that have logged in.
+    /// Authenticated clients.
     pub authenticated: bool,
     /// Mail submitted on this machine.
     pub local: bool,
@@ -200,7 +203,8 @@ pub struct ExemptSettings {
 /// `[safety]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct SafetySettings {
-    /// How much of five minutes' mail may be refused before refusals become tags; 100%: all.
+    /// The share of the messages of five minutes that may be refused before refusals become tags;
+    /// 100% means no limit.
     pub max_reject_share: Percent,
     /// By how much a list may shrink in a reload.
     pub max_shrink: Percent,
@@ -208,27 +212,27 @@ pub struct SafetySettings {
     pub max_growth: Percent,
     /// Addresses that no filter may hit.
     pub must_miss: Vec<String>,
-    /// The largest filter of which a copy is kept that takes space of its own, in MiB; 0: no copies.
+    /// The largest filter of which a separate copy is kept, in MiB; 0 means no copies.
     pub last_good_mib: u64,
 }
 
 /// `[limits]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitSettings {
-    /// Connections at a time.
+    /// Most simultaneous connections.
     pub connections: usize,
     /// Seconds that open connections have to finish after SIGTERM.
     pub drain_s: u64,
-    /// Milliseconds that a step of a message waits for what is read from filter files.
+    /// Milliseconds that a step of a message waits for reads of filter files.
     pub read_ms: u64,
 }
 
 /// `[status]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusSettings {
-    /// Where to serve the pages: a unix socket or a loopback address; `None`: nowhere.
+    /// Where to serve the pages: a unix socket or a loopback address; `None` to serve none.
     pub listen: Option<Endpoint>,
-    /// Group of the unix socket; empty: that of the process.
+    /// Group of the unix socket; empty for the group of the process.
     pub group: String,
     /// Whether the pages show addresses of refused senders.
     pub show_addresses: bool,
@@ -237,11 +241,11 @@ pub struct StatusSettings {
 /// `[log]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogSettings {
-    /// Least severe level shown.
+    /// The least severe level that is logged.
     pub level: Level,
     /// Text or JSON.
     pub format: LogFormat,
-    /// Whether messages that nobody objects to have a line.
+    /// Whether messages without objections are logged.
     pub accepted: bool,
 }
 
@@ -250,11 +254,11 @@ pub struct LogSettings {
 pub enum Level {
     /// Service is lost.
     Error,
-    /// Degraded, or set up wrongly.
+    /// Degraded service, or a wrong setup.
     Warn,
-    /// Start, stop, reload, one line a message.
+    /// Start, stop, reload, and one line for each message.
     Info,
-    /// Reasons.
+    /// Reasons for decisions.
     Debug,
     /// The protocol.
     Trace,
@@ -269,7 +273,7 @@ impl Level {
         ("trace", Self::Trace),
     ];
 
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         Self::NAMES
             .iter()
@@ -278,11 +282,11 @@ impl Level {
     }
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// `key=value`
     Text,
-    /// An object a line.
+    /// One JSON object per line.
     Json,
 }

@@ -1,4 +1,4 @@
-//! One value of the configuration: its type, what fits, what to say of what does not.
+//! Values in the configuration: their types, allowed values, and error messages.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::policy::{Action, Entries, Template};
 /// Longest name of a list.
 const NAME_MAX_BYTES: usize = 64;
 
-/// Why one value was refused, and where inside a string (in bytes), when known.
+/// Why a value is invalid, and at which byte of a string, if known.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) message: String,
@@ -27,7 +27,7 @@ impl<T: Into<String>> From<T> for Fault {
     }
 }
 
-/// The name most like `written`, if any is like it at all.
+/// Returns the name most similar to `written`, if any is similar.
 pub(super) fn nearest<'n>(written: &str, names: &[&'n str]) -> Option<&'n str> {
     let likeness = |name: &str| strsim::jaro_winkler(&written.to_ascii_lowercase(), name);
     names
@@ -68,7 +68,7 @@ pub(super) fn boolean(value: &DeValue<'_>) -> Result<bool, Fault> {
         .ok_or_else(|| wrong_type("true or false", value))
 }
 
-/// A whole number within `range`.
+/// Reads a whole number within `range`.
 pub(super) fn number(
     value: &DeValue<'_>,
     range: std::ops::RangeInclusive<u64>,
@@ -82,7 +82,7 @@ pub(super) fn number(
         .ok_or_else(|| format!("must be between {} and {}", range.start(), range.end()).into())
 }
 
-/// `"50%"`.
+/// Reads `"50%"`.
 pub(super) fn percent(value: &DeValue<'_>) -> Result<Percent, Fault> {
     let written = value
         .as_str()
@@ -90,12 +90,12 @@ pub(super) fn percent(value: &DeValue<'_>) -> Result<Percent, Fault> {
     written.parse().map_err(Fault::from)
 }
 
-/// `"50%"`, `"100%"` at most.
+/// Reads `"50%"`, at most `"100%"`.
 pub(super) fn percent_of_a_whole(value: &DeValue<'_>) -> Result<Percent, Fault> {
     percent(value)?.of_a_whole().map_err(Fault::from)
 }
 
-/// One of a few words; a misspelt one is answered with the nearest.
+/// Reads one of a few words. The error for a misspelt one suggests the most similar word.
 pub(super) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> Result<T, Fault> {
     if let Some(&(_, chosen)) = choices.iter().find(|(name, _)| *name == written) {
         return Ok(chosen);
@@ -113,10 +113,10 @@ pub(super) fn choice<T: Copy>(written: &str, choices: &[(&'static str, T)]) -> R
 
 /// Units of an age, the largest first, with their seconds.
 const UNITS: [(char, u64); 4] = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60)];
-/// Ten years: a longer one is a mistake.
+/// Ten years: a longer age is a mistake.
 const AGE_MAX_S: u64 = 3_660 * 86_400;
 
-/// An age such as `36h`, in seconds; `none`: no limit.
+/// Reads an age such as `36h` as seconds; `none` means no limit.
 pub(super) fn age(written: &str) -> Result<Option<u64>, Fault> {
     if written == "none" {
         return Ok(None);
@@ -138,7 +138,7 @@ pub(super) fn age(written: &str) -> Result<Option<u64>, Fault> {
     }
 }
 
-/// An age as settings have it, such as `36h`.
+/// Formats an age as in the settings, such as `36h`.
 pub fn age_text(seconds: u64) -> String {
     let unit = UNITS.iter().find(|(_, unit)| seconds.is_multiple_of(*unit));
     unit.map_or_else(
@@ -179,7 +179,7 @@ pub(super) fn mode(written: &str) -> Result<u32, Fault> {
     Ok(mode)
 }
 
-/// A mailbox that a reply can name: what is in angle brackets elsewhere, ASCII.
+/// Reads a mailbox that a reply can name: an address in ASCII, without angle brackets.
 pub(super) fn contact(written: &str) -> Result<&str, Fault> {
     let plain = |byte: u8| byte.is_ascii_graphic() && !b"<>(),;:\"\\".contains(&byte);
     let kind = Entries::default().add(written.as_bytes());
@@ -195,8 +195,8 @@ pub(super) fn reply(written: &str, action: Action) -> Result<Template, Fault> {
         message: error.message,
         offset: Some(error.offset),
     })?;
-    // Without a class it is not used, which is a warning of the snapshot's: to change the action is
-    // everybody's first edit.
+    // If the action has no reply, the template is not used. That is only a warning (in the
+    // snapshot), because changing the action is often the first edit of a configuration.
     let Some(class) = action.reply_class() else {
         return Ok(template);
     };

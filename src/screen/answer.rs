@@ -1,4 +1,4 @@
-//! The reply to a refused client, and the case id by which the decision is found in the log.
+//! The reply to a refused client, and the case id that identifies the decision in the log.
 
 use tracing::error;
 
@@ -10,11 +10,11 @@ use crate::milter::{Reply, ReplyText};
 use crate::policy::{Fields, Reason, Verdict};
 use crate::snapshot::Snapshot;
 
-/// A reply where no list's reply fits: a filter could not be read.
+/// The reply if no list's reply fits, because a filter could not be read.
 const UNDECIDED_REPLY: &str = "cannot check the sender now, try again later";
 
 impl<O: Observer> Screen<O> {
-    /// The answer to a refusing verdict.
+    /// Returns the answer for a refusing verdict.
     pub(super) fn refusal(&mut self, snapshot: &Snapshot, verdict: Verdict) -> Reply {
         self.ensure_case();
         let hit = verdict.hit.and_then(|index| self.message.hits.get(index));
@@ -63,7 +63,7 @@ const CASE_DIGITS: usize = 9;
 /// 2026-01-01
 const EPOCH_S: u64 = 1_767_225_600;
 
-/// A case id: the second and a running number in base 32, without letters that look alike.
+/// Writes a case id: the second and a sequence number in base 32, without similar letters.
 fn write_case(number: u64, out: &mut String) {
     let id = (now_s().saturating_sub(EPOCH_S) << 15 | (number & 0x7fff)) & ((1 << 45) - 1);
     out.extend(
@@ -73,7 +73,7 @@ fn write_case(number: u64, out: &mut String) {
     );
 }
 
-/// When a case id was made, in seconds since 1970; none if it is not one.
+/// Returns when a case id was made, in seconds since 1970; `None` if `id` is not a case id.
 pub fn case_time(id: &str) -> Option<i64> {
     let mut number = 0_i64;
     for byte in id.bytes() {

@@ -1,5 +1,5 @@
-//! The fields of a decision in the log, named in one place for the daemon, which writes them, and for
-//! the commands that read them.
+//! The fields of a decision in the log. They are named here only, for the daemon that writes them
+//! and for the commands that read them.
 
 /// The text of the log line of a decision; its fields follow.
 pub const DECISION: &str = "message";
@@ -13,17 +13,17 @@ macro_rules! fields {
         }
 
         impl Field {
-            /// All of them.
+            /// All fields.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Its name in the log.
+            /// Returns its name in the log.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
                 }
             }
 
-            /// The field of this name.
+            /// Returns the field with this name.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $($name => Some(Self::$variant),)*
@@ -35,31 +35,31 @@ macro_rules! fields {
 }
 
 fields! {
-    /// What the mail server calls the message.
+    /// The queue id of the message at the mail server.
     QueueId = "queue_id",
     /// Address of the client.
     Client = "client",
-    /// Message-ID, where there is no queue id.
+    /// The Message-ID, if there is no queue id.
     MessageId = "message_id",
-    /// The recipient, if the decision is on one only.
+    /// The recipient, if the decision is about one only.
     Recipient = "recipient",
-    /// Where the listed sender stood.
+    /// The field with the listed sender.
     Identity = "identity",
     /// The sender as written.
     Address = "address",
-    /// The entry it was found by.
+    /// The entry that lists it.
     Entry = "entry",
     /// The list.
     List = "list",
     /// The text list that the entry is from.
     Source = "source",
-    /// What was done.
+    /// The action.
     Action = "action",
-    /// Why.
+    /// The reason.
     Reason = "reason",
-    /// What the list would have done.
+    /// The action that the list would have taken.
     Unsoftened = "unsoftened",
-    /// `false`: no record confirms the hit.
+    /// `false` if no record confirms the hit.
     Proved = "proved",
     /// Why a filter could not be read.
     Failure = "failure",
@@ -67,10 +67,10 @@ fields! {
     Whitelist = "whitelist",
     /// Further hits.
     Also = "also",
-    /// Not all senders were looked up.
+    /// Whether not all senders were looked up.
     Truncated = "truncated",
     /// The case id in the reply.
     Case = "case",
-    /// Microseconds.
+    /// Time for the message, in microseconds.
     Us = "us",
 }

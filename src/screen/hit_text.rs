@@ -1,10 +1,10 @@
-//! Hits as they are shown to others: in replies, in the tag header, in the log.
+//! How hits are shown: in replies, in the tag header, in the log.
 
 use crate::policy::{Evidence, Hit};
 use crate::snapshot::Snapshot;
 
-/// `list=spammers; identity=from; address=a@b; source=feed`, or `undecided` where nobody knows whether
-/// anybody is listed.
+/// Returns `list=spammers; identity=from; address=a@b; source=feed`, or `undecided` if it is
+/// unknown whether a sender is listed.
 pub(super) fn tag(snapshot: &Snapshot, hit: Option<&Hit>) -> String {
     let Some(hit) = hit.filter(|hit| !hit.is_undecided()) else {
         return "undecided".to_owned();
@@ -24,7 +24,7 @@ pub(super) fn tag(snapshot: &Snapshot, hit: Option<&Hit>) -> String {
     tag
 }
 
-/// Printable ASCII that cannot end a `key=value` of the tag.
+/// Appends printable ASCII; replaces bytes that could end a `key=value` of the tag.
 fn plain(bytes: &[u8], out: &mut String) {
     const MAX: usize = 256;
     out.extend(bytes.iter().take(MAX).map(|&byte| {
@@ -36,7 +36,7 @@ fn plain(bytes: &[u8], out: &mut String) {
     }));
 }
 
-/// The address as its writer knows it, where that is a plain word; else its canonical form.
+/// Returns the address as written if it is printable ASCII without blanks, else its canonical form.
 pub(super) fn shown_address(hit: &Hit) -> &[u8] {
     let written = hit.address.trim_ascii();
     let bare = written
@@ -50,7 +50,7 @@ pub(super) fn shown_address(hit: &Hit) -> &[u8] {
     }
 }
 
-/// The name of the hit's source; empty if it is not known.
+/// Returns the name of the hit's source; empty if unknown.
 pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
     let Evidence::Proved { source, .. } = hit.evidence else {
         return "";
@@ -60,7 +60,7 @@ pub(super) fn source_of<'a>(snapshot: &'a Snapshot, hit: &Hit) -> &'a str {
         .map_or("", |source| source.name.as_str())
 }
 
-/// The day the entry was added, `2026-08-21`; empty if it is not known.
+/// Returns the day when the entry was added, `2026-08-21`; empty if unknown.
 pub(super) fn day_of(hit: &Hit) -> String {
     match hit.evidence {
         Evidence::Proved { added, .. } if added > 0 => crate::list::Day(added).to_string(),

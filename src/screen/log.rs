@@ -1,4 +1,4 @@
-//! The line in the log for each decision.
+//! The log line of a decision.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -14,19 +14,20 @@ use crate::address::{escaped, shortened};
 use crate::policy::{Action, Evidence, Exemption, Verdict};
 use crate::snapshot::Snapshot;
 
-/// Hits that a line names in addition to the deciding one.
+/// Most hits named in a line, besides the deciding one.
 const ALSO_MAX: usize = 10;
-/// Written after such a hit that the whitelist exempts, or that could not be looked up.
+/// Follows such a hit if the whitelist exempts it, or if it could not be looked up.
 const ALSO_WHITELISTED: &str = ":whitelisted";
 pub(crate) const ALSO_UNDECIDED: &str = ":undecided";
-/// Bytes shown of each address, SMTP's own limit (RFC 5321 section 4.5.3.1.3), and of those hits. With
-/// every byte escaped twice, a line is still shorter than what the log cuts.
+/// Most bytes shown of each address (SMTP's own limit, RFC 5321 section 4.5.3.1.3), and of each of
+/// those hits. Even with every byte escaped twice, a line is shorter than the log's limit.
 const SHOWN_BYTES: usize = 256;
 const ALSO_BYTES: usize = 80;
 
 impl<O: Observer> Screen<O> {
-    /// The line of a decision. What cannot contain a blank is written bare, so that it can be searched
-    /// for; addresses are quoted. Of a message without a hit that has a queue id, nothing is allocated.
+    /// Writes the line of a decision. Values that cannot contain a blank have no quotes, so that
+    /// they are easy to search; addresses are quoted. A message without a hit and with a queue id
+    /// allocates nothing.
     pub(super) fn log(&self, snapshot: &Snapshot, verdict: Verdict, recipient: Option<&[u8]>) {
         let message = &self.message;
         let hit = verdict.hit.and_then(|index| message.hits.get(index));
@@ -46,8 +47,7 @@ impl<O: Observer> Screen<O> {
         let reason = display(reason);
         let us = u64::try_from(message.spent.as_micros()).unwrap_or(u64::MAX);
         let recipient = recipient.and_then(text);
-        // Further recipients of a message that was refused to one before, or that one had to come
-        // apart from, are details.
+        // After the first refused or deferred recipient of a message, further ones are details.
         let is_detail = |before: u32| recipient.is_some() && before > 1;
         let (is_detail, is_notable) = match hit {
             Some(_) => (is_detail(message.refused), true),
@@ -64,7 +64,7 @@ impl<O: Observer> Screen<O> {
         let (identity, address) = match hit {
             Some(hit) => (Some(hit.identity), text(&hit.address)),
             None => {
-                // Who was let through without being looked up.
+                // The sender of a message that was accepted without look-ups.
                 let workspace = message.exemption.and(message.workspace.as_ref());
                 let sender = workspace.and_then(|workspace| workspace.senders.get(0));
                 let address = sender.and_then(|sender| text(sender.address));
@@ -122,7 +122,8 @@ impl<O: Observer> Screen<O> {
     }
 }
 
-/// What the mail server calls a thing. It is written bare unless it could be taken for another field.
+/// An identifier from the mail server. It has no quotes unless it could be mistaken for another
+/// field.
 struct Word<'a>(&'a [u8]);
 
 impl Display for Word<'_> {
@@ -135,9 +136,9 @@ impl Display for Word<'_> {
     }
 }
 
-/// The other hits than the deciding one, for the log: `list:identity:address, ...`, with `:whitelisted` or
-/// `:undecided` behind where it is so. A sender may write commas and colons into an address; they are
-/// escaped, so that he adds no hit and no such word.
+/// Returns the hits other than the deciding one, for the log: `list:identity:address, ...`,
+/// followed by `:whitelisted` or `:undecided` where that applies. Escapes commas and colons in
+/// addresses, so that a sender cannot fake a hit or one of these words.
 fn also(snapshot: &Snapshot, message: &Message, decided: Option<usize>) -> Option<String> {
     let mut text = String::new();
     let others = message

@@ -1,21 +1,21 @@
-//! Looking the senders of a message up, without ever waiting for a disk.
+//! Looks up the senders of a message, without ever waiting for a disk.
 //!
-//! Senders are looked up one after the other, those that are most likely listed first: the
-//! envelope's at RCPT, at the end of the headers those of From and then all others. What memory
-//! cannot answer is noted and read by the threads for that ([`Readers`](crate::daemon::Readers)),
-//! up to [`READS_AT_ONCE`] at a time; then the same senders are looked up again with the answers.
-//! An unlisted sender needs no read (but for filters on disk), so almost every message gets its
-//! answer at once.
+//! Senders are looked up one after the other, in the order in which they are likely listed: the
+//! envelope's at RCPT; at the end of the headers those of From, and then all others. Reads that
+//! memory cannot answer are noted, and done by special threads
+//! ([`Readers`](crate::daemon::Readers)), up to [`READS_AT_ONCE`] at a time. Then the same senders
+//! are looked up again with the answers. An unlisted sender needs no read (except for filters on
+//! disk), so almost every message gets its answer at once.
 //!
 //! ```text
 //!   sender, sender, ... --all in memory-----------------------> next
-//!                       --reads noted--> Later ... answers ---> once more, with these
-//!                       --a long message--> Later, and the other connections first
+//!                       --reads noted--> Later ... answers ---> again, with the answers
+//!                       --a long message--> Later, after the other connections
 //! ```
 //!
-//! It ends early: when nothing that is still to be looked up could change what is done with
-//! the message, and when the message's [`Budget`] is used up. What is left over then
-//! makes the message undecided, unless what was looked up refuses it.
+//! The look-ups end early if no remaining look-up could change the result, or if the message's
+//! [`Budget`] is exhausted. In the second case the message is undecided, unless the senders that
+//! were looked up cause a refusal.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -35,23 +35,23 @@ use crate::policy::{Budget, Circumstances, Policy, Reach, Seen, Softening, is_al
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
-/// Reads of a message at a time. A message has one, rarely two, unless its filters are on disk.
+/// Reads of a message at a time. A message needs one, rarely two, unless its filters are on disk.
 const READS_AT_ONCE: usize = 64;
-/// Once the verdict is certain, so many more senders are looked up, for the log. No real message
+/// When the verdict is certain, this many more senders are looked up, for the log. No real message
 /// has more.
 const SENDERS_FOR_THE_LOG: u32 = 16;
 
-/// Whether all senders that were asked for are looked up.
+/// Whether all requested senders are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looked {
-    /// As far as it matters.
+    /// Yes, as far as necessary.
     Up,
-    /// [`Screen::poll_look_up`] goes on.
+    /// No; [`Screen::poll_look_up`] continues.
     Later,
 }
 
 impl<O: Observer> Screen<O> {
-    /// Looks the senders up to this part up.
+    /// Looks up the senders up to and including this part.
     pub(super) fn look_up(&mut self, snapshot: &Snapshot, last: Part) -> Looked {
         let mut noted = Vec::new();
         let Progress { cursor, budget, .. } = self.message.progress;
@@ -66,7 +66,8 @@ impl<O: Observer> Screen<O> {
                 Reads::Note(&mut noted)
             };
             if !self.examine_next(snapshot, &mut cursor, last, reads) {
-                // Also past one for which the budget did not last: what was noted of it is read.
+                // Skip also a sender for which the budget was too small: the reads noted for it are
+                // done.
                 self.message.progress.cursor = cursor;
                 break;
             }
@@ -111,7 +112,7 @@ impl<O: Observer> Screen<O> {
         Looked::Later
     }
 
-    /// Goes on after [`Looked::Later`]; ready when the senders up to this part are looked up.
+    /// Continues after [`Looked::Later`]; ready when the senders up to this part are looked up.
     pub(super) fn poll_look_up(
         &mut self,
         cx: &mut Context<'_>,
@@ -141,7 +142,7 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Looks the senders up again whose reads were waited for.
+    /// Looks up the senders again whose reads are done.
     fn look_up_again(&mut self, snapshot: &Snapshot, last: Part) {
         let Some(Pending::Reads {
             mut from,
@@ -171,7 +172,7 @@ impl<O: Observer> Screen<O> {
         self.message.progress.budget = budget;
     }
 
-    /// Examines the next sender; `false`: there is none, or no budget for it.
+    /// Examines the next sender; `false` if there is none, or no budget for it.
     fn examine_next(
         &mut self,
         snapshot: &Snapshot,
@@ -219,7 +220,7 @@ impl<O: Observer> Screen<O> {
                         let name = policy.lists().get(*list).map_or("", |list| list.name());
                         live.tell_failure(name, &failure.to_string());
                     }
-                    // The budget did not last for all that this sender is found by.
+                    // The budget was too small to note all reads for this sender.
                     Outcome::Unread => unread |= is_last_look,
                     Outcome::Miss
                     | Outcome::Unproved
@@ -234,8 +235,9 @@ impl<O: Observer> Screen<O> {
         examined.is_ok()
     }
 
-    /// Counts the senders that are looked up although the verdict is certain; `hits`: how many
-    /// there were before the last one. Nothing is certain before all recipients are known.
+    /// Checks whether the verdict is certain, or counts the senders looked up since it is. `hits`
+    /// is the number of hits before the last sender. No verdict is certain before all recipients
+    /// are known.
     fn note_if_final(&mut self, snapshot: &Snapshot, hits: usize, last: Part) {
         let may_end = !self.shows_all();
         let message = &mut self.message;
@@ -250,13 +252,13 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Begins to measure the time of a step.
+    /// Starts to measure the time of a step.
     pub(super) fn begin(&mut self) {
         self.message.began.get_or_insert_with(Instant::now);
         self.message.progress.deadline = None;
     }
 
-    /// Adds the time of a step, also that in which it waited, to that of the message.
+    /// Adds the time of a step, including waiting, to the time of the message.
     pub(super) fn end(&mut self) {
         if let Some(began) = self.message.began.take() {
             self.message.spent += began.elapsed();
@@ -264,7 +266,7 @@ impl<O: Observer> Screen<O> {
     }
 }
 
-/// Each sender and what a list says of it, at level debug.
+/// Logs each look-up and its outcome, at level debug.
 fn log_look_up(queue_id: &[u8], policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
     let list_of = |list: &usize| policy.lists().get(*list).map_or("", |list| list.name());
     let (list, entry, outcome) = match seen {
@@ -301,7 +303,7 @@ fn log_look_up(queue_id: &[u8], policy: &Policy, sender: &Sender<'_>, seen: &See
 }
 
 impl Message {
-    /// Whether nothing that is left could change the verdict, or must not be looked up.
+    /// Returns whether no remaining look-up could change the verdict, or none is allowed.
     fn is_looked_up(&self) -> bool {
         let Progress {
             unfinished, after, ..
@@ -309,11 +311,11 @@ impl Message {
         unfinished || after.is_some_and(|senders| senders >= SENDERS_FOR_THE_LOG)
     }
 
-    /// The lists that affect the recipients.
+    /// Returns the sets of lists that affect the recipients.
     pub(super) fn reach(&self) -> &[u64] {
         match self.reach.sets() {
             _ if self.overtaken => Reach::EVERYBODY,
-            // Without a single RCPT (an old mail server that skips it) every list affects the message.
+            // Without any RCPT (an old mail server that skips it), every list affects the message.
             [] => Reach::EVERYBODY,
             sets => sets,
         }

@@ -1,4 +1,4 @@
-//! What is known of the client and of the message under way.
+//! The state of the client and of the current message.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Forgets the client before.
+    /// Replaces the previous client.
     pub(super) fn read(&mut self, client: &Client<'_>, macros: &Macros) {
         self.address = client.address.map(|address| address.to_canonical());
         self.text.clear();
@@ -36,13 +36,13 @@ impl Origin {
         }
         self.is_local = match client.family {
             Family::Unix => true,
-            // Postfix shows mail of its own host that did not come by SMTP as port 0.
+            // Postfix reports local mail that did not come by SMTP with port 0.
             Family::Inet | Family::Inet6 => {
                 client.port == 0 && self.address.is_some_and(|address| address.is_loopback())
             }
-            // Sendmail on standard input (-bs) says no more than this name; there a client that came over
-            // a network has an address. Postfix knows no address of a client that a proxy would not name
-            // (XCLIENT), and that client chooses the name itself by its PTR record.
+            // Sendmail on standard input (-bs) reports only this name; for clients on a network it
+            // also reports an address. Postfix reports no address for a client whose proxy hides it
+            // (XCLIENT), and that client chooses its name itself with its PTR record.
             Family::Unknown => {
                 let postfix = macros
                     .get("v")
@@ -53,30 +53,31 @@ impl Origin {
     }
 }
 
-/// All that is known of the message under way.
+/// The state of the current message.
 #[derive(Default)]
 pub(super) struct Message {
     pub(super) lease: Option<Lease>,
-    /// The snapshot was taken back after recipients were accepted: which lists affect them is not known.
+    /// Whether the snapshot was replaced after recipients were accepted, so that the lists
+    /// affecting them are unknown.
     pub(super) overtaken: bool,
     pub(super) today: u16,
-    /// The client has logged in.
+    /// Whether the client is authenticated.
     pub(super) is_authenticated: bool,
     pub(super) exemption: Option<Exemption>,
     pub(super) circuit_breaker: bool,
-    /// Its senders; none before MAIL and after the verdict.
+    /// Its senders; `None` before MAIL and after the verdict.
     pub(super) workspace: Option<Box<Workspace>>,
     /// Fields that were not read, because no list checks them.
     pub(super) skipped: Vec<Identity>,
-    /// A list of another snapshot checks one of these by now.
+    /// Whether a list of a newer snapshot checks one of these fields.
     pub(super) is_incomplete: bool,
     pub(super) progress: Progress,
-    /// Not all readings of the envelope sender are looked up.
+    /// Whether some readings of the envelope sender were not looked up.
     pub(super) is_envelope_truncated: bool,
-    /// What is decided as soon as the senders are looked up.
+    /// The decision to make when the senders are looked up.
     pub(super) step: Option<Step>,
     pub(super) hits: Vec<Hit>,
-    /// How many of the hits are counted.
+    /// How many of the hits have been counted.
     pub(super) hits_counted: usize,
     pub(super) reach: Reach,
     pub(super) refused: u32,
@@ -87,7 +88,7 @@ pub(super) struct Message {
     pub(super) queue_id: Vec<u8>,
     pub(super) message_id: Vec<u8>,
     pub(super) case: String,
-    /// For the end of the message.
+    /// The changes for the end of the message.
     pub(super) edits: Vec<Edit>,
     pub(super) began: Option<Instant>,
     pub(super) spent: Duration,
@@ -95,12 +96,12 @@ pub(super) struct Message {
 
 /// A step that is answered later.
 pub(super) struct Step {
-    /// Held until then, which is not long.
+    /// The snapshot of this step, held until it is answered, which is soon.
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) what: Decided,
 }
 
-/// What a verdict is on.
+/// What a verdict is about.
 pub(super) enum Decided {
     /// A recipient, and the lists that affect it.
     Recipient { argument: Box<[u8]>, lists: u64 },
@@ -112,30 +113,30 @@ pub(super) enum Decided {
 const HITS_KEPT: usize = 16;
 
 impl Message {
-    /// Whether there are senders that nobody has looked up.
+    /// Returns whether the message has senders that were not looked up.
     pub(super) fn is_truncated(&self) -> bool {
         self.has_more_senders() || self.progress.unfinished || self.is_incomplete
     }
 
-    /// Whether there are senders that were not kept.
+    /// Returns whether the message has senders that were not kept.
     pub(super) fn has_more_senders(&self) -> bool {
         let workspace = self.workspace.as_ref();
         workspace.is_some_and(|workspace| workspace.senders.truncated())
     }
 
-    /// The memory for its senders.
+    /// Returns the memory for its senders.
     pub(super) fn workspace(&mut self) -> &mut Workspace {
         self.workspace.get_or_insert_with(Workspace::borrow)
     }
 
-    /// Notes a field that is not read.
+    /// Records a field that is not read.
     pub(super) fn skip(&mut self, identity: Identity) {
         if !self.skipped.contains(&identity) {
             self.skipped.push(identity);
         }
     }
 
-    /// Forgets what only the verdict needs, and gives back what a large message took.
+    /// Drops what only the verdict needs, and frees the memory of a large message.
     pub(super) fn release(&mut self) {
         self.lease = None;
         if let Some(workspace) = self.workspace.take() {
@@ -148,7 +149,7 @@ impl Message {
         self.skipped.clear();
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Drops everything, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.release();
         self.reach.clear();

@@ -1,24 +1,25 @@
-//! One message from MAIL to verdict: collects what the mail server says, and answers it.
+//! One message from MAIL to the verdict: collects what the mail server sends, and answers.
 //!
 //! ```text
-//! MAIL     take the snapshot, remember the envelope sender          (no answer needed)
-//! RCPT     look the envelope sender up, once; refuse this recipient, have it come apart, or go on
-//! header   keep senders and the few headers that matter             (no answer needed)
-//! EOH      look the header senders up; refuse, discard, accept - or go on, if something is to be written
-//! EOM      write it: tag, quarantine, forged tags removed
+//! MAIL     take the snapshot, store the envelope sender             (no answer needed)
+//! RCPT     look up the envelope sender, once; refuse or defer this recipient, or continue
+//! header   store senders and the few headers that matter            (no answer needed)
+//! EOH      look up the header senders; refuse, discard, accept - or continue, if there are changes
+//! EOM      make the changes: tag, quarantine, remove forged tags
 //! ```
 //!
-//! RCPT and EOH are answered later if a look-up has to read a file, or if there is so much to look
-//! up that other connections come first (`look_up`).
+//! RCPT and EOH are answered later if a look-up has to read a file, or if there are so many
+//! look-ups that other connections take precedence (`look_up`).
 //!
-//! A message of an exempt client is accepted at EOH, too, although all is known at MAIL: Postfix has no queue
-//! id before, and without it the line in the log could not be joined to those of the mail server.
+//! A message of an exempt client is also accepted at EOH, although the result is known at MAIL:
+//! Postfix has no queue id before, and without it the log line could not be related to those of the
+//! mail server.
 //!
-//! So a message that nobody objects to costs two answers, and its body never travels. All rules
-//! are in [`policy`](crate::policy); here is when they are asked, what the answer is on the wire,
-//! and the log line. The snapshot taken at MAIL holds until the verdict: a reload does not change the
-//! rules under a message, unless it lasts so long that two come after it (see `Screen::snapshot`). What is
-//! to be written at EOM is prepared with the verdict.
+//! So a message without objections needs two answers, and its body is never sent to us. All rules
+//! are in [`policy`](crate::policy); this module decides when to apply them, and produces the
+//! answer and the log line. The snapshot taken at MAIL is valid until the verdict: a reload does
+//! not change the rules for a current message, unless the message lasts so long that two reloads
+//! follow (see `Screen::snapshot`). The changes for EOM are prepared with the verdict.
 
 mod answer;
 mod field;
@@ -52,22 +53,22 @@ pub use observer::{Decision, Observer};
 use progress::Part;
 pub use state::Screen;
 
-/// The header that informs later programs of a hit.
+/// The header that informs later programs about a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
-/// Reply to a recipient who must come in a transaction of its own (RFC 5321 section 4.5.3.1.10).
+/// The reply for a recipient that needs a transaction of its own (RFC 5321 section 4.5.3.1.10).
 const APART_REPLY: &str = "send to this recipient in a separate transaction";
-/// Bytes kept of a queue id, for the log: those of mail servers have up to some 20.
+/// Most bytes kept of a queue id, for the log. Those of mail servers have up to about 20.
 const QUEUE_ID_MAX_BYTES: usize = 200;
-/// Bytes kept of a Message-ID, for the log.
+/// Most bytes kept of a Message-ID, for the log.
 const MESSAGE_ID_MAX_BYTES: usize = 200;
-/// Forged tags that are removed from a message. The mail server looks for each from the top: Postfix
-/// took 22 s for 16,000 and then gave up. What is left can only harm its own sender.
+/// Most forged tags removed from a message. The mail server searches for each from the top: Postfix
+/// needed 22 s for 16,000, and then gave up. Remaining ones can only harm their own sender.
 const FORGED_TAGS_MAX: u32 = 100;
-/// DKIM results kept of a message.
+/// Most DKIM results kept of a message.
 const DKIM_MAX: usize = 100;
 
 impl<O: Observer> Screen<O> {
-    /// Why no sender of this message is looked up, if so.
+    /// Returns why the senders of this message are not looked up, if they are not.
     fn exemption(&self, snapshot: &Snapshot, macros: &Macros) -> Option<Exemption> {
         let exempt = &snapshot.config.exempt;
         let in_network = || {
@@ -87,7 +88,7 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// The answer to a client that is not refused anything: nobody is looked up.
+    /// Returns the answer for an exempt client: no sender is looked up.
     fn exempt(&mut self, snapshot: &Snapshot) -> Reply {
         self.end();
         self.record(snapshot, Verdict::UNLISTED, None, &Reply::Accept);
@@ -95,9 +96,9 @@ impl<O: Observer> Screen<O> {
         Reply::Accept
     }
 
-    /// Whether a recipient must come in a transaction of its own. Mail that was submitted on this machine
-    /// without SMTP would come again as it is; and a mail program that submits with a login has no queue,
-    /// but shows its user the 452 and sends nothing at all.
+    /// Returns whether a recipient needs a transaction of its own. Mail that was submitted on this
+    /// machine without SMTP would come again unchanged. A mail program that submits with
+    /// authentication has no queue: it would show the 452 to its user and send nothing.
     fn must_come_apart(&self, snapshot: &Snapshot, lists: u64) -> bool {
         let message = &self.message;
         !self.origin.is_local
@@ -107,7 +108,7 @@ impl<O: Observer> Screen<O> {
                 .is_apart(lists, &message.reach, &message.hits)
     }
 
-    /// Asks for that; nothing is known of the message, which is counted once it is decided.
+    /// Defers a recipient. The message itself is counted when it is decided.
     fn defer(&mut self, snapshot: &Snapshot, recipient: &[u8]) -> Reply {
         let reply =
             ReplyText::new(452, "4.5.3", &[APART_REPLY]).map_or(Reply::Tempfail, Reply::Text);
@@ -118,7 +119,7 @@ impl<O: Observer> Screen<O> {
         reply
     }
 
-    /// The verdict on one recipient, all senders of the envelope looked up.
+    /// Decides about one recipient, when all senders of the envelope are looked up.
     fn decide_recipient(&mut self, snapshot: &Snapshot, argument: &[u8], lists: u64) -> Reply {
         self.message.is_envelope_truncated |= self.message.progress.unfinished;
         let softening = Softening {
@@ -143,7 +144,7 @@ impl<O: Observer> Screen<O> {
         reply
     }
 
-    /// The verdict on the message, all senders looked up.
+    /// Decides about the message, when all senders are looked up.
     fn decide_message(&mut self, snapshot: &Snapshot) -> Reply {
         let message = &self.message;
         let (policy, reach) = (&snapshot.policy, message.reach());
@@ -153,7 +154,7 @@ impl<O: Observer> Screen<O> {
             verdict = policy.decide_truncated(verdict, reach, message.is_envelope_truncated);
         }
         if message.overtaken && verdict.action > Some(Action::Tag) {
-            // Perhaps not for all recipients: let it come again.
+            // Perhaps the action does not apply to all recipients: let the message come again.
             verdict.action = Some(Action::Tempfail);
             verdict.reason = Reason::Undecided;
         }
@@ -174,11 +175,11 @@ impl<O: Observer> Screen<O> {
         reply
     }
 
-    /// What is to be changed at the end of the message.
+    /// Prepares the changes for the end of the message.
     fn prepare_edits(&mut self, snapshot: &Snapshot, verdict: Verdict) {
         let message = &mut self.message;
         if snapshot.policy.may_tag() {
-            // From the last to the first, since deleting one renumbers those behind it.
+            // From the last to the first, because deleting one renumbers those after it.
             message
                 .edits
                 .extend(
@@ -206,15 +207,15 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Lets go of what only the verdict needed: an idle connection holds no filter that has been
-    /// replaced since, and no large buffer.
+    /// Releases what only the verdict needed: an idle connection must not hold a filter that has
+    /// been replaced, or a large buffer.
     fn release(&mut self) {
         if !self.shows_all() {
             self.message.release();
         }
     }
 
-    /// Remembers the queue id as soon as the mail server names it.
+    /// Stores the queue id as soon as the mail server sends it.
     fn note_queue_id(&mut self, macros: &Macros) {
         if let Some(id) = macros.get("i")
             && self.message.queue_id.is_empty()
@@ -263,7 +264,7 @@ impl<O: Observer> Handler for Screen<O> {
         let exemption = self.exemption(&snapshot, macros);
         let message = &mut self.message;
         message.exemption = exemption;
-        // Of an exempt client for the log alone.
+        // For an exempt client, the sender is needed only for the log.
         if shows_all || exemption.is_some() || snapshot.policy.checks(Identity::MailFrom) {
             let senders = &mut message.workspace().senders;
             senders.add_mail_from(argument);
@@ -338,7 +339,7 @@ impl<O: Observer> Handler for Screen<O> {
                 .message_id
                 .extend_from_slice(&value[..value.len().min(MESSAGE_ID_MAX_BYTES)]);
         } else if snapshot.policy.wants_dkim() && is("Authentication-Results") {
-            // Bounded, since anyone can write thousands of them.
+            // Limited, because anybody can add thousands of them.
             let room = DKIM_MAX.saturating_sub(message.dkim.len());
             let trusted = &snapshot.config.whitelist.authserv_ids;
             message

@@ -1,4 +1,4 @@
-//! A view of how decisions come about, for `explain` and `demo`.
+//! An interface that shows how decisions are made, for `explain` and `demo`.
 
 use std::time::Duration;
 
@@ -7,28 +7,28 @@ use crate::policy::{Exemption, Hit, Policy, Seen, Verdict};
 use crate::sender::Sender;
 use crate::snapshot::Snapshot;
 
-/// Watches decisions come about; the daemon needs none, `explain` and `demo` do.
+/// Observes how decisions are made. `explain` and `demo` use it; the daemon does not.
 pub trait Observer {
-    /// One look-up, or why there was none.
+    /// Called for each look-up, or with the reason why there was none.
     fn seen(&mut self, _policy: &Policy, _sender: &Sender<'_>, _seen: &Seen<'_>) {}
-    /// A recipient or a message has its verdict.
+    /// Called for each verdict on a recipient or a message.
     fn decided(&mut self, _decision: &Decision<'_>) {}
 }
 
 impl Observer for () {}
 
-/// A verdict with all that led to it.
+/// A verdict, and everything that led to it.
 #[derive(Debug)]
 pub struct Decision<'a> {
-    /// The rules.
+    /// The configuration and filters.
     pub snapshot: &'a Snapshot,
-    /// All senders that lists name, whitelisted ones too.
+    /// All senders on lists, including whitelisted ones.
     pub hits: &'a [Hit],
-    /// What is done, and why.
+    /// The action, and its reason.
     pub verdict: Verdict,
-    /// Why the client is not refused anything.
+    /// Why the client is exempt, if it is.
     pub exemption: Option<Exemption>,
-    /// The answer.
+    /// The answer to the mail server.
     pub reply: &'a Reply,
     /// Time spent on the message so far.
     pub spent: Duration,

@@ -1,4 +1,4 @@
-//! How far the senders of a message have been looked up, and what is waited for.
+//! How far the senders of a message are looked up, and which answers are pending.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,7 +9,7 @@ use crate::lookup::{Error, Read};
 use crate::policy::Budget;
 use crate::sender::{Identity, Sender, Senders};
 
-/// Senders in the order in which they are looked up.
+/// The groups of senders, in the order in which they are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Part {
     /// MAIL FROM.
@@ -19,7 +19,7 @@ pub(super) enum Part {
     From,
     /// All other headers.
     Others,
-    /// None is left.
+    /// None left.
     End,
 }
 
@@ -46,7 +46,7 @@ impl Part {
     }
 }
 
-/// The sender that is looked up next: an index into the senders, for those of one part.
+/// The position of the next sender to look up: its part, and an index into the senders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
     part: Part,
@@ -54,7 +54,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// The next sender of the parts up to `last`.
+    /// Returns the next sender in the parts up to `last`.
     pub(super) fn next<'s>(&mut self, senders: &'s Senders, last: Part) -> Option<Sender<'s>> {
         while self.part <= last {
             while let Some(sender) = senders.get(self.index) {
@@ -72,35 +72,35 @@ impl Cursor {
     }
 }
 
-/// How far the senders of a message have been looked up.
+/// How far the senders of a message are looked up.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub(super) cursor: Cursor,
     pub(super) budget: Budget,
-    /// Senders looked up since the verdict is certain.
+    /// Number of senders looked up since the verdict became certain.
     pub(super) after: Option<u32>,
-    /// The budget was used up before all senders were looked up.
+    /// Whether the budget was exhausted before all senders were looked up.
     pub(super) unfinished: bool,
     pub(super) pending: Option<Pending>,
-    /// Of all reads of this step, since its first one.
+    /// The deadline for all reads of this step, set at its first one.
     pub(super) deadline: Option<Deadline>,
 }
 
-/// What is waited for.
+/// What the message waits for.
 #[derive(Debug)]
 pub(super) enum Pending {
-    /// The other connections of the thread have their turn.
+    /// Until the other connections of the thread have had their turn.
     Turn { taken: bool },
-    /// Reads.
+    /// Until reads are done.
     Reads {
-        /// The first sender they are for, and the hits before it.
+        /// The first sender that needs them, and the number of hits before it.
         from: Cursor,
         hits: usize,
         batches: Vec<Batch>,
     },
 }
 
-/// Reads of one filter; one that hangs does not keep the answers of the others back.
+/// Reads of one filter. One that hangs does not delay the answers of other filters.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) reads: Arc<[Read]>,
@@ -109,7 +109,7 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// Ready as soon as it is read, or given up.
+    /// Ready when the reads are done, or given up.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.answers.is_none() {
             self.answers = Some(ready!(self.waiting.poll(cx)));

@@ -1,4 +1,5 @@
-//! What every decision leaves behind: counts, the circuit breaker, word to the observer, the log line.
+//! Records every decision: counts it, for the circuit breaker too, informs the observer, and logs
+//! it.
 
 use tracing::{error, warn};
 
@@ -12,7 +13,7 @@ use crate::policy::{Action, Change, Hit, Reason, Verdict};
 use crate::snapshot::{Refusal, Snapshot};
 
 impl<O: Observer> Screen<O> {
-    /// Counts a message once, for the log and the circuit breaker.
+    /// Counts a message once, for the metrics and the circuit breaker.
     fn count(&self, snapshot: &Snapshot, verdict: Verdict) {
         let counters = &self.live.counters;
         counters.verdicts.increment(verdict.action);
@@ -49,7 +50,7 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// A refused sender as the status page shows it.
+    /// Returns a refused sender for the status page.
     fn refusal_of(&self, snapshot: &Snapshot, hit: &Hit, action: Action) -> Refusal {
         let list = snapshot.policy.lists().get(hit.list);
         Refusal {
@@ -62,7 +63,7 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// Counts the hits that were not there at the decision before.
+    /// Counts the hits since the previous decision.
     fn count_hits(&mut self, snapshot: &Snapshot) {
         let message = &mut self.message;
         for hit in message.hits.iter().skip(message.hits_counted) {
@@ -73,7 +74,7 @@ impl<O: Observer> Screen<O> {
         message.hits_counted = message.hits.len();
     }
 
-    /// Counts, tells the observer, and writes the log line of a decision.
+    /// Counts a decision, informs the observer, and writes the log line.
     pub(super) fn record(
         &mut self,
         snapshot: &Snapshot,
@@ -85,14 +86,14 @@ impl<O: Observer> Screen<O> {
             self.ensure_case();
         }
         self.count_hits(snapshot);
-        // A message whose recipients are refused one by one is one message.
+        // A message whose recipients are refused one by one counts once.
         if self.message.refused <= 1 && (recipient.is_some() || self.message.refused == 0) {
             self.count(snapshot, verdict);
         }
         self.report(snapshot, verdict, recipient, reply);
     }
 
-    /// Tells the observer and the log.
+    /// Informs the observer and writes the log line.
     pub(super) fn report(
         &mut self,
         snapshot: &Snapshot,

@@ -1,4 +1,4 @@
-//! What is kept of a connection and of the message under way.
+//! The state of a connection and of its current message.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::snapshot::{Live, Snapshot};
 /// Decides about the messages of one connection.
 pub struct Screen<O = ()> {
     pub(super) live: Arc<Live>,
-    /// None: all is shown, see [`Screen::shows_all`].
+    /// `None` if every look-up is shown, see [`Screen::shows_all`].
     pub(super) readers: Option<Arc<Readers>>,
     pub(super) observer: O,
     pub(super) origin: Origin,
@@ -20,7 +20,7 @@ pub struct Screen<O = ()> {
 }
 
 impl Screen {
-    /// For a new connection. What must be read is read by the readers.
+    /// Creates the state of a new connection. The readers read what must be read from files.
     pub fn new(live: Arc<Live>, readers: Arc<Readers>) -> Self {
         Self {
             readers: Some(readers),
@@ -30,8 +30,8 @@ impl Screen {
 }
 
 impl<O: Observer> Screen<O> {
-    /// For a new connection, watched. Every sender is looked up, and what must be read is read
-    /// at once.
+    /// Creates the state of a new connection with an observer. Every sender is looked up, and files
+    /// are read at once, on this thread.
     pub fn with_observer(live: Arc<Live>, observer: O) -> Self {
         Self {
             live,
@@ -42,26 +42,26 @@ impl<O: Observer> Screen<O> {
         }
     }
 
-    /// The observer.
+    /// Returns the observer.
     pub fn observer(&mut self) -> &mut O {
         &mut self.observer
     }
 
-    /// The senders of the message under way, as far as it has come; `None`: none has begun, or it has its verdict
-    /// and is not watched.
+    /// Returns the senders of the current message so far; `None` if there is no message, or it has
+    /// its verdict and there is no observer.
     pub fn senders(&self) -> Option<&Senders> {
         let workspace = self.message.workspace.as_ref();
         workspace.map(|workspace| &workspace.senders)
     }
 
-    /// Whether all look-ups are wanted, also those that change nothing any more: then they are
-    /// made at once, on this thread.
+    /// Returns whether all look-ups are wanted, even without effect on the verdict. Then they are
+    /// done at once, on this thread.
     pub(super) fn shows_all(&self) -> bool {
         self.readers.is_none()
     }
 
-    /// The snapshot that the message under way began with. One that was taken back, since two others
-    /// came after it, is replaced by the one in effect, and the look-ups begin again.
+    /// Returns the snapshot with which the current message began. If two newer ones have replaced
+    /// it, it returns the snapshot in effect, and the look-ups start again.
     pub(super) fn snapshot(&mut self) -> Option<Arc<Snapshot>> {
         let lease = self.message.lease.as_ref()?;
         if let Some(snapshot) = lease.snapshot() {

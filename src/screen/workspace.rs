@@ -1,19 +1,21 @@
-//! Memory that a message needs between MAIL and its verdict, and no connection between two messages.
+//! Memory that a message needs from MAIL to its verdict, and that a connection does not need
+//! between two messages.
 //!
-//! A mail server keeps thousands of connections open, most of which wait for their client. So a connection borrows this
-//! memory from its thread for a message, and the thread keeps some of it for the next one: an ordinary message
-//! allocates nothing here, whichever connection it comes over.
+//! A mail server keeps thousands of connections open, most of which wait for their client. So a
+//! connection borrows this memory from its thread for each message, and the thread keeps some of it
+//! for the next: an ordinary message allocates nothing here, on any connection.
 
 use std::cell::RefCell;
 
 use crate::policy::Scratch;
 use crate::sender::Senders;
 
-/// How much a thread keeps, in messages: as many as begin before one of them ends, or more. Each takes three to ten KiB.
+/// Number of workspaces that a thread keeps: about as many as messages overlap. Each takes three to
+/// ten KiB.
 const KEPT: usize = 32;
 
 thread_local! {
-    /// Borrowed for a moment, never across a message.
+    /// Accessed only briefly; a borrow never lasts for a message.
     #[allow(clippy::vec_box, reason = "a message holds its own in a box")]
     static SPARE: RefCell<Vec<Box<Workspace>>> = const { RefCell::new(Vec::new()) };
 }
@@ -26,13 +28,14 @@ pub(super) struct Workspace {
 }
 
 impl Workspace {
-    /// Without any senders.
+    /// Returns a workspace without senders.
     pub(super) fn borrow() -> Box<Self> {
         let spare = SPARE.with_borrow_mut(Vec::pop);
         spare.unwrap_or_default()
     }
 
-    /// For the next message of this thread, which need not be the one that it was borrowed of.
+    /// Returns it to the current thread for the next message. That thread may differ from the one
+    /// it came from.
     pub(super) fn give_back(mut self: Box<Self>) {
         self.senders.clear();
         self.scratch.give_back();
