@@ -1,4 +1,4 @@
-//! Filters whose keys mean the same, so that they can be merged and compared.
+//! Filters that can be merged and compared: their keys were made in the same way.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use crate::filter::page::{PAGE_BYTES, Page, unite};
 use crate::filter::{Filter, Load};
 use crate::lookup::Lookup;
 
-/// Opens filters that have one seed and one set of address rules.
+/// Opens filters, which must all have the same seed and the same address rules.
 ///
 /// # Errors
-/// When one cannot be opened; [`Error::Unlike`] when it differs from the first.
+/// When a filter cannot be opened; [`Error::Unlike`] when it differs from the first.
 pub(crate) fn open_alike(paths: &[PathBuf]) -> Result<Vec<Arc<Filter>>, Error> {
     let mut filters: Vec<Arc<Filter>> = Vec::with_capacity(paths.len());
     for path in paths {
@@ -39,7 +39,7 @@ fn alike(a: &Filter, b: &Filter) -> Result<(), Error> {
     Ok(())
 }
 
-/// One page of all filters, united.
+/// Returns the union of one page of all filters.
 pub(crate) fn union_of_page(filters: &[Arc<Filter>], number: u64) -> Result<Page, Error> {
     let mut union = [0; PAGE_BYTES];
     for filter in filters {

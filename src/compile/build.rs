@@ -21,16 +21,17 @@ use crate::replacement::Replacement;
 
 /// Builds a filter from text lists.
 ///
-/// A report whose `refused` is set means that nothing was written, because more lines
-/// were rejected than the plan allows.
+/// If `refused` is set in the report, nothing was written: more lines were rejected than the plan
+/// allows, an input was empty under `--strict`, or a list or the filter changed by more than its
+/// limits.
 ///
 /// # Errors
-/// Whatever keeps the filter from being written; the old one stays then.
+/// Whatever prevents writing the filter; the old one then stays.
 pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check()?;
     let replacement = Replacement::claim(&plan.output)?;
-    // Pieces are often numbered, as old copies of a list are; they are meant whatever their names.
+    // Pieces are often numbered, as old copies of a list are. They are read whatever their names.
     let (named, meant) = match plan.part {
         Some(_) => (Vec::new(), [&plan.inputs[..], &plan.meant].concat()),
         None => (plan.inputs.clone(), plan.meant.clone()),
@@ -74,8 +75,8 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     };
 
     let mut arena = Arena::new(plan.stage_bytes(total_bytes(&inputs)), plan.workers())?;
-    // Keys of half the size serve when no row has dates of its own. That shows only
-    // when it is read; what cannot be read twice is taken as if it had.
+    // Keys of half the size are enough if no row has dates of its own. Only reading shows this, so
+    // an input that cannot be read twice is treated as if it had dates.
     let read_twice = inputs.iter().all(Input::is_regular);
     let narrow = last_source < NARROW_SOURCES && (read_twice || !plan.records);
     if narrow && let Some(keys) = build.read::<Narrow>(replacement.target(), &mut arena)? {
@@ -90,7 +91,7 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     build.write(replacement, keys)
 }
 
-/// A build under way.
+/// A build in progress.
 struct Build<'a> {
     plan: &'a Plan,
     progress: &'a Progress,
@@ -102,7 +103,7 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Text to staged keys; none when the staged keys cannot keep what the rows say.
+    /// Reads text to staged keys; `None` if the staged keys cannot hold the dates of the rows.
     fn read<'m, I: StagedKey>(
         &self,
         output: &Path,
@@ -123,7 +124,7 @@ impl Build<'_> {
         )
     }
 
-    /// Staged keys to the finished file.
+    /// Writes staged keys to the finished file.
     fn write<I: StagedKey>(
         &self,
         replacement: Replacement,
@@ -147,7 +148,7 @@ impl Build<'_> {
         if report.refuse(plan) {
             return Ok(report);
         }
-        // A piece may hold nothing, and what a list had before is not in its parts.
+        // A piece may be empty, and the entries that a list had before are not in its parts.
         if plan.part.is_none() {
             report.check_nothing_lost(plan, before)?;
         }
@@ -183,8 +184,8 @@ impl Build<'_> {
     }
 }
 
-/// The name that tells a piece from the others of its list. Standard input has none: pieces that
-/// come from there are told apart by their content.
+/// Returns the name that distinguishes a piece from the others of its list. Standard input has no
+/// name: pieces from there are distinguished by their content.
 fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
     let given = plan.part.as_deref().unwrap_or_default();
     match inputs {
@@ -193,7 +194,7 @@ fn piece_name(plan: &Plan, inputs: &[Input]) -> String {
     }
 }
 
-/// The digest of all inputs together, in the order of their numbers.
+/// Returns the digest of all inputs together, in the order of their numbers.
 fn digest_of(opened: &[Opened]) -> Option<u128> {
     let mut opened: Vec<_> = opened.iter().collect();
     opened.sort_by_key(|opened| opened.input);

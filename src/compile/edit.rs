@@ -1,10 +1,11 @@
 //! Adding entries to a text list and removing them, line by line.
 //!
-//! An administrator wants one sender blocked or unblocked now, and to stay so after the next build.
-//! So the text list is edited, which every build reads; the filter follows by the build that notices
-//! the edit, or at once by [`update`](super::update()).
+//! An administrator wants one sender blocked or unblocked now, and also after the next build. So
+//! the text list is edited, which every build reads. The filter follows with the build that notices
+//! the edit, or at once with [`update`](super::update()).
 //!
-//! All other lines keep their bytes. An entry is found however it is written, by its canonical form.
+//! All other lines keep their bytes. An entry is found by its canonical form, however it is
+//! written.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -17,37 +18,37 @@ use super::{Error, Plan};
 use crate::address::{Entry, escaped};
 use crate::list::{Format, Row};
 
-/// What became of each entry, in the order given.
+/// What was done about each entry, in the order given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {
     /// The list.
     pub list: PathBuf,
     /// The entries, as given, and what was done.
     pub entries: Vec<(String, Done)>,
-    /// Entries that were to be removed, each with the first line that names it and stays.
+    /// Entries to remove that stay on some line, each with the first such line.
     pub kept: Vec<(String, u64)>,
 }
 
 /// What was done about one entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It is a new line at the end.
+    /// It was added as a new line at the end.
     Added,
     /// It was there, on this line.
     AlreadyThere(u64),
-    /// So many lines that named it are gone; the first of them.
+    /// The lines that named it were removed.
     Removed {
         /// Number of the first, from 1.
         line: u64,
         /// How many.
         lines: u64,
     },
-    /// No line names it, or none that may be removed.
+    /// No line names it, or no such line may be removed.
     NotFound,
 }
 
 impl Edited {
-    /// Whether the list was written.
+    /// Returns whether the list was written.
     #[must_use]
     pub fn changed(&self) -> bool {
         self.entries
@@ -55,7 +56,7 @@ impl Edited {
             .any(|(_, done)| matches!(done, Done::Added | Done::Removed { .. }))
     }
 
-    /// Whether an entry to remove was not there.
+    /// Returns whether an entry to remove was not found.
     #[must_use]
     pub fn misses_some(&self) -> bool {
         self.entries.iter().any(|(_, done)| *done == Done::NotFound)
@@ -88,12 +89,12 @@ impl fmt::Display for Edited {
     }
 }
 
-/// Appends those of `entries` that the list does not have, each on a line of its own with the day of
-/// the plan and the `note` as a comment. A list that is not there is made.
+/// Appends those of `entries` that the list does not have, each on a line of its own with the day
+/// of the plan and the `note` as a comment. Creates the list if it does not exist.
 ///
 /// # Errors
-/// When an entry cannot be one, or is overly broad for a blocklist; when the list is not plain
-/// text, or cannot be written. Nothing was changed then.
+/// When an entry is invalid or overly broad for a blocklist; when the list is not plain text, or
+/// cannot be written. Then nothing was changed.
 pub fn add_to_list(
     plan: &Plan,
     list: &Path,
@@ -104,7 +105,8 @@ pub fn add_to_list(
     add_noted(plan, list, &entries)
 }
 
-/// The same with a note for each entry. Where the plan has a day of expiry, the line has it.
+/// Like [`add_to_list`], with a note for each entry. If the plan has a day of expiry, the line has
+/// it too.
 ///
 /// # Errors
 /// As for [`add_to_list`].
@@ -112,7 +114,8 @@ pub fn add_noted(plan: &Plan, list: &Path, entries: &[(&str, &str)]) -> Result<E
     add_or_renew(plan, list, entries, |_| false)
 }
 
-/// The same; an entry takes the place of the lines that name it, end before it and are `is_renewed`.
+/// Like [`add_noted`]. An entry also replaces the lines that name it alone, if they end before it
+/// and `is_renewed` is true for them.
 ///
 /// # Errors
 /// As for [`add_to_list`].
@@ -137,7 +140,7 @@ pub fn add_or_renew(
         .map_or_else(String::new, |day| format!("expires {day} "));
     let edited = EditedList::open(list, plan.rules)?;
     let known = edited.lines_of();
-    // A line that ends before does not do: the sender would be missed from then on.
+    // A line that ends earlier is not enough: the sender would be missed from then on.
     let mut lasting = edited.lines_until(plan.expires);
     let goes = |line: u64| is_renewed(edited.line(line)) && edited.entries_on(line).count() == 1;
     let mut leaving = HashSet::new();
@@ -166,7 +169,8 @@ pub fn add_or_renew(
             text.extend_from_slice(
                 format!("{written} # {expires}added {day}{blank}{note}\n").as_bytes(),
             );
-            // The same entry twice on the command line is one line; 0 is no line yet.
+            // The same entry twice on the command line gives one line; 0 means that it has none
+            // yet.
             lasting.insert(entry.as_bytes().to_vec(), vec![0]);
         }
     }
@@ -176,14 +180,14 @@ pub fn add_or_renew(
 /// Removes the lines of the list that name one of `entries`.
 ///
 /// # Errors
-/// As for [`add_to_list`]; and when such a line names others too, since what is to become of them
-/// is for the user to say.
+/// As for [`add_to_list`], and when such a line also names other entries: the user must decide what
+/// happens to them.
 pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<Edited, Error> {
     remove_lines(plan, list, entries, |_| true)
 }
 
-/// The same for the lines that `may_go` alone: what else names an entry stays, and is
-/// [`kept`](Edited::kept).
+/// Like [`remove_from_list`], but removes only the lines for which `may_go` is true. An entry that
+/// is also on other lines is in [`kept`](Edited::kept).
 ///
 /// # Errors
 /// As for [`remove_from_list`].
@@ -228,7 +232,7 @@ pub fn remove_lines(
     finish(edited, &text, wanted, done).map(|edited| Edited { kept, ..edited })
 }
 
-/// Replaces the list, if that changes it.
+/// Replaces the list, if the text changes it.
 fn finish(list: EditedList, text: &[u8], wanted: Wanted, done: Vec<Done>) -> Result<Edited, Error> {
     let written = wanted.into_iter().map(|(written, _)| written);
     let edited = Edited {
@@ -242,7 +246,7 @@ fn finish(list: EditedList, text: &[u8], wanted: Wanted, done: Vec<Done>) -> Res
     Ok(edited)
 }
 
-/// An entry as it was typed, and as it is compared.
+/// Each entry as it was typed, and in the form that is compared.
 type Wanted = Vec<(String, Entry)>;
 
 fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Wanted, Error> {
@@ -276,10 +280,10 @@ fn parse<'a>(plan: &Plan, entries: impl Iterator<Item = &'a str>) -> Result<Want
     Ok(wanted)
 }
 
-/// Whether an entry may be added to a blocklist.
+/// Checks whether an entry may be added to a blocklist.
 ///
 /// # Errors
-/// Says why not.
+/// When it may not; the error says why.
 pub fn may_list(plan: &Plan, entry: &str) -> Result<(), Error> {
     refuse_broad(plan, &parse(plan, std::iter::once(entry))?)
 }

@@ -1,6 +1,6 @@
 //! A text list that is being edited: claimed, read, and replaced.
 //!
-//! It is replaced as a filter is: written next to the old one, synced, renamed.
+//! It is replaced like a filter: the new text is written beside the old file, synced, and renamed.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, Permissions};
@@ -15,9 +15,10 @@ use crate::address::{Entry, Rules, escaped};
 use crate::list::{self, Day, Format, Reader, Row};
 use crate::replacement::Replacement;
 
-/// A larger list is not kept by hand; `update` changes its filter.
+/// A larger list is not kept by hand; `update` changes its filter instead.
 const MAX_LIST_BYTES: u64 = 64 << 20;
-/// Mode of a new list. Unlike a filter it holds no seed, and the service must be able to read it.
+/// Mode of a new list. Unlike a filter it contains no seed, and the service must be able to read
+/// it.
 const MODE: u32 = 0o644;
 
 /// A list that is being edited. Its lines are counted from 1.
@@ -25,13 +26,13 @@ pub(super) struct EditedList {
     replacement: Replacement,
     path: PathBuf,
     text: Vec<u8>,
-    /// Where each line is in the text, with its end.
+    /// The range of each line in the text, with its line end.
     lines: Vec<Range<usize>>,
-    /// By line.
+    /// In the order of their lines.
     entries: Vec<ListedEntry>,
 }
 
-/// An entry of a line.
+/// An entry on a line.
 struct ListedEntry {
     line: u64,
     expires: Option<Day>,
@@ -40,10 +41,10 @@ struct ListedEntry {
 }
 
 impl EditedList {
-    /// Claims and reads a list; one that is not there is empty.
+    /// Claims and reads a list; a list that does not exist is empty.
     ///
     /// # Errors
-    /// When another program edits it, when it cannot be read, is no plain list or is too large.
+    /// When another program edits the list, or it cannot be read, is no plain list or is too large.
     pub(super) fn open(path: &Path, rules: Rules) -> Result<Self, Error> {
         let refused = |why: &str| Error::io(path, "edit")(io::Error::other(why));
         let replacement = Replacement::claim(path)?;
@@ -98,19 +99,19 @@ impl EditedList {
         })
     }
 
-    /// The file.
+    /// Returns the path of the list.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A line as it is written, with its end; empty if there is none of this number.
+    /// Returns a line unchanged, with its line end; empty if there is no line with this number.
     pub(super) fn line(&self, number: u64) -> &[u8] {
         let index = usize::try_from(number.wrapping_sub(1)).unwrap_or(usize::MAX);
         let range = self.lines.get(index).cloned().unwrap_or_default();
         &self.text[range]
     }
 
-    /// The text without these lines.
+    /// Returns the text without these lines.
     pub(super) fn text_without(&self, leaving: &HashSet<u64>) -> Vec<u8> {
         let mut text = Vec::with_capacity(self.text.len());
         for (line, number) in self.lines.iter().zip(1_u64..) {
@@ -121,12 +122,13 @@ impl EditedList {
         text
     }
 
-    /// The lines of each entry.
+    /// Returns the lines of each entry.
     pub(super) fn lines_of(&self) -> HashMap<Vec<u8>, Vec<u64>> {
         self.lines_where(|_| true)
     }
 
-    /// The lines of each entry that list it up to this day at least; without a day, for ever.
+    /// Returns the lines of each entry that list it at least until this day; without a day, for
+    /// ever.
     pub(super) fn lines_until(&self, day: Option<Day>) -> HashMap<Vec<u8>, Vec<u64>> {
         self.lines_where(|entry| match (entry.expires, day) {
             (None, _) => true,
@@ -144,7 +146,7 @@ impl EditedList {
         lines
     }
 
-    /// The entries of one line.
+    /// Returns the entries of one line.
     pub(super) fn entries_on(&self, line: u64) -> impl Iterator<Item = &[u8]> {
         let from = self.entries.partition_point(|entry| entry.line < line);
         let entries = self.entries.get(from..).unwrap_or_default();
@@ -154,10 +156,10 @@ impl EditedList {
             .map(|entry| entry.bytes.as_slice())
     }
 
-    /// Puts a new text in the place of the list.
+    /// Replaces the list with a new text.
     ///
     /// # Errors
-    /// When the disk is full or fails; the old list stays then.
+    /// When the disk is full or fails; the old list then stays.
     pub(super) fn replace(self, text: &[u8]) -> Result<(), Error> {
         let mut file = self.replacement.file();
         if self.replacement.is_new() {
@@ -170,10 +172,10 @@ impl EditedList {
     }
 }
 
-/// Whether a build reads the bytes of a list as they are, so that a line can be added to them.
+/// Checks that a build reads the bytes of a list unchanged, so that a line can be added to them.
 ///
 /// # Errors
-/// Says what to do when it unpacks or converts them first.
+/// When a build would unpack or convert them first; the error says what to do.
 fn check_written_as_read(text: &[u8]) -> Result<(), String> {
     let mut read = Vec::new();
     let all = list::unpack(io::Cursor::new(text.to_vec()))
@@ -187,10 +189,11 @@ fn check_written_as_read(text: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The first line of a text list that names this entry, in canonical form, with its number.
+/// Returns the first line of a text list that names this entry, in canonical form, with its
+/// number; `None` if no line does, or the list is larger than 64 MiB.
 ///
 /// # Errors
-/// The list cannot be read.
+/// When the list cannot be read.
 pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
     let failed = || Error::io(list, "read");
     if fs::metadata(list).map_err(failed())?.len() > MAX_LIST_BYTES {
@@ -210,7 +213,7 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
     Ok(None)
 }
 
-/// The rows of one line.
+/// Passes on the rows of one line.
 pub(super) fn read_line(line: &[u8], format: Format, mut row: impl FnMut(Row<'_>)) {
     // Reading from memory does not fail.
     let _ = Reader::new(format).read_all(line, &mut |_, found: Row<'_>| row(found));

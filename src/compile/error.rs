@@ -1,5 +1,5 @@
-//! What can stop a compile. A line that cannot be a key is not here: it is counted
-//! in the [report](super::Report) and the compile goes on.
+//! What can stop a compilation. A line that cannot be a key is no error: it is counted in
+//! the [report](super::Report), and the compilation continues.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::filter;
 use crate::lookup;
 use crate::replacement;
 
-/// Why nothing was written. Whatever it is, the old file stays.
+/// Why nothing was written. In all cases, the old file stays.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -17,7 +17,7 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was being done, as it follows "cannot": "read", "write".
+        /// What was being done, in words that follow "cannot": "read", "write".
         doing: &'static str,
         /// The operating system's reason.
         source: io::Error,
@@ -28,23 +28,22 @@ pub enum Error {
     /// The output or list cannot be claimed or replaced.
     #[error(transparent)]
     Replacement(#[from] replacement::Error),
-    /// A filter does not answer, or was made by other address rules.
+    /// A filter does not answer, or was made with other address rules.
     #[error(transparent)]
     Lookup(#[from] lookup::Error),
-    /// The output exists and is not a filter file that could be replaced with a
-    /// clear conscience.
+    /// The output exists, but is no valid filter file, so it is not replaced.
     #[error("{}: exists but is not a valid filter file; move it away, or replace it with --overwrite", path.display())]
     NotAFilter {
         /// The output.
         path: PathBuf,
     },
-    /// The output exists and is not a part of a list.
+    /// The output exists, but is no part of a list.
     #[error("{}: exists but is not a part of a list; move it away, or replace it with --overwrite", path.display())]
     NotAPart {
         /// The output.
         path: PathBuf,
     },
-    /// The output exists and is not such a share of a merge.
+    /// The output exists, but is no share of a merge of this kind.
     #[error("{}: exists but is not the {kind} of a share; move it away, or replace it with --overwrite", path.display())]
     NotAShare {
         /// The output.
@@ -52,13 +51,13 @@ pub enum Error {
         /// What was to be written.
         kind: filter::ShareKind,
     },
-    /// The output exists and is not a delta.
+    /// The output exists, but is no delta.
     #[error("{}: exists but is not a delta; move it away, or name another file", path.display())]
     NotADelta {
         /// The output.
         path: PathBuf,
     },
-    /// Nothing was read where something was before, or where all lines were rejected.
+    /// No entry was read, although there were some before or all lines were rejected.
     #[error("no entry in {0}; use --allow-empty to build it anyway")]
     NothingListed(String),
     /// An input is not a complete list.
@@ -72,16 +71,16 @@ pub enum Error {
     /// The settings contradict each other or cannot be met.
     #[error("{0}")]
     Plan(String),
-    /// Two filters cannot be worked on together.
+    /// Two filters cannot be combined.
     #[error("{0}")]
     Unlike(String),
-    /// SIGINT or SIGTERM came; everything begun was removed.
+    /// SIGINT or SIGTERM was received; all unfinished files were removed.
     #[error("interrupted; nothing was written")]
     Interrupted,
 }
 
 impl Error {
-    /// An [`Error::Io`] for `map_err`.
+    /// Returns a function for `map_err` that makes an [`Error::Io`].
     pub(crate) fn io(path: &Path, doing: &'static str) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |source| Self::Io {

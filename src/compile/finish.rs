@@ -1,4 +1,4 @@
-//! Staged keys -> the finished file, the same way for lists and for parts of lists.
+//! Staged keys -> the finished file. Lists and parts of lists are finished alike.
 
 use std::time::Instant;
 
@@ -13,22 +13,22 @@ use super::write::{EntryCounts, assemble};
 use crate::filter::{Spec, Writer, sizing};
 use crate::replacement::Replacement;
 
-/// What has to be known beside the keys.
+/// What must be known besides the keys.
 pub(crate) struct Finish<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) progress: &'a Progress,
     pub(crate) started: Instant,
-    /// Of entries whose staged keys keep none.
+    /// The dates of entries whose staged keys hold none.
     pub(crate) dates: Dates,
-    /// The filter that is to be replaced.
+    /// The filter that will be replaced.
     pub(crate) before: &'a Before,
-    /// For a part of a list: that of its text.
+    /// For a part of a list: the digest of its text.
     pub(crate) digest: Option<u128>,
 }
 
 impl Finish<'_> {
-    /// Sorts, counts and writes. The `kinds` of `spec` are found out here. The inputs of `report`
-    /// are the sources, in the order of their numbers.
+    /// Sorts, counts and writes. Finds the `kinds` of `spec`. The inputs of `report` are the
+    /// sources, in the order of their numbers.
     ///
     /// # Errors
     /// When the disk fails, and on an interrupt.
@@ -75,7 +75,7 @@ impl Finish<'_> {
 }
 
 impl Report {
-    /// Takes what is left of the entries that were read.
+    /// Takes over the counts of the entries that remain.
     pub(crate) fn count(&mut self, counts: &EntryCounts) {
         self.doubles = self.rows.saturating_sub(counts.entries());
         self.kinds = kind_counts(counts);

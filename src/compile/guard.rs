@@ -1,25 +1,25 @@
 //! Overly broad entries.
 //!
-//! One careless line of a feed (`@gmail.com`, `.co.uk`, `postmaster@`) stops more
-//! innocent mail than all the others together stop of the wanted kind. Such an entry is
-//! refused, with a reason, unless the person who compiles the list allows that entry, or all.
+//! One careless line of a feed (`@gmail.com`, `.co.uk`, `postmaster@`) can block more innocent mail
+//! than all other lines block spam. Such an entry is refused, with a reason, unless the person who
+//! compiles the list allows this entry, or all.
 //!
 //! | entry | refused |
 //! |---|---|
-//! | any | without anything to name: empty, `@`, `.` |
-//! | mailbox, local part | `postmaster`, `abuse`, `mailer-daemon`: RFC 5321 section 4.5.1 and RFC 2142 want them reachable, and bounces come from the last |
+//! | any | nothing is named: empty, `@`, `.` |
+//! | mailbox, local part | `postmaster`, `abuse`, `mailer-daemon`: RFC 5321 section 4.5.1 and RFC 2142 require that they are reachable, and bounces come from the last |
 //! | local part | `info@`, `noreply@` ...: a mailbox of almost every domain |
 //! | domain | a public suffix of ICANN's section (`@co.uk`), a single label, a freemail provider |
 //! | domain | a service that many senders share (`@eu-west-1.amazonses.com`) |
-//! | subtree | the same, what has one of them below it (`.google.com`), and public suffixes of the private section (`.blogspot.com`) |
-//! | any | at, below or above a protected domain; with one, every local part, for it is one there too |
+//! | subtree | the same, a domain above one of them (`.google.com`), and public suffixes of the private section (`.blogspot.com`) |
+//! | any | at, below or above a protected domain; with a protected domain, every local part, since it would list a mailbox there too |
 //!
-//! The names are in `guard/`: `freemail.txt`, `platforms.txt` and `roles.txt`, each with its sources.
+//! The names are in `guard/`: `freemail.txt`, `platforms.txt` and `roles.txt`, each with its
+//! sources.
 //!
-//! A private suffix *itself* may be listed: many providers of throw-away addresses
-//! (`@dynv6.net`) entered their domain there, lists name them rightly, and the entry
-//! reaches nobody but mailboxes of that very name. Its subtree is another matter: those
-//! are other people's domains.
+//! A private suffix *itself* may be listed. Many providers of throw-away addresses (`@dynv6.net`)
+//! registered their domain there, lists name them rightly, and the entry matches only mailboxes of
+//! that very domain. Its subtree may not: it consists of other people's domains.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -33,19 +33,19 @@ use crate::address::providers::is_provider;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Danger {
-    /// It names nobody, and so everybody.
+    /// It names nobody, and so matches everybody.
     #[error("would list every sender")]
     Everybody,
-    /// A mailbox that every domain has to have, or that bounces come from.
+    /// A mailbox that every domain must have, or that bounces come from.
     #[error("every domain needs this mailbox; bounces and complaints come from it")]
     Duty,
     /// A local part that almost every domain has.
     #[error("would list this mailbox at almost every domain")]
     CommonLocalPart,
-    /// A public suffix: under it are domains of many owners.
+    /// A public suffix, with domains of many owners below it.
     #[error("a public suffix, with domains of many owners below it; list the domains themselves")]
     Suffix,
-    /// The domains under a public suffix.
+    /// All domains below a public suffix.
     #[error("would list all domains below a public suffix, which have many owners")]
     UnderSuffix,
     /// A provider of mailboxes for anybody.
@@ -54,33 +54,33 @@ pub enum Danger {
     /// A service that many senders share.
     #[error("a service that many senders share; list the addresses or the customer's domain")]
     Platform,
-    /// The domains under one that has such a service below it.
+    /// All domains below a domain that has such a service below it.
     #[error(
         "would also list a service below it that many senders share; list the domains themselves"
     )]
     AbovePlatform,
-    /// This mailbox of every domain, and so of this protected one.
+    /// This mailbox at every domain, including this protected one.
     #[error(
         "would list this mailbox at every domain, including {0}, which is protected by --protect"
     )]
     ProtectedLocalPart(String),
-    /// At, below or above this protected domain.
+    /// It is at, below or above this protected domain.
     #[error("{0} is protected by --protect")]
     Protected(String),
 }
 
-/// What refuses such entries.
+/// Refuses overly broad entries.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
-    /// Whether only protected domains are refused.
+    /// Whether only entries of protected domains are refused.
     allows_world: bool,
     protected: Vec<Vec<u8>>,
-    /// Entries that are not refused, whatever they do.
+    /// Entries that are never refused.
     allowed: HashSet<Vec<u8>>,
 }
 
 impl Guard {
-    /// A guard that also protects `domains` (canonical: A-labels in lower case).
+    /// Returns a guard that also protects `domains` (canonical: A-labels in lower case).
     #[must_use]
     pub fn new<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Guard {
         }
     }
 
-    /// A guard of `domains` alone, for `--allow-world`.
+    /// Returns a guard that only protects `domains`, for `--allow-world`.
     #[must_use]
     pub fn of_protected_alone<D: AsRef<[u8]>>(domains: impl IntoIterator<Item = D>) -> Self {
         Self {
@@ -102,19 +102,19 @@ impl Guard {
         }
     }
 
-    /// The same guard, but for these entries, in their canonical text.
+    /// Returns the same guard, except that it allows these entries, given in canonical text.
     #[must_use]
     pub fn allowing(mut self, entries: impl IntoIterator<Item = Vec<u8>>) -> Self {
         self.allowed.extend(entries);
         self
     }
 
-    /// Whether an entry, in its canonical text (`a@b`, `a@`, `@b`, `.b`), may be listed.
-    /// Mailboxes take a few nanoseconds: a list may have a billion.
+    /// Checks whether an entry may be listed, given in its canonical text (`a@b`, `a@`, `@b`,
+    /// `.b`). Mailboxes take a few nanoseconds: a list may have a billion.
     ///
     /// # Errors
     ///
-    /// Says what the entry would do.
+    /// When it may not; the error says what the entry would do.
     #[inline]
     pub fn check(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
         let mut checked = Ok(());
@@ -139,7 +139,7 @@ impl Guard {
     fn check_protected(&self, kind: Kind, entry: &[u8]) -> Result<(), Danger> {
         let domain = match kind {
             Kind::Mailbox => {
-                // The last `@`: one before it is in quotes.
+                // The last `@`; an earlier one is in quotes.
                 let at = memchr::memrchr(b'@', entry).map_or(entry.len(), |at| at + 1);
                 entry.get(at..).unwrap_or_default()
             }
@@ -161,7 +161,7 @@ impl Guard {
     }
 }
 
-/// Whether an entry names only senders of its own.
+/// Checks that an entry does not match other people's senders.
 #[inline]
 fn lists_no_world(kind: Kind, entry: &[u8]) -> Result<(), Danger> {
     match kind {
@@ -175,12 +175,12 @@ fn lists_no_world(kind: Kind, entry: &[u8]) -> Result<(), Danger> {
     }
 }
 
-/// Local parts that a domain must answer for, each with its `@`.
+/// Local parts that every domain must answer, each with its `@`.
 const DUTIES: [&[u8]; 3] = [b"abuse@", b"mailer-daemon@", b"postmaster@"];
 
 #[inline]
 fn duty(entry: &[u8]) -> Result<(), Danger> {
-    // Almost every entry leaves here, by a branch that can be foreseen.
+    // Almost every entry returns here, by a branch that the processor predicts.
     match entry.first_chunk() {
         Some(start) if ![*b"abus", *b"mail", *b"post"].contains(start) => Ok(()),
         _ => duty_in_full(entry),
@@ -209,7 +209,7 @@ fn local_part(local: &[u8]) -> Result<(), Danger> {
     Ok(())
 }
 
-/// Whether a domain, or all that is below it, may be listed.
+/// Checks whether a domain, or with `below` all its subdomains, may be listed.
 fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
     if domain.iter().all(|b| matches!(b, b'.' | b'*' | b'@')) {
         return Err(Danger::Everybody);
@@ -230,7 +230,7 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
     let is_suffix = List
         .suffix(domain)
         .filter(|suffix| suffix.as_bytes() == domain)
-        // Without a rule (`example`, `local`) the last label is the suffix.
+        // Without a rule (`example`, `local`), the last label is the suffix.
         .map(|suffix| suffix.typ().unwrap_or(Type::Icann));
     match (is_suffix, below) {
         (None, true) if ABOVE.contains(domain) => Err(Danger::AbovePlatform),
@@ -240,14 +240,14 @@ fn domain(domain: &[u8], below: bool) -> Result<(), Danger> {
     }
 }
 
-/// Whether `domain` is `other` or one of its subdomains.
+/// Returns whether `domain` is `other` or one of its subdomains.
 fn is_at_or_below(domain: &[u8], other: &[u8]) -> bool {
     domain
         .strip_suffix(other)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with(b"."))
 }
 
-/// The names in a data file, one a line; see the files.
+/// The names in a data file, one per line; see the files.
 type Names = HashSet<&'static [u8]>;
 
 fn names(file: &'static str) -> Names {
@@ -261,7 +261,7 @@ static FREEMAIL: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/fr
 static PLATFORMS: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/platforms.txt")));
 static ROLES: LazyLock<Names> = LazyLock::new(|| names(include_str!("guard/roles.txt")));
 
-/// The domains that one of the others is below.
+/// The domains that have a freemail provider or a platform below them.
 static ABOVE: LazyLock<Names> = LazyLock::new(|| {
     let shared = FREEMAIL.iter().chain(&*PLATFORMS);
     shared
@@ -270,7 +270,7 @@ static ABOVE: LazyLock<Names> = LazyLock::new(|| {
         .collect()
 });
 
-/// `a.b.c` -> `b.c`.
+/// Removes the first label: `a.b.c` -> `b.c`.
 fn parent(domain: &[u8]) -> Option<&[u8]> {
     let dot = memchr::memchr(b'.', domain)?;
     domain.get(dot + 1..)
@@ -319,7 +319,7 @@ mod tests {
             ("@中国", Some(Danger::Suffix)),
             // 公司.cn
             ("@xn--55qx5d.cn", Some(Danger::Suffix)),
-            // A wild card rule: *.ck, but not www.ck.
+            // A wildcard rule: *.ck, but not www.ck.
             ("@any.ck", Some(Danger::Suffix)),
             ("@www.ck", None),
             ("@dynv6.net", None),
@@ -329,7 +329,7 @@ mod tests {
             ("@gmail.com", Some(Danger::Freemail)),
             ("GoogleMail.com", Some(Danger::Freemail)),
             (".fastmail.com", Some(Danger::Freemail)),
-            // Known by the rules of its provider alone.
+            // Known only by the address rules of its provider.
             ("@hotmail.ie", Some(Danger::Freemail)),
             ("@notgmail.com", None),
             ("@onmicrosoft.com", Some(Danger::Platform)),
@@ -419,7 +419,7 @@ mod tests {
         }
     }
 
-    /// What a file has in a form that no entry takes would never be found.
+    /// A name that is not in canonical form would never be found.
     #[test]
     fn the_files_are_sorted_and_canonical() {
         let lines = |file: &'static str| {

@@ -1,17 +1,17 @@
-//! Whether what was read may replace what the filter holds: half a list must not.
+//! Whether new lists may replace what the filter holds: half a list must not.
 //!
-//! A download that failed leaves an empty file, an error page, or the first part of a list. The
-//! old filter knows how many entries each list had, so each is compared with itself:
+//! A download that failed leaves an empty file, an error page, or the first part of a list. The old
+//! filter knows how many entries each list had, so each list is compared with itself:
 //!
 //! | a list | is |
 //! |---|---|
-//! | of JSON that breaks off, a web page, half an archive | an error, where it is read |
-//! | of [`SMALL`] entries or more that has none now | an error, unless `--allow-empty` |
+//! | of truncated JSON, a web page, half an archive | an error when it is read |
+//! | that had [`SMALL`] entries or more, and has none now | an error, unless `--allow-empty` |
 //! | that shrinks by more than `--max-shrink`, or grows by more than `--max-growth` | refused |
-//! | of fewer entries | kept by hand; it may grow freely and become empty |
+//! | that had fewer entries | regarded as kept by hand; it may grow freely and become empty |
 //!
-//! The whole filter is held to `--max-shrink` too, for lists that are no longer read. Only the
-//! whole decides on those: to delete a list's file is how the user gives it up.
+//! `--max-shrink` also applies to the filter as a whole. Only this counts for lists that are no
+//! longer read: the user gives a list up by deleting its file.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +22,11 @@ use super::report::Report;
 use crate::filter::Source;
 use crate::numbers::{counted, grouped};
 
-/// Below so many entries, a list counts as kept by hand.
+/// A list with fewer entries is regarded as kept by hand.
 pub(crate) const SMALL: u64 = 100;
 
 impl Report {
-    /// Compares what each list had before with what it has now.
+    /// Compares the entries that each list had before with those that it has now.
     pub(crate) fn compare_with(&mut self, before: &Before) {
         self.entries_before = before.exists.then_some(before.entries);
         let mut gone: BTreeMap<_, _> = before
@@ -45,7 +45,7 @@ impl Report {
             .collect();
     }
 
-    /// Whether the lists that gave nothing may do so.
+    /// Checks whether the lists without entries may be empty.
     ///
     /// # Errors
     /// [`Error::NothingListed`] when they may not.
@@ -75,14 +75,14 @@ impl Report {
     pub(crate) fn refuse_changed_lists(&mut self, plan: &Plan) {
         let changed = self.inputs.iter().find_map(|input| {
             let had = input.before?;
-            // What has expired was there to be read.
+            // Expired entries were in the list, too.
             let now = input.entries + input.expired;
             over_limit(plan, had, now).map(|limit| refusal(&input.file, now, had, limit))
         });
         self.refused = self.refused.take().or(changed);
     }
 
-    /// The same for lists that come from other filters.
+    /// Does the same for lists that come from other filters.
     pub(crate) fn refuse_changed_sources(&mut self, plan: &Plan, before: &Before, now: &[Source]) {
         let mut had: BTreeMap<_, u64> = BTreeMap::new();
         for old in &before.sources {
@@ -108,7 +108,8 @@ impl Report {
     }
 }
 
-/// Why a filter of `had` entries may not become one of `now`, given the most percent that it may shrink and grow.
+/// Returns why a filter of `had` entries may not become one of `now`, given by how many percent it
+/// may shrink and grow at most.
 pub(crate) fn refused_change(
     what: &str,
     (had, now): (u64, u64),
@@ -121,7 +122,7 @@ fn over_limit(plan: &Plan, had: u64, now: u64) -> Option<(&'static str, u32)> {
     over((plan.max_shrink, plan.max_growth), had, now)
 }
 
-/// The option that forbids to go from `had` entries to `now`.
+/// Returns the option that forbids going from `had` entries to `now`.
 fn over(
     (max_shrink, max_growth): (Option<u32>, Option<u32>),
     had: u64,
@@ -169,7 +170,7 @@ mod tests {
             (27_000, 0, true),
             (27_000, 40_500, false),
             (27_000, 40_501, true),
-            // A person's own list.
+            // A list kept by hand.
             (99, 0, false),
             (0, u64::MAX, false),
             (u64::MAX, 0, true),

@@ -1,4 +1,4 @@
-//! What the existing filter at the output says of its successor.
+//! What a new filter takes over from the existing filter at the output.
 
 use std::path::Path;
 
@@ -7,19 +7,21 @@ use super::plan::Seed;
 use crate::filter::{self, Filter, Load, Part, ShareKind, Source, share_kind_at};
 use crate::replacement::is_missing;
 
-/// What the existing filter at the output says of its successor.
+/// What a new filter takes over from the existing filter at the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lineage {
     pub(crate) seed: u64,
     pub(crate) generation: u64,
-    /// What it holds.
+    /// What the existing filter holds.
     pub(crate) before: Before,
 }
 
 impl Lineage {
+    /// Reads the filter at the output.
+    ///
     /// # Errors
-    /// When the output exists and is no filter (unless it may be overwritten), and when a seed cannot
-    /// be had.
+    /// When the output exists and is no filter (unless it may be overwritten), and when there is no
+    /// seed.
     pub(crate) fn of(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
         let old = match Filter::open(output, Load::Disk) {
             Ok(old) => Some(old),
@@ -44,11 +46,12 @@ impl Lineage {
         })
     }
 
-    /// The same for a part of a list: an older one of this name is replaced, whatever it holds.
+    /// Does the same for a part of a list: an older part of this name is replaced, whatever it
+    /// holds.
     ///
     /// # Errors
-    /// When the output exists and is no part (unless it may be overwritten), and when a seed cannot
-    /// be had.
+    /// When the output exists and is no part (unless it may be overwritten), and when there is no
+    /// seed.
     pub(crate) fn of_part(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
         match Part::is_at(output) {
             Ok(true) => {}
@@ -69,7 +72,7 @@ impl Lineage {
     }
 }
 
-/// Whether a share of a merge may be written to `output`: it replaces one of its kind only.
+/// Checks that a share of a merge may be written to `output`: it replaces only a share of its kind.
 ///
 /// # Errors
 /// When something else is there (unless it may be overwritten).
@@ -99,12 +102,12 @@ fn random_seed() -> Result<u64, Error> {
     getrandom::u64().map_err(|error| Error::Plan(format!("cannot get a random seed: {error}")))
 }
 
-/// The filter that is to be replaced.
+/// The filter that will be replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Before {
-    /// Whether there is one.
+    /// Whether it exists.
     pub(crate) exists: bool,
-    /// Its entries.
+    /// Number of its entries.
     pub(crate) entries: u64,
     /// Its lists.
     pub(crate) sources: Vec<Source>,

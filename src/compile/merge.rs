@@ -1,9 +1,9 @@
-//! Several filters as one.
+//! Merges several filters into one.
 //!
-//! With records they may differ in size and rate: their records are joined and sized
-//! from scratch. Without, only the pages are there, and a union of pages is right only
-//! where every key has the same bits in the same page: equal seeds, shapes and rules.
-//! Everything else is refused, with what to do about it.
+//! Filters with records may differ in size and rate: their records are joined, and the result
+//! gets a new size. Without records there are only pages. A union of pages is correct only if
+//! every key has the same bits in the same page, so seeds, shapes and rules must be equal.
+//! Everything else is refused, with an error that says what to do.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,11 +18,11 @@ use crate::filter::page::count_set;
 use crate::filter::{EncodedPage, Filter, Header, Spec, Writer, sizing};
 use crate::replacement::Replacement;
 
-/// Merges the filters that are the inputs of `plan` into its output. The rate is `fpr`,
-/// or the lowest of theirs.
+/// Merges the filters that are the inputs of `plan` into its output. The rate is `fpr`, or else
+/// the lowest rate of the inputs.
 ///
 /// # Errors
-/// When they cannot be merged, and whatever keeps the result from being written.
+/// When they cannot be merged, and whatever prevents writing the result.
 pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     plan.check_settings()?;
@@ -76,7 +76,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
         progress.begin(Phase::Counting, report.rows);
         let mut counted = stream()?;
         let counts = count_entries(&mut counted, progress)?;
-        // What has expired was in the filters.
+        // Expired entries were in the filters.
         let entries = counts.entries() + counted.changed().expired;
         report.refuse_shrunk_filter(plan, &lineage.before, entries);
         if report.refused.is_some() {
@@ -115,7 +115,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
     Ok(report)
 }
 
-/// Whether the pages of filters, some of which have no records, can be united.
+/// Checks that the pages of filters can be united, if some have no records.
 fn same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     for filter in filters {
         let path = filter.path().display();
@@ -134,18 +134,18 @@ fn same_pages(filters: &[Arc<Filter>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the union of pages comes to.
+/// The contents of a union of pages.
 #[derive(Clone, Copy)]
 struct Union {
-    /// About how many keys they hold.
+    /// Estimated number of keys.
     entries: u64,
-    /// How often they answer wrongly.
+    /// Rate of false positives.
     fpr: f64,
 }
 
-/// Counts the union of pages of one shape. Nobody can say how many keys they hold; the fill tells
-/// about how many. Fuller pages answer wrongly more often: where that is more often than
-/// the filters' rate, the union declares the rate it has, and `info` and the report show it.
+/// Counts the union of pages of one shape. The number of keys is unknown, so it is estimated from
+/// the bits that are set. Fuller pages have a higher rate: if it exceeds the rate of the filters,
+/// the union declares its own, and `info` and the report show it.
 fn count_pages(filters: &[Arc<Filter>], fpr: f64, progress: &Progress) -> Result<Union, Error> {
     let shape = filters[0].shape();
     let (mut entries, mut rates) = (0.0, 0.0);
@@ -200,8 +200,8 @@ mod tests {
     use crate::filter::Load;
     use crate::filter::{Key, Record, encode_page, page};
 
-    /// Two full lists make pages three quarters full: far above their rate, and still
-    /// a filter that holds both and says what it is.
+    /// Two full lists make pages three quarters full. Their rate is far too high, but the filter
+    /// still holds both lists, and declares its rate.
     #[test]
     fn a_union_without_records_declares_the_rate_it_has() {
         let folder = tempfile::tempdir().unwrap();

@@ -6,26 +6,25 @@
 //!          --write hidden--> checked --rename--> the filter
 //! ```
 //!
-//! The same lists, seed and date give the same bytes, whatever the threads, the order of
-//! the inputs and the memory: sources are numbered by name, duplicates are joined by
-//! rules that know no order, and pages are filled from sorted keys. Nothing is
-//! ever half-written: the output is claimed before the work begins and replaced when
-//! the new file has been read back and checked.
+//! The same lists, seed and date give the same bytes, regardless of the threads, the order of the
+//! inputs and the memory: sources are numbered by name, duplicates are joined by rules that do not
+//! depend on order, and pages are filled from sorted keys. No output is ever half-written: it is
+//! claimed before the work begins, and replaced after the new file was read back and checked.
 //!
 //! | in the order of building | about |
 //! |---|---|
-//! | `error`, `progress` | what fails, and how far it is |
+//! | `error`, `progress` | what fails, and how far the work is |
 //! | `guard` | overly broad entries |
 //! | `write` | sorted records to a filter file |
 //! | `partition` | keys staged by their top bits, sorted stage by stage |
 //! | `read` | text lists to staged keys |
-//! | `lineage`, `plan` | what the existing filter says of its successor; what to build |
+//! | `lineage`, `plan` | what the existing filter passes on to its successor; what to build |
 //! | `wording`, `report`, `text` | the result, as JSON and as text |
-//! | `limits` | what is not a complete list replaces none |
-//! | `alike` | filters whose keys mean the same |
+//! | `limits` | an incomplete list replaces nothing |
+//! | `alike` | filters that can be merged and compared |
 //! | `finish` | staged keys to the finished file |
 //! | `build`, `update`, `merge`, `parts` | a filter from lists, from records and changes, from filters, from the parts of a list |
-//! | `delta` | what has changed between two filters, and a filter made of another by that |
+//! | `delta` | the difference between two filters, and a filter made from another one and a delta |
 //! | `edited_list`, `edit` | single entries added to a text list, or removed from it |
 
 mod alike;

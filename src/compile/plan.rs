@@ -15,41 +15,44 @@ use crate::memory;
 use crate::numbers::size;
 use crate::parallel::processors;
 
-/// The false-positive rate of the pages when nobody says otherwise.
+/// The false-positive rate of the pages, if none is given.
 pub const DEFAULT_FPR: f64 = 1e-6;
-/// With less the staging would write more than it sorts.
+/// With less memory, staging would write more than it sorts.
 pub const MIN_MEMORY_BYTES: u64 = 32 << 20;
-/// Memory that a compilation takes in addition to staged keys: the program and buffers of the writer, and of
+/// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
+/// the writer, and per worker for a block of text, and pages and records in progress.
 /// each worker a block of text, pages and records under way.
 const OTHER_BYTES: u64 = 16 << 20;
 const WORKER_BYTES: u64 = 4 << 20;
-/// The shortest line of a list that is not made to be short: what is not known of lists is how
-/// many lines they have.
+/// Length in bytes of the shortest usual line. The number of lines of a list is unknown, so it is
+/// estimated by this.
 const MIN_LINE_BYTES: u64 = 16;
-/// A page, which has a checksum (8 bytes) and a place in the directory (16) that stay in memory
-/// until the end, holds about a thousand entries at the default rate. Their memory doubles as it grows.
+/// Each page needs a checksum (8 bytes) and a place in the directory (16), which stay in memory
+/// until the end; it holds about a thousand entries at the default rate. The memory for these
+/// doubles as it grows.
 const ENTRIES_PER_INDEX_BYTE: u64 = 20;
-/// More would only wait for each other.
+/// More threads would only wait for each other.
 const MAX_THREADS: usize = 256;
 
-/// All there is to say about a compile.
+/// All settings of a compilation.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The filter file to write.
     pub output: PathBuf,
     /// Name of the list, shown in logs and replies.
     pub name: String,
-    /// Write a part of a list instead of a filter; the name of the piece, empty for the usual one.
+    /// Write a part of a list instead of a filter. The name of the piece; empty for its default
+    /// name.
     pub part: Option<String>,
     /// The file that all inputs count as: they are its pieces.
     pub source: Option<String>,
     /// Lists and folders of lists; `-` is standard input.
     pub inputs: Vec<PathBuf>,
-    /// The same, whatever they are called.
+    /// Lists and folders that are read whatever their files are called.
     pub meant: Vec<PathBuf>,
-    /// The format of all inputs; each is guessed otherwise.
+    /// The format of all inputs; `None` to detect each one.
     pub format: Option<Format>,
-    /// Target rate of false positives of the pages.
+    /// Target false-positive rate of the pages.
     pub fpr: f64,
     /// How addresses are read.
     pub rules: Rules,
@@ -57,50 +60,49 @@ pub struct Plan {
     pub records: bool,
     /// Where the seed comes from.
     pub seed: Seed,
-    /// When this is built, in seconds since 1970.
+    /// The time of the build, in seconds since 1970.
     pub built: u64,
-    /// The first day on which entries that bring no expiry of their own end.
+    /// The first day on which entries without an expiry of their own are no longer listed.
     pub expires: Option<Day>,
     /// Domains that must not be listed.
     pub protect: Vec<String>,
-    /// Overly broad entries to take, even those under `protect`.
+    /// Overly broad entries to accept, even those under `protect`.
     pub allow: Vec<String>,
-    /// Take all overly broad entries; those under `protect` stay refused.
+    /// Accept all overly broad entries; those under `protect` stay refused.
     pub allow_world: bool,
-    /// Write a filter without entries over one that has some, or though every line was
-    /// rejected.
+    /// Write a filter without entries, even if the old one has some or every line was rejected.
     pub allow_empty: bool,
-    /// Replace an output that is no filter, or a damaged one.
+    /// Replace an output that is no filter, or is damaged.
     pub overwrite: bool,
-    /// Rejected lines up to which the filter is written; any number otherwise.
+    /// Maximum number of rejected lines; `None` for any number.
     pub max_rejects: Option<u64>,
-    /// Where every rejected, skipped and repaired line is written.
+    /// The file for every rejected, skipped and repaired line.
     pub rejects: Option<PathBuf>,
     /// Write nothing when an input has no entry, unless `allow_empty`.
     pub strict: bool,
-    /// By how many percent a list, and the filter, may shrink.
+    /// Maximum percentage by which a list, and the filter, may shrink.
     pub max_shrink: Option<u32>,
-    /// By how many percent a list may grow.
+    /// Maximum percentage by which a list may grow.
     pub max_growth: Option<u32>,
-    /// Workers.
+    /// Number of workers.
     pub threads: usize,
-    /// Memory to stay within.
+    /// Maximum memory.
     pub memory_bytes: u64,
 }
 
 /// Where the seed of the keys comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seed {
-    /// The one the output has now; a random one for a new list.
+    /// The seed that the output has now; a random one for a new list.
     Keep,
-    /// This.
+    /// This seed.
     Fixed(u64),
-    /// That of another filter, so that the two can be merged and compared.
+    /// The seed of another filter, so that the two can be merged and compared.
     Of(PathBuf),
 }
 
 impl Plan {
-    /// A plan with every default.
+    /// Returns a plan with every default.
     pub fn new(output: impl Into<PathBuf>, inputs: Vec<PathBuf>) -> Self {
         let output = output.into();
         Self {
@@ -132,15 +134,15 @@ impl Plan {
         }
     }
 
-    /// The day this is built.
+    /// Returns the day of the build.
     pub fn today(&self) -> Day {
         day_of(self.built)
     }
 
-    /// What refuses entries; none when all are allowed.
+    /// Returns the guard that refuses entries; `None` if all are allowed.
     ///
     /// # Errors
-    /// When a protected domain is none.
+    /// When a protected domain is no domain, or an allowed entry is invalid.
     pub(crate) fn guard(&self) -> Result<Option<Guard>, Error> {
         let mut domains = Vec::with_capacity(self.protect.len());
         for written in &self.protect {
@@ -167,7 +169,7 @@ impl Plan {
         Ok(Some(guard.allowing(allowed)))
     }
 
-    /// The file of rejects, empty.
+    /// Creates the file of rejects, if there is to be one.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -176,14 +178,14 @@ impl Plan {
         Ok(file.transpose()?.map(Arc::new))
     }
 
-    /// As many threads as wanted, if memory allows so many.
+    /// Returns the number of threads: those wanted, if memory allows so many.
     pub(crate) fn workers(&self) -> usize {
         self.workers_beside(OTHER_BYTES, WORKER_BYTES)
     }
 
-    /// As many threads as wanted, if memory allows so many when the largest stage has
-    /// `stage_bytes` and `kept_bytes` of memory hold staged keys: who sorts a stage has it three
-    /// times, packed, unpacked, and where it is sorted into.
+    /// Returns the number of threads that sort: those wanted, if memory allows so many. The largest
+    /// stage has `stage_bytes`, and staged keys occupy `kept_bytes` of memory. A thread that sorts
+    /// a stage holds it three times: packed, unpacked, and sorted.
     pub(crate) fn sorters(&self, kept_bytes: u64, stage_bytes: u64) -> usize {
         self.workers_beside(OTHER_BYTES + kept_bytes, stage_bytes.saturating_mul(3))
             .min(self.workers())
@@ -195,9 +197,9 @@ impl Plan {
         self.threads.min(most).max(1)
     }
 
-    /// Memory for the staged keys of lists of `text_bytes` (0 when nobody can know): what is
-    /// left beside blocks of text, stages being sorted, pages under way, and their index. At
-    /// least a quarter; beyond that a compile takes more than it should.
+    /// Returns the memory for the staged keys of lists of `text_bytes` (0 if unknown): what is left
+    /// beside blocks of text, stages being sorted, pages in progress, and their index. At least a
+    /// quarter; if that is not enough, a compilation exceeds its memory.
     pub(crate) fn stage_bytes(&self, text_bytes: u64) -> usize {
         let workers = self.workers() as u64;
         let entries = text_bytes / MIN_LINE_BYTES;
@@ -211,6 +213,8 @@ impl Plan {
         usize::try_from(bytes).unwrap_or(usize::MAX)
     }
 
+    /// Checks the settings.
+    ///
     /// # Errors
     /// [`Error::Plan`] for settings that cannot be met.
     pub(crate) fn check(&self) -> Result<(), Error> {
@@ -239,7 +243,7 @@ impl Plan {
         self.check_settings()
     }
 
-    /// The same for what needs no input.
+    /// Checks the settings that need no input.
     pub(crate) fn check_settings(&self) -> Result<(), Error> {
         let wrong = |what: String| Err(Error::Plan(what));
         if self.name.is_empty() {
@@ -278,15 +282,15 @@ fn default_threads() -> usize {
     processors().min(MAX_THREADS)
 }
 
-/// The limit unless one is given: a quarter of the memory that can still be taken.
+/// Returns the default limit: a quarter of the memory that is available.
 fn memory_share(room_bytes: Option<u64>) -> u64 {
     room_bytes.map_or(MIN_MEMORY_BYTES, |room| (room / 4).max(MIN_MEMORY_BYTES))
 }
 
-/// When something is built: now, or what `SOURCE_DATE_EPOCH` says, for reproducible builds
-/// (<https://reproducible-builds.org/specs/source-date-epoch/>). Entries that have expired
-/// since that day are in the filter, with the day on which they end: the same lists, seed and
-/// date give the same bytes whenever they are built, and nobody finds those entries listed.
+/// Returns the time of the build: now, or `SOURCE_DATE_EPOCH` for reproducible builds
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>). Entries that have expired since
+/// that day are in the filter with their day of expiry, so the same lists, seed and date always
+/// give the same bytes, and those entries are still not found.
 fn build_time() -> u64 {
     let fixed = std::env::var("SOURCE_DATE_EPOCH")
         .ok()
@@ -294,12 +298,12 @@ fn build_time() -> u64 {
     fixed.unwrap_or_else(now_s)
 }
 
-/// The day of a time in seconds since 1970; the last that can be written, from 2149 on.
+/// Returns the day of a time in seconds since 1970; the last day that can be stored, from 2149 on.
 pub fn day_of(seconds: u64) -> Day {
     Day(day_number(seconds))
 }
 
-/// The name of a list must be printable and short.
+/// Makes the name of a list printable and short.
 pub fn list_name(name: &str) -> String {
     text(Path::new(name))
 }
@@ -336,7 +340,7 @@ mod tests {
     fn stages_leave_room_for_what_sorts_and_indexes_them() {
         let mut plan = Plan::new("x.blf", Vec::new());
         (plan.threads, plan.memory_bytes) = (8, 4 << 30);
-        // Ten thousand million lines of 30 bytes.
+        // Ten billion lines of 30 bytes.
         let (entries, text_bytes) = (10_000_000_000_u64, 300_000_000_000);
         let stages = plan.stage_bytes(text_bytes) as u64;
         let stage = entries * 16 / STAGES as u64;
@@ -344,7 +348,7 @@ mod tests {
         assert!(stages >= plan.memory_bytes / 4);
         assert!(stages + workers * 3 * stage <= plan.memory_bytes);
         assert_eq!(workers, 8);
-        // A small list leaves nearly all to the stages.
+        // A small list leaves nearly all of it to the stages.
         assert!(plan.stage_bytes(1 << 20) as u64 > plan.memory_bytes / 10 * 9);
         assert_eq!(plan.sorters(1 << 20, 1 << 10), 8);
     }

@@ -1,8 +1,7 @@
 //! The progress of a compilation, for a reader on another thread, and the flag that ends it early.
 //!
-//! The workers only count; what the user sees is drawn elsewhere, from these
-//! numbers, in a thread of its own. All counts are relaxed atomics: they are shown,
-//! never decided by.
+//! The workers only count. Another thread draws what the user sees from these numbers. All counts
+//! are relaxed atomics: they are shown, and nothing depends on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -26,7 +25,7 @@ pub enum Phase {
     Checking,
 }
 
-/// Every phase, at the index it is stored as.
+/// Every phase, at the index by which it is stored.
 const PHASES: [Phase; 6] = [
     Phase::Waiting,
     Phase::Reading,
@@ -37,7 +36,7 @@ const PHASES: [Phase; 6] = [
 ];
 
 impl Phase {
-    /// As it is shown.
+    /// Returns the name that is shown.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -49,13 +48,13 @@ impl Phase {
         }
     }
 
-    /// Whether [`State::done`] counts bytes rather than entries.
+    /// Returns whether [`State::done`] counts bytes rather than entries.
     pub fn in_bytes(self) -> bool {
         matches!(self, Self::Reading)
     }
 }
 
-/// Shared between the workers, the thread that draws, and the signal handler.
+/// The counters that the workers, the drawing thread and the signal handler share.
 #[derive(Debug, Default)]
 pub struct Progress {
     phase: AtomicU8,
@@ -65,32 +64,32 @@ pub struct Progress {
     stop: Arc<AtomicBool>,
 }
 
-/// One look at a [`Progress`].
+/// The state of a [`Progress`] at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The phase under way.
+    /// The current phase.
     pub phase: Phase,
     /// Bytes or entries done in this phase.
     pub done: u64,
-    /// Bytes or entries of the whole phase; 0 when nobody can know (a pipe).
+    /// Bytes or entries of the whole phase; 0 if unknown (a pipe).
     pub total: u64,
     /// Entries read so far, duplicates included.
     pub entries: u64,
 }
 
 impl Progress {
-    /// Counters at zero.
+    /// Returns counters at zero.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Set this (from a signal handler, say) and the compile ends at the next block
-    /// with [`Error::Interrupted`].
+    /// Returns the stop flag. When it is set (by a signal handler, for example), the compilation
+    /// ends at the next block with [`Error::Interrupted`].
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.stop)
     }
 
-    /// What there is to see now.
+    /// Returns the current state.
     pub fn state(&self) -> State {
         let phase = PHASES
             .get(usize::from(self.phase.load(Ordering::Relaxed)))
@@ -110,7 +109,7 @@ impl Progress {
         self.phase.store(phase as u8, Ordering::Relaxed);
     }
 
-    /// The count of [`add`](Self::add), for a reader that outlives a borrow.
+    /// Returns the counter of [`add`](Self::add), for a reader that outlives a borrow.
     pub(crate) fn done_counter(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.done)
     }
@@ -125,11 +124,13 @@ impl Progress {
         self.entries.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// Whether to stop.
+    /// Returns whether to stop.
     pub(crate) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
+    /// Checks whether to continue.
+    ///
     /// # Errors
     /// [`Error::Interrupted`] once the stop flag is set.
     pub(crate) fn go_on(&self) -> Result<(), Error> {

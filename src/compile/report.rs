@@ -1,4 +1,4 @@
-//! The result of a compilation. As JSON it is this; `text` shows it as text.
+//! The result of a compilation. JSON shows it directly; `text` shows it as text.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -20,46 +20,47 @@ pub struct Report {
     pub output: PathBuf,
     /// Name of the list.
     pub name: String,
-    /// Why nothing was written, when `--strict` or `--max-rejects` forbade it.
+    /// Why nothing was written, although there was no error: a limit such as `--strict`,
+    /// `--max-rejects` or `--max-shrink`.
     pub refused: Option<String>,
     /// The inputs in the order of their numbers.
     pub inputs: Vec<InputReport>,
     /// Entries read, duplicates included.
     pub rows: u64,
-    /// Entries that an earlier row had listed already.
+    /// Entries that an earlier row had already listed.
     pub doubles: u64,
     /// Distinct entries by kind.
     pub kinds: Vec<KindCount>,
     /// Rejected lines by reason.
     pub rejects: Vec<Reject>,
-    /// Rejected lines.
+    /// Number of rejected lines.
     pub rejected: u64,
-    /// Folders and allowlists that lie in a folder of lists; they were not read.
+    /// Files and folders that might be meant as lists, and were not read, with the reason.
     pub passed_over: Vec<String>,
-    /// Rows that list nobody, and are not meant to, by reason.
+    /// Rows that list nobody, as intended, by reason.
     pub skipped: Vec<Skipped>,
     /// Faulty rows that were repaired because their meaning was clear, by fault.
     pub mended: Vec<Mended>,
-    /// Entries left out because their last day is past.
+    /// Entries that were left out because they have expired.
     pub expired: u64,
-    /// Entries of the filter that was updated or replaced.
+    /// Number of entries of the filter that was updated or replaced.
     pub entries_before: Option<u64>,
-    /// Lists that the replaced filter was made from and that are not among the inputs.
+    /// Lists that are in the replaced filter, but not among the inputs.
     pub no_longer_read: Vec<String>,
-    /// The inputs as the filter names them.
+    /// The inputs, as the filter names them.
     #[serde(skip)]
     pub(crate) files: Vec<String>,
-    /// What an update changed; nothing was written when it changed nothing.
+    /// What an update changed; if it changed nothing, nothing was written.
     pub changed: Option<Changed>,
-    /// The filter; none when it was refused.
+    /// The filter; `None` if it was refused.
     pub filter: Option<FilterReport>,
-    /// The part of a list, where one was written instead of a filter.
+    /// The part of a list, if one was written instead of a filter.
     pub part: Option<PartReport>,
-    /// The share of a merge, where one was written instead of a filter.
+    /// The share of a merge, if one was written instead of a filter.
     pub share: Option<ShareReport>,
-    /// Seconds it took.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Bytes that did not fit into memory.
+    /// Number of bytes that did not fit into memory.
     pub spilled_bytes: u64,
 }
 
@@ -70,24 +71,24 @@ pub struct InputReport {
     pub file: String,
     /// The format it was read as.
     pub format: String,
-    /// Lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Entries, duplicates included.
+    /// Number of entries, duplicates included.
     pub entries: u64,
-    /// Entries whose record names this list: no list before has them.
+    /// Entries whose record names this list: no earlier list has them.
     pub own: u64,
-    /// Entries left out because their last day is past.
+    /// Entries that were left out because they have expired.
     pub expired: u64,
     /// Entries that the replaced filter had from this list.
     pub before: Option<u64>,
-    /// Whether the last line has no line end: the list may have been cut off.
+    /// Whether the last line has no line end: the list may be truncated.
     pub ends_within_line: bool,
-    /// Rejected lines.
+    /// Number of rejected lines.
     pub rejected: u64,
 }
 
 impl InputReport {
-    /// The same for both as one.
+    /// Adds the counts of another input.
     fn with(self, other: &Self) -> Self {
         Self {
             lines: self.lines + other.lines,
@@ -101,7 +102,7 @@ impl InputReport {
         }
     }
 
-    /// A list of which only the source in a filter is known.
+    /// Returns the report for a list of which only the source in a filter is known.
     pub(crate) fn of_source(source: &Source, expired: u64) -> Self {
         Self {
             file: source.file.clone(),
@@ -135,16 +136,16 @@ pub struct Skipped {
     pub reason: String,
     /// How many.
     pub count: u64,
-    /// Whether the text shows it: not so for blank lines and comments.
+    /// Whether the text shows it; it does not show blank lines and comments.
     pub notable: bool,
     /// The first of them, as file:line: text.
     pub first: Vec<String>,
 }
 
-/// Faulty rows that were read as what they must mean.
+/// Faulty rows whose meaning was clear.
 #[derive(Clone, Debug, Serialize)]
 pub struct Mended {
-    /// The fault, and what was made of it.
+    /// The fault, and how it was repaired.
     pub reason: String,
     /// How many.
     pub count: u64,
@@ -157,7 +158,7 @@ pub struct Mended {
 pub struct FilterReport {
     /// Distinct entries.
     pub entries: u64,
-    /// Which build of this list.
+    /// Number of the build of this list.
     pub generation: u64,
     /// Size of the file.
     pub bytes: u64,
@@ -165,22 +166,23 @@ pub struct FilterReport {
     pub page_bytes: u64,
     /// Bits of the pages for each entry.
     pub bits_per_entry: f64,
-    /// Rate asked for.
+    /// Target false-positive rate.
     pub fpr_target: f64,
-    /// Rate to expect.
+    /// Expected false-positive rate.
     pub fpr_expected: f64,
-    /// The same for a sender, who is looked up under several keys where there are several kinds.
+    /// The expected rate for a sender. A sender is looked up under several keys if there are
+    /// several kinds of entries.
     pub fpr_per_sender: f64,
-    /// Whether records prove every hit.
+    /// Whether records confirm every hit.
     pub records: bool,
-    /// Whether everybody may read the file, and the seed in it.
+    /// Whether all users can read the file, and the seed in it.
     pub world_readable: bool,
-    /// Whether everybody may write the file.
+    /// Whether all users can write the file.
     pub world_writable: bool,
 }
 
 impl FilterReport {
-    /// From the header that was written.
+    /// Returns the report for the header that was written.
     pub(crate) fn new(header: &Header, output: &Path) -> Self {
         let mode = output.metadata().map_or(0, |meta| meta.mode());
         let page_bytes = header.page_bytes();
@@ -212,12 +214,12 @@ pub struct PartReport {
     pub entries: u64,
     /// Size of the file.
     pub bytes: u64,
-    /// Whether everybody may read the file, and the seed in it.
+    /// Whether all users can read the file, and the seed in it.
     pub world_readable: bool,
 }
 
 impl PartReport {
-    /// From the header that was written.
+    /// Returns the report for the header that was written.
     pub(crate) fn new(header: &Header, output: &Path) -> Self {
         let mode = output.metadata().map_or(0, |meta| meta.mode());
         Self {
@@ -233,24 +235,25 @@ impl PartReport {
 /// The written share of a merge.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShareReport {
-    /// What is in it: "counts" or "pages".
+    /// Its content: "counts" or "pages".
     pub kind: String,
     /// Its number, from 1.
     pub number: u32,
-    /// How many shares there are.
+    /// Number of shares.
     pub of: u32,
     /// Distinct entries in it.
     pub entries: u64,
     /// Size of the file.
     pub bytes: u64,
-    /// Whether everybody may read the file, and the seed in it; counts have none.
+    /// Whether all users can read the file, and the seed in it; `false` for counts, which
+    /// contain no seed.
     pub world_readable: bool,
     #[serde(skip)]
     pub(crate) makes: ShareKind,
 }
 
 impl ShareReport {
-    /// Of the share that was written to `output`.
+    /// Returns the report for the share that was written to `output`.
     pub(crate) fn new(kind: ShareKind, share: Share, entries: u64, output: &Path) -> Self {
         let meta = output.metadata().ok();
         let mode = meta.as_ref().map_or(0, MetadataExt::mode);
@@ -266,7 +269,7 @@ impl ShareReport {
     }
 }
 
-/// What reading gave, for the sources in the filter and for the report.
+/// The result of reading, for the sources in the filter and for the report.
 #[derive(Debug, Default)]
 pub(crate) struct ReadReport {
     pub(crate) sources: Vec<Source>,
@@ -281,7 +284,7 @@ pub(crate) struct ReadReport {
 }
 
 impl ReadReport {
-    /// Makes one source and one input of all: pieces of this file.
+    /// Makes one source and one input of all of them: they are pieces of this file.
     pub(crate) fn count_as(&mut self, file: &str) {
         let path = Path::new(file);
         let (name, file) = (name_of(path), text(path));
@@ -303,7 +306,7 @@ impl ReadReport {
         self.files = vec![file; self.inputs.len()];
     }
 
-    /// Joins the counts of all workers with what the inputs said of themselves.
+    /// Joins the counts of all workers with what is known about the inputs.
     pub(crate) fn new(inputs: &[Input], mut opened: Vec<Opened>, mut counts: Counts) -> Self {
         opened.sort_by_key(|opened| opened.input);
         let mut all = Self::default();
@@ -389,7 +392,7 @@ impl ReadReport {
 }
 
 impl Report {
-    /// What is known when all is read.
+    /// Returns what is known when everything is read.
     pub(crate) fn begun(plan: &Plan, read: ReadReport, spilled_bytes: u64) -> Self {
         Self {
             output: plan.output.clone(),
@@ -417,7 +420,7 @@ impl Report {
         }
     }
 
-    /// Takes in what lists of removals had to reject, skip and repair.
+    /// Adds the rejected, skipped and repaired lines of the lists of removals.
     pub(crate) fn add_rejects(&mut self, removals: ReadReport) {
         self.rejected += removals.rejected;
         self.rejects.extend(removals.rejects);
@@ -427,14 +430,14 @@ impl Report {
         self.rows += removals.rows;
     }
 
-    /// Whether a line of this input was rejected.
+    /// Returns whether a line of this input was rejected.
     pub(crate) fn has_rejects(&self, file: &str) -> bool {
         self.inputs
             .iter()
             .any(|input| input.file == file && input.rejected > 0)
     }
 
-    /// Which inputs gave no entry, and what they gave instead, for one line of a message.
+    /// Returns, for one line of a message, which inputs gave no entry, and what they gave instead.
     pub(crate) fn why_nothing(&self, output: &Path) -> String {
         let inputs = match self.inputs.as_slice() {
             [] => "the folder, which contains no list".to_owned(),
@@ -457,7 +460,8 @@ impl Report {
         format!("{inputs}: {nothing}, but {} has entries", output.display())
     }
 
-    /// Whether more was rejected than the plan allows, or an input gave nothing under --strict.
+    /// Refuses the output if more lines were rejected than the plan allows, or if an input is
+    /// empty under `--strict`; returns whether it is refused.
     pub(crate) fn refuse(&mut self, plan: &Plan) -> bool {
         if plan.max_rejects.is_some_and(|most| self.rejected > most) {
             self.refused = Some(format!(

@@ -9,7 +9,7 @@ use super::wording::{bits_shown, kinds_shown, rate_in_people};
 use crate::filter::ShareKind;
 use crate::numbers::{counted, grouped, size};
 
-/// Inputs and reasons shown in the text; JSON has them all.
+/// Number of inputs and reasons shown in the text; JSON has all of them.
 const SHOWN: usize = 8;
 
 impl fmt::Display for Report {
@@ -211,7 +211,7 @@ impl fmt::Display for Report {
         }
         let seconds = Duration::from_secs_f64(self.seconds.max(1e-3)).as_secs_f64();
         write!(f, "took      {seconds:.2} s")?;
-        // What takes no time has no speed.
+        // A very short duration gives no meaningful speed.
         if seconds >= 0.1 {
             #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
             let per_second = self.rows as f64 / seconds / 1e6;

@@ -1,10 +1,9 @@
-//! Changing a filter without its text: its records are enough.
+//! Changes a filter without its text: its records are enough.
 //!
-//! Entries are added and removed by key, so that a removal takes an address however it
-//! is written, and takes it exactly. What is both added and removed is removed: a
-//! person who takes somebody off the list means it. The old records are read twice in
-//! sequence (once to count, once to write), which for 100 million entries is seconds; the
-//! text is not needed.
+//! Entries are added and removed by key, so that a removal finds an address however it is written,
+//! and removes exactly this one. An entry that is both added and removed is removed: a person who
+//! removes a sender means it. The old records are read twice in sequence (once to count, once to
+//! write), which takes seconds for 100 million entries.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -21,24 +20,24 @@ use crate::list::Day;
 use crate::lookup::Lookup;
 use crate::replacement::Replacement;
 
-/// What to change. The plan says how to read the lists; its output is the filter to
-/// change, its inputs are the lists to add.
+/// The changes to make. The plan says how to read the lists; its output is the filter to change,
+/// its inputs are the lists to add.
 #[derive(Clone, Debug)]
 pub struct Changes {
-    /// How to work, what to change and what to add.
+    /// The settings, the filter to change, and the lists to add.
     pub plan: Plan,
-    /// Lists of what to remove.
+    /// Lists of entries to remove.
     pub remove: Vec<PathBuf>,
     /// Single entries to add.
     pub add_entries: Vec<String>,
     /// Single entries to remove.
     pub remove_entries: Vec<String>,
-    /// A new rate; that of the filter otherwise.
+    /// A new rate; `None` to keep that of the filter.
     pub fpr: Option<f64>,
 }
 
 impl Changes {
-    /// Adds what the plan's inputs list, and removes nothing.
+    /// Returns changes that add what the plan's inputs list, and remove nothing.
     pub fn new(plan: Plan) -> Self {
         Self {
             plan,
@@ -50,10 +49,10 @@ impl Changes {
     }
 }
 
-/// The rules of a filter whose entries can be changed.
+/// Returns the address rules of a filter whose entries can be changed.
 ///
 /// # Errors
-/// When it cannot be opened, was made by other rules, or has no records.
+/// When it cannot be opened, was made with other rules, or has no records.
 pub fn changeable(path: &Path) -> Result<Rules, Error> {
     Ok(open(path)?.rules())
 }
@@ -69,11 +68,11 @@ fn open(path: &Path) -> Result<Lookup, Error> {
     )))
 }
 
-/// Adds and removes entries, drops those that have expired, and recomputes the size of the filter.
+/// Adds and removes entries, drops those that have expired, and gives the filter a new size.
 ///
 /// # Errors
-/// When the filter has no records, and whatever keeps the new one from being written; the
-/// old one stays then.
+/// When the filter has no records, and whatever prevents writing the new one; the old one then
+/// stays.
 pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let started = Instant::now();
     let plan = &changes.plan;
@@ -125,8 +124,9 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
         store,
         progress,
     )?;
-    // A removal has no dates that matter, is never expired, and is never refused. Nobody asks
-    // which list it came from, so that it fits narrow staged keys however many lists there are.
+    // The dates of a removal do not matter, it never expires, and it is never refused. The list
+    // that it came from does not matter either, so narrow staged keys are enough for any number of
+    // lists.
     let options = ReadOptions {
         sources: vec![0; removing.len()],
         keeps_dates: false,
@@ -153,7 +153,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     );
     report.add_rejects(removed_lists);
     report.passed_over = [to_add.passed_over, to_remove.passed_over].concat();
-    // A person who types one entry wants that one.
+    // A person who types an entry wants exactly that one.
     let typed = [&adding, &removing].into_iter().flatten();
     let mut typed = typed.filter(|input| input.is_typed());
     if typed.any(|input| report.has_rejects(&input.shown())) {
@@ -187,7 +187,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let fpr = changes.fpr.unwrap_or_else(|| old.spec().fpr);
     #[allow(clippy::float_cmp, reason = "the rate itself, or another one")]
     if changed.is_nothing() && fpr == old.spec().fpr {
-        // Nobody loads the same filter again for nothing.
+        // An unchanged filter is not written, so that nobody has to load it again.
         report.filter = Some(FilterReport::new(old.header(), &plan.output));
         report.seconds = started.elapsed().as_secs_f64();
         return Ok(report);
@@ -213,7 +213,7 @@ fn sorters<I: StagedKey>(plan: &Plan, keys: &Sealed<'_, I>) -> usize {
     plan.sorters(keys.used_bytes(), keys.largest_bytes())
 }
 
-/// Reads lists with staged keys that keep all that matters of them.
+/// Reads lists to staged keys that keep all their dates that matter.
 fn keys<'m, I: StagedKey>(
     plan: &Plan,
     feed: Feed<'_>,

@@ -1,4 +1,4 @@
-//! What the report of a compile and the description of a filter say in the same words.
+//! Wording that the report of a compilation and the description of a filter share.
 
 use serde::Serialize;
 
@@ -11,11 +11,11 @@ use crate::numbers::counted;
 pub struct KindCount {
     /// "mailbox", "local-part", "domain" or "subtree".
     pub kind: &'static str,
-    /// How many.
+    /// Number of entries.
     pub entries: u64,
 }
 
-/// Counts by kind, those that are there.
+/// Returns the counts of the kinds that occur.
 pub(crate) fn kind_counts(entries: &EntryCounts) -> Vec<KindCount> {
     let counts = Kind::ALL.into_iter().zip(entries.kinds());
     counts
@@ -27,7 +27,7 @@ pub(crate) fn kind_counts(entries: &EntryCounts) -> Vec<KindCount> {
         .collect()
 }
 
-/// "1 mailbox, 20 domains".
+/// Shows kinds with their counts: "1 mailbox, 20 domains".
 pub(crate) fn kinds_shown(kinds: &[KindCount]) -> String {
     let shown = kinds.iter().map(|count| {
         let kind = Kind::ALL.into_iter().find(|kind| kind.name() == count.kind);
@@ -36,7 +36,7 @@ pub(crate) fn kinds_shown(kinds: &[KindCount]) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// "1 mailbox", "20 domains".
+/// Shows one kind with its count: "1 mailbox", "20 domains".
 fn counted_kind(number: u64, kind: Kind) -> String {
     let many = match kind {
         Kind::Mailbox => "mailboxes",
@@ -47,7 +47,7 @@ fn counted_kind(number: u64, kind: Kind) -> String {
     counted(number, kind.name(), many)
 }
 
-/// Bits of the pages for each entry; 0 for an empty list.
+/// Returns the bits of the pages per entry; 0 for an empty list.
 #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
 pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
     if entries == 0 {
@@ -57,8 +57,8 @@ pub(crate) fn bits_per_entry(page_bytes: u64, entries: u64) -> f64 {
     }
 }
 
-/// Bits an entry, where they mean something: not in a filter of so few entries that
-/// its one page is almost empty.
+/// Shows the bits per entry if they mean something; they do not if a filter has so few
+/// entries that its one page is almost empty.
 pub(crate) fn bits_shown(bits_per_entry: f64) -> String {
     if (f64::MIN_POSITIVE..MANY_BITS).contains(&bits_per_entry) {
         format!(", {bits_per_entry:.2} bits an entry")
@@ -67,10 +67,10 @@ pub(crate) fn bits_shown(bits_per_entry: f64) -> String {
     }
 }
 
-/// Beyond this, bits an entry only say that a page is the least there is.
+/// Above this, bits per entry only show that one page is the minimum size.
 const MANY_BITS: f64 = 200.0;
 
-/// What a rate of false positives of a sender means.
+/// Explains a rate of false positives per sender.
 pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
     let matches = rate * 100_000.0;
     let matches = if matches >= 10.0 {
@@ -91,7 +91,7 @@ pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
     )
 }
 
-/// The digest of a text, as 32 hexadecimal digits.
+/// Shows the digest of a text as 32 hexadecimal digits.
 pub(crate) fn digest_shown(digest: u128) -> String {
     format!("{digest:032x}")
 }

@@ -92,7 +92,7 @@ impl Reader {
     }
 
     /// Returns whether each line is read alone, so that several readers can read blocks of
-    /// whole lines at once. JSON lines allow this too, if each block has a reader of its own.
+    /// whole lines at once.
     #[must_use]
     pub fn at_lines(&self) -> bool {
         match &self.parser {

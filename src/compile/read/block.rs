@@ -1,29 +1,29 @@
-//! The fast path for whole lists: the plain lines of a block, found and lower-cased together.
+//! The fast path for whole lists: finds and lower-cases the plain lines of a block together.
 //!
-//! Nearly every line of a large list is a plain address, and a line is about thirty bytes,
-//! so that a search that begins again for each of them spends most of its time on
-//! beginning and ending. Here 64 bytes are looked at together, whatever lines they
-//! belong to:
+//! Nearly every line of a large list is a plain address of about thirty bytes. A search that begins
+//! again for each line spends most of its time on beginning and ending. This code examines 64 bytes
+//! together, regardless of line ends:
 //!
 //! ```text
 //!   text      S p a m @ b a d . e x a m p l e \n x . @ b . e x a m p l e \n
 //!   lowered   s p a m @ b a d . e x a m p l e \n x . @ b . e x a m p l e \n
 //!   stops     . . . . 1 . . . . . . . . . . .  1 . . 1 . . . . . . . . . .  1    an @, an end
-//!   bad       . . . . . . . . . . . . . . . .  . . . 1 . . . . . . . . . .  .    stray, or two
-//!                                                                              separators together
+//!   bad       . . . . . . . . . . . . . . . .  . . . 1 . . . . . . . . . .  .    not plain, or
+//!                                                                                two separators
+//!                                                                                together
 //! ```
 //!
-//! A line between whose ends one `@` and nothing bad stands is its own canonical form in the
-//! lowered copy: nothing more is done for it, unless a provider has a rule for its domain.
-//! Every other line is for [`Entry::read`](crate::address::Entry::read), and a property test
-//! holds the two equal. What is plain is said by [`plain`](crate::address::plain).
+//! A line with one `@` and nothing bad is its own canonical form in the lowered copy. Nothing more
+//! is done for it, unless a provider has a rule for its domain. Every other line goes to
+//! [`Entry::read`](crate::address::Entry::read); a property test compares the two.
+//! [`plain`](crate::address::plain) defines what is plain.
 
 use wide::u8x16;
 
 use crate::address::plain::{Classes, LANES, MAX_BYTES, is_separator};
 use crate::address::{Canonical, Rules, providers};
 
-/// Memory for the lowered copy of a piece and the marks in it; kept for the next.
+/// Memory for the lowered copy of a piece and its marks; reused for the next piece.
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     lowered: Vec<u8>,
@@ -36,36 +36,36 @@ pub struct Block {
 /// A line of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// As it stands there, without its end (a newline, perhaps after a carriage return).
+    /// The line unchanged, without its end (a newline, perhaps after a carriage return).
     pub written: &'a [u8],
-    /// The canonical text of the mailbox, if the line is a plain address: what
-    /// [`Entry::read`](crate::address::Entry::read) makes of it. Without it, nothing is said.
+    /// The canonical text of the mailbox, if the line is a plain address: the same text that
+    /// [`Entry::read`](crate::address::Entry::read) returns. `None` says nothing about the line.
     pub mailbox: Option<&'a [u8]>,
 }
 
-/// Bytes looked at together: as many as a word has bits.
+/// Number of bytes examined together: as many as a word has bits.
 const WIDTH: usize = 64;
-/// A piece of a block: its text, its lowered copy and its marks stay in the first cache.
-/// They are written and read in two rounds: a word read back from the middle of two vectors
-/// that were written just before waits for both.
+/// Size of a piece: its text, its lowered copy and its marks stay in the first-level cache. They
+/// are written and read in two passes: a load across two vectors that were just stored must wait
+/// for both stores.
 const PIECE_BYTES: usize = 8 << 10;
 
 /// One bit for each of 64 bytes, the first byte lowest.
 struct Marks {
-    /// An `@`, a newline.
+    /// The byte is an `@` or a newline.
     stops: u64,
-    /// A byte that no plain line has, or a separator behind a separator.
+    /// The byte occurs in no plain line, or is a separator after a separator.
     bad: u64,
 }
 
 impl Block {
-    /// Without memory yet.
+    /// Returns a block without any memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Visits the lines of `text`, in their order; a last one needs no newline.
+    /// Visits the lines of `text` in order. The last line needs no newline.
     ///
     /// ```
     /// use blocklist_milter::address::Rules;
@@ -96,7 +96,7 @@ impl Block {
         self.mark(text);
         let mut places = self.bad.all().iter().map(|&place| place as usize);
         let mut bad = places.next().unwrap_or(usize::MAX);
-        // Of the line under way: where it starts, where its `@` is, whether it is spoilt.
+        // About the current line: where it starts, where its `@` is, whether it has a bad byte.
         let (mut start, mut at, mut is_bad) = (0, None, false);
         for &stop in self.stops.all() {
             let end = stop as usize;
@@ -110,7 +110,7 @@ impl Block {
             }
             let mut content_end = end;
             while bad <= end {
-                // A carriage return before the newline is a part of it.
+                // A carriage return before the newline belongs to it.
                 if bad + 1 == end && text[bad] == b'\r' {
                     content_end = bad;
                     is_bad |= self.lowered[start..bad]
@@ -140,7 +140,7 @@ impl Block {
         }
     }
 
-    /// Lowers a piece and finds what stops and spoils its lines; behind it stand newlines.
+    /// Lower-cases a piece, and finds the stops and bad bytes of its lines. Pads it with newlines.
     fn mark(&mut self, text: &[u8]) {
         let (chunks, rest) = text.as_chunks();
         let mut last = [b'\n'; WIDTH];
@@ -153,7 +153,7 @@ impl Block {
         self.bad.begin(padded);
         let bases = (0..).step_by(WIDTH);
         let lowered = self.lowered.as_chunks_mut().0;
-        // A separator at the start would stand behind the newline before.
+        // A separator at the start of the piece comes after a newline.
         let mut is_behind_edge = true;
         for ((chunk, lowered), base) in chunks.iter().chain([&last]).zip(lowered).zip(bases) {
             let Marks { stops, bad } = look(chunk, lowered, &mut is_behind_edge);
@@ -165,8 +165,8 @@ impl Block {
     }
 }
 
-/// Looks at 64 bytes and lowers them. `is_behind_edge` says whether the byte before them
-/// is a separator or a newline, and then the same of their last.
+/// Examines and lower-cases 64 bytes. `is_behind_edge` tells whether the byte before them is a
+/// separator or a newline; it is then set for their last byte.
 #[inline]
 fn look(text: &[u8; WIDTH], lowered: &mut [u8; WIDTH], is_behind_edge: &mut bool) -> Marks {
     let (mut stops, mut edges, mut words) = (0, 0, 0);
@@ -189,7 +189,7 @@ fn look(text: &[u8; WIDTH], lowered: &mut [u8; WIDTH], is_behind_edge: &mut bool
     }
 }
 
-/// Whole lines of about [`PIECE_BYTES`].
+/// Returns the length of a piece: whole lines of about [`PIECE_BYTES`].
 fn piece_length(text: &[u8]) -> usize {
     let Some((piece, behind)) = text.split_at_checked(PIECE_BYTES) else {
         return text.len();
@@ -209,12 +209,12 @@ struct Places {
     count: usize,
 }
 
-/// Places written at once. A chunk of common lines has four or five stops; not asking how many
-/// spares a branch that nobody can foresee.
+/// Number of places written together. A chunk of common lines has four or five stops. Writing a
+/// fixed number avoids a branch that the processor cannot predict.
 const AT_ONCE: usize = 8;
 
 impl Places {
-    /// Holds none, and has room for so many.
+    /// Removes all places, and makes room for `most`.
     fn begin(&mut self, most: usize) {
         self.count = 0;
         if self.places.len() < most + AT_ONCE {
@@ -226,7 +226,7 @@ impl Places {
         &self.places[..self.count]
     }
 
-    /// Adds those of the marks' bits, counted from `base`.
+    /// Adds the places of the bits in `marks`, counted from `base`.
     #[inline]
     #[allow(
         clippy::cast_possible_truncation,
@@ -260,7 +260,8 @@ mod tests {
     use crate::address::{Entry, Kind};
     use proptest::prelude::*;
 
-    /// The lines of `text` are all there, and those said to be plain are so by the full path.
+    /// Checks that all lines of `text` are visited, and that the full path agrees about the plain
+    /// ones.
     fn check(text: &[u8], bits: u8) -> Result<(), TestCaseError> {
         let rules = Rules::from_bits(bits).unwrap();
         let mut lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
@@ -269,7 +270,7 @@ mod tests {
         }
         let mut seen = Vec::new();
         let mut block = Block::new();
-        // What an earlier, longer block has left does no harm.
+        // Memory from an earlier, longer block must not matter.
         block.lines(&[b'@'; 500], rules, |_| {});
         block.lines(text, rules, |line| {
             seen.push((line.written.to_vec(), line.mailbox.map(<[u8]>::to_vec)));
@@ -302,7 +303,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
-        /// A plain line is what it is by the full path.
+        /// A plain line gives the same result as by the full path.
         #[test]
         fn block_is_line_by_line(
             lines in proptest::collection::vec(line(), 0..12), last: bool, bits in 0_u8..16,
@@ -325,8 +326,8 @@ mod tests {
         }
     }
 
-    /// Each byte at each place of a line, the line at each place of a chunk: the line is
-    /// plain just when `plain::lower_line` says so.
+    /// Puts each byte at each place of a line, and the line at each place of a chunk: the line is
+    /// plain exactly if `plain::lower_line` says so.
     #[test]
     fn one_byte_out_of_place_is_noticed_at_every_place() {
         let no_rules = Rules::from_bits(0).unwrap();

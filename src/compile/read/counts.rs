@@ -1,9 +1,9 @@
 //! The result of reading lines: counts for each input, and the first rejected, skipped and
 //! repaired lines of each reason, with their numbers.
 //!
-//! Several workers read blocks of one input; each counts lines from the start of its
-//! block, and remembers which block. Only when all are done can a line's number in
-//! its file be told: the lines of all blocks before are added then.
+//! Several workers read blocks of one input. Each counts lines from the start of its
+//! block, and remembers the block. The number of a line in its file is only known when all
+//! workers are done: then the lines of all earlier blocks are added.
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -12,22 +12,22 @@ use std::mem;
 use crate::address::escaped;
 use crate::list::{Mend, Skip};
 
-/// Lines kept as examples, for each input and reason.
+/// Number of lines kept as examples, for each input and reason.
 const EXAMPLES: usize = 3;
-/// Reasons counted separately; those beyond are counted as one.
+/// Number of reasons counted separately; further ones are counted together.
 const REASONS: usize = 64;
-/// Bytes of a line that are shown.
+/// Number of bytes of a line that are shown.
 const SHOWN_BYTES: usize = 80;
 
 /// Counts of one worker, then of all.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     inputs: BTreeMap<u32, InputCounts>,
-    /// Those of the input under way; they are not among the others.
+    /// The counts of the current input, which are not yet among the others.
     counts: InputCounts,
     input: u32,
     block: u32,
-    /// Entries since [`take_new`](Self::take_new) was last asked.
+    /// Entries since the last call of [`take_new`](Self::take_new).
     new: u64,
     reason: String,
 }
@@ -37,14 +37,14 @@ pub(crate) struct Counts {
 pub(crate) struct InputCounts {
     /// Entries, duplicates included.
     pub(crate) entries: u64,
-    /// Entries whose last day is past.
+    /// Entries that have expired.
     pub(crate) expired: u64,
-    /// Rows that cannot be keys.
+    /// Rows that were rejected.
     pub(crate) rejected: u64,
     rejects: BTreeMap<String, Noted>,
     skips: BTreeMap<Skip, Noted>,
     mends: BTreeMap<Mend, Noted>,
-    /// Lines of each block.
+    /// Number of lines of each block.
     blocks: BTreeMap<u32, u64>,
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct InputCounts {
 #[derive(Debug, Default)]
 struct Noted {
     count: u64,
-    /// The first of them, by block and line.
+    /// The first of them, ordered by block and line.
     examples: Vec<((u32, u64), String)>,
 }
 
-/// A line, its number counted from 1.
+/// A line with its number, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Example {
     pub(crate) line: u64,
@@ -64,7 +64,7 @@ pub(crate) struct Example {
 }
 
 impl Counts {
-    /// What follows is of this block.
+    /// Begins a block.
     pub(crate) fn begin(&mut self, input: u32, block: u32) {
         if input != self.input {
             self.put_away();
@@ -73,7 +73,7 @@ impl Counts {
         self.block = block;
     }
 
-    /// The block had so many lines.
+    /// Ends the block, which had this many lines.
     pub(crate) fn end(&mut self, lines: u64) {
         self.counts.blocks.insert(self.block, lines);
     }
@@ -85,12 +85,12 @@ impl Counts {
         self.new += 1;
     }
 
-    /// Counts an entry that is past.
+    /// Counts an entry that has expired.
     pub(crate) fn expired(&mut self) {
         self.counts.expired += 1;
     }
 
-    /// Counts a row that lists nobody. `line` counts within the block.
+    /// Counts a row that lists nobody. `line` is counted within the block.
     pub(crate) fn skip(&mut self, line: u64, text: &[u8], skip: Skip) {
         let noted = self.counts.skips.entry(skip).or_default();
         if skip.is_notable() {
@@ -100,13 +100,13 @@ impl Counts {
         }
     }
 
-    /// Counts a row that had to be repaired. `line` counts within the block.
+    /// Counts a row that was repaired. `line` is counted within the block.
     pub(crate) fn mend(&mut self, line: u64, text: &[u8], mend: Mend) {
         let noted = self.counts.mends.entry(mend).or_default();
         noted.add(self.block, line, text);
     }
 
-    /// Counts a rejected row. `line` counts within the block.
+    /// Counts a rejected row. `line` is counted within the block.
     #[cold]
     pub(crate) fn reject(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
         self.counts.rejected += 1;
@@ -123,12 +123,12 @@ impl Counts {
         }
     }
 
-    /// Entries counted since this was last asked.
+    /// Returns the number of entries counted since the last call.
     pub(crate) fn take_new(&mut self) -> u64 {
         mem::take(&mut self.new)
     }
 
-    /// Adds what another worker counted.
+    /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, mut other: Self) {
         other.put_away();
         for (input, counts) in other.inputs {
@@ -136,7 +136,7 @@ impl Counts {
         }
     }
 
-    /// The counts of an input, all blocks together.
+    /// Returns the counts of an input, all blocks together.
     pub(crate) fn counts(&mut self, input: u32) -> InputCounts {
         self.put_away();
         self.inputs.remove(&input).unwrap_or_default()
@@ -149,30 +149,30 @@ impl Counts {
 }
 
 impl InputCounts {
-    /// Lines of the input.
+    /// Returns the number of lines of the input.
     pub(crate) fn lines(&self) -> u64 {
         self.blocks.values().sum()
     }
 
-    /// Each reason for rejecting with its count and its first lines.
+    /// Returns each reason for rejecting, with its count and its first lines.
     pub(crate) fn rejects(&self) -> impl Iterator<Item = (&str, u64, Vec<Example>)> {
         let rejects = self.rejects.iter();
         rejects.map(|(reason, noted)| (reason.as_str(), noted.count, self.examples(noted)))
     }
 
-    /// The same for skipping.
+    /// Returns the same for skipped rows.
     pub(crate) fn skips(&self) -> impl Iterator<Item = (Skip, u64, Vec<Example>)> {
         let skips = self.skips.iter();
         skips.map(|(skip, noted)| (*skip, noted.count, self.examples(noted)))
     }
 
-    /// The same for repairs.
+    /// Returns the same for repaired rows.
     pub(crate) fn mends(&self) -> impl Iterator<Item = (Mend, u64, Vec<Example>)> {
         let mends = self.mends.iter();
         mends.map(|(mend, noted)| (*mend, noted.count, self.examples(noted)))
     }
 
-    /// The examples, with their line numbers in the input.
+    /// Returns the examples with their line numbers in the input.
     fn examples(&self, noted: &Noted) -> Vec<Example> {
         let examples = noted.examples.iter().map(|((block, line), text)| {
             let before: u64 = self.blocks.range(..block).map(|(_, lines)| lines).sum();
@@ -198,7 +198,7 @@ impl InputCounts {
 impl Noted {
     fn add(&mut self, block: u32, line: u64, text: &[u8]) {
         self.count += 1;
-        // A worker gets the blocks of an input in their order.
+        // A worker gets the blocks of an input in order.
         if self.examples.len() < EXAMPLES {
             let text = text.get(..SHOWN_BYTES).unwrap_or(text);
             self.examples
@@ -207,7 +207,7 @@ impl Noted {
     }
 }
 
-/// Adds what was noted elsewhere for the same reasons.
+/// Adds the rows of another worker, by reason.
 fn join<K: Ord>(sums: &mut BTreeMap<K, Noted>, others: BTreeMap<K, Noted>) {
     for (key, other) in others {
         let sum = sums.entry(key).or_default();

@@ -1,7 +1,7 @@
-//! The digest of a text, taken while it is read.
+//! The digest of a text, computed while the text is read.
 //!
-//! It tells whether two parts of a list were made from the same piece, and says nothing to
-//! anyone who wants to forge one: it finds mistakes.
+//! It tells whether two parts of a list were made from the same piece. It finds mistakes,
+//! but does not protect against forgery.
 
 use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
@@ -9,10 +9,10 @@ use std::sync::{Arc, OnceLock};
 use twox_hash::XxHash3_128;
 use twox_hash::xxhash3_128::Hasher;
 
-/// The XXH3-128 of a text; there once the text has been read to its end.
+/// The XXH3-128 of a text; set once the text was read to its end.
 pub(crate) type Digest = Arc<OnceLock<u128>>;
 
-/// A text whose digest is taken.
+/// A text whose digest is computed while it is read.
 pub(crate) struct Digested<R> {
     text: R,
     hasher: Hasher,
@@ -20,7 +20,7 @@ pub(crate) struct Digested<R> {
 }
 
 impl<R> Digested<R> {
-    /// The text, and where its digest will be.
+    /// Returns the text, and the place where its digest will be.
     pub(crate) fn new(text: R) -> (Self, Digest) {
         let digest = Digest::default();
         let text = Self {
@@ -44,7 +44,7 @@ impl<R: Read> Read for Digested<R> {
     }
 }
 
-/// One digest of several texts in their order; that of a single text is its own.
+/// Returns one digest of several texts in order; for a single text, the digest of that text.
 pub(crate) fn joined(digests: &[u128]) -> u128 {
     if let [digest] = digests {
         return *digest;

@@ -1,9 +1,9 @@
 //! Blocks of whole lines, from all inputs, for any number of workers.
 //!
-//! A worker that asks gets the next block of the input under way, in a buffer of its
-//! own that stays in its cache; the rest of a line that the block's end cuts is kept
-//! for the next. A list whose lines do not stand for themselves (JSON, say) goes
-//! whole to the worker that asks, and the others go on with the next input.
+//! A worker that asks gets the next block of the current input, in its own buffer, which stays in
+//! its cache. If the end of the block cuts a line, the first part of the line is kept for the
+//! next block. If the lines of a list cannot be read one by one (JSON, for example), the whole
+//! list goes to the worker that asks, and the others continue with the next input.
 //!
 //! Blocks of an input are numbered, so that line numbers can be added up at the end.
 
@@ -19,13 +19,13 @@ use crate::filter::Source;
 use crate::filter::format::MAGIC;
 use crate::list::{self, Day, Format, Reader};
 
-/// A block: small enough that the text stays in the second cache between the copy out
-/// of the page cache and the parser, and more than the longest line that a reader accepts.
+/// Size of a block. The text stays in the second-level cache between the copy from the page cache
+/// and the parser, and a block is larger than the longest line that a reader accepts.
 const BLOCK_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES > 2 * list::MAX_LINE);
-/// Read to detect the format.
+/// Number of bytes read to detect the format.
 const HEAD_BYTES: usize = 64 << 10;
-/// A worker's buffer.
+/// Returns a buffer for a worker.
 pub(crate) fn block_buffer() -> Vec<u8> {
     vec![0; BLOCK_BYTES]
 }
@@ -38,27 +38,27 @@ pub(crate) enum Work {
         input: u32,
         /// Number of the block within the input.
         block: u32,
-        /// Lines of the input before this block, when they are counted.
+        /// Number of lines of the input before this block, if lines are counted.
         lines_before: u64,
         /// Bytes of the buffer that the lines fill.
         length: usize,
-        /// How its lines are written.
+        /// The format of its lines.
         format: Format,
-        /// When its entries end, as the list says.
+        /// The day on which its entries end, as the list says.
         expires: Option<Day>,
     },
-    /// An input that one worker must read from its start to its end.
+    /// An input that one worker must read from start to end.
     Whole {
         /// Index of the input.
         input: u32,
-        /// How it is written.
+        /// Its format.
         format: Format,
         /// Its content.
         content: Box<dyn Read + Send>,
     },
 }
 
-/// What was learned of an input when it was opened.
+/// What was found out about an input when it was opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     /// Index of the input.
@@ -69,9 +69,9 @@ pub(crate) struct Opened {
     pub(crate) source: Source,
     /// Its last line has no line end.
     pub(crate) ends_within_line: bool,
-    /// When its entries end, as the list says at its head.
+    /// The day on which its entries end, as the list says at its start.
     pub(crate) expires: Option<Day>,
-    /// That of its text, where one is taken.
+    /// The digest of its text, if one is computed.
     pub(crate) digest: Option<Digest>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct Feed<'a> {
     format: Option<Format>,
     progress: &'a Progress,
     counts_lines: bool,
-    /// The lists name what to remove.
+    /// Whether the lists name entries to remove.
     removes: bool,
     takes_digests: bool,
     state: Mutex<State>,
@@ -103,7 +103,7 @@ impl State {
     }
 }
 
-/// Whether a file is an archive by its name.
+/// Returns whether a file is compressed, according to its name.
 fn is_archive(path: &Path) -> bool {
     path.extension().is_some_and(|ending| {
         ["gz", "zst", "bz2", "xz"]
@@ -112,24 +112,25 @@ fn is_archive(path: &Path) -> bool {
     })
 }
 
-/// The input under way.
+/// The current input.
 struct Current {
     input: u32,
     format: Format,
     expires: Option<Day>,
     content: Box<dyn Read + Send>,
     next_block: u32,
-    /// Lines handed out, when they are counted.
+    /// Number of lines in earlier blocks, if lines are counted.
     lines: u64,
-    /// The beginning of a line whose end has not been read.
+    /// The first part of a line whose end has not been read.
     begun: Vec<u8>,
-    /// Inside a line that is longer than a block; its beginning was handed out.
+    /// Whether the input is inside a line that is longer than a block, and whose first part was
+    /// already returned.
     in_long_line: bool,
     at_end: bool,
 }
 
 impl<'a> Feed<'a> {
-    /// A feed of `inputs`, all of the given format or each of its own.
+    /// Returns a feed of `inputs`: all have the given format, or each has its own.
     pub(crate) fn new(inputs: &'a [Input], format: Option<Format>, progress: &'a Progress) -> Self {
         Self {
             inputs,
@@ -142,8 +143,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// The same for lists of what to remove: there a plain line counts whatever it says about the
-    /// entry.
+    /// Returns the same feed for lists of entries to remove: there, a plain line counts whatever
+    /// it says about the entry.
     pub(crate) fn of_removals(self) -> Self {
         Self {
             removes: true,
@@ -151,8 +152,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Says of each block how many lines are before it. All workers wait for the count, so
-    /// it is made only when somebody asks for line numbers at once.
+    /// Counts the lines before each block. All workers wait for this count, so it is only made if
+    /// line numbers are needed during reading.
     pub(crate) fn counting_lines(self, counts_lines: bool) -> Self {
         Self {
             counts_lines,
@@ -160,7 +161,7 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Takes the digest of each input while it is read.
+    /// Computes the digest of each input while it is read.
     pub(crate) fn taking_digests(self, takes_digests: bool) -> Self {
         Self {
             takes_digests,
@@ -168,13 +169,13 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// An input as messages name it.
+    /// Returns the name of an input for messages.
     pub(crate) fn shown(&self, input: u32) -> String {
         let input = self.inputs.get(input as usize);
         input.map_or_else(String::new, Input::shown)
     }
 
-    /// The next piece of work; none when all is read.
+    /// Returns the next piece of work; `None` when everything is read.
     ///
     /// # Errors
     /// When an input cannot be opened or read, and on an interrupt.
@@ -247,20 +248,20 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// The last line of an input has no line end.
+    /// Notes that the last line of an input has no line end.
     pub(crate) fn ends_within_line(&self, input: u32) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.ends_within_line(input);
     }
 
-    /// Hands out nothing more.
+    /// Returns no further work from now on.
     pub(crate) fn end(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.current = None;
         state.next_input = u32::MAX;
     }
 
-    /// What was opened, in the order of the inputs.
+    /// Returns the inputs that were opened, in their order.
     pub(crate) fn opened(self) -> Vec<Opened> {
         self.state
             .into_inner()
@@ -322,7 +323,7 @@ impl<'a> Feed<'a> {
         Ok((Opened { digest, ..opened }, Box::new(content)))
     }
 
-    /// An input that is not a complete list.
+    /// Returns the error for an input that is not a complete list.
     pub(crate) fn incomplete(&self, input: u32, what: String) -> Error {
         let path = self.path(input).to_owned();
         Error::Incomplete { path, what }
@@ -333,7 +334,7 @@ impl<'a> Feed<'a> {
         input.map_or_else(|| Path::new(""), |input| &input.path)
     }
 
-    /// An input that fails because of an interrupt did not fail.
+    /// Returns the error for an input that failed: the interrupt, if that was the cause.
     pub(crate) fn failed(&self, input: u32, error: io::Error) -> Error {
         if self.progress.stopped() {
             Error::Interrupted
@@ -344,8 +345,8 @@ impl<'a> Feed<'a> {
 }
 
 impl Current {
-    /// Puts whole lines into `buffer`, which has [`BLOCK_BYTES`], and says how many
-    /// bytes they are; none at the end of the input.
+    /// Puts whole lines into `buffer`, which has [`BLOCK_BYTES`] bytes, and returns their length
+    /// in bytes; `None` at the end of the input.
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             let begun = self.begun.len();
@@ -370,7 +371,7 @@ impl Current {
                 }
                 None if start > 0 => self.begun.extend_from_slice(&buffer[..length]),
                 None => {
-                    // Its reader refuses it as too long.
+                    // The reader rejects it as too long.
                     self.in_long_line = true;
                     return Ok(Some(length));
                 }
@@ -378,7 +379,7 @@ impl Current {
         }
     }
 
-    /// Fills `buffer`, or what there is to the end.
+    /// Fills `buffer`, or reads to the end.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() && !self.at_end {
@@ -398,7 +399,7 @@ mod tests {
     use super::*;
     use crate::list::Row;
 
-    /// All entries of `content` as the workers see them, in order.
+    /// Returns all entries of `content` as the workers see them, in order.
     fn entries(content: &[u8]) -> (Vec<Vec<u8>>, u64, u64) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.txt");

@@ -1,12 +1,12 @@
-//! What the name of a file says of it: a list, an allowlist, a backup, a description.
+//! What a file's name says about the file: a list, an allowlist, a backup, a description.
 
 use std::path::Path;
 
 use crate::list::vocabulary::{self, Place, Sense, sense};
 
-/// Beginnings of the names of files that are not lists, in lower case.
+/// Beginnings of the names of files that are no lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
-/// Words in the names of lists of senders that are blocked no more, or never were.
+/// Words in the names of lists of senders that are no longer blocked, or never were.
 const NOT_LISTED: [&[u8]; 32] = [
     b"ausnahmen",
     b"cleared",
@@ -64,7 +64,7 @@ const COPIES: [&[u8]; 20] = [
     b".save",
     b".tmp",
 ];
-/// The same of editors.
+/// Endings of the swap files of editors.
 const SWAPS: [&[u8]; 3] = [b".swp", b".swo", b".swn"];
 
 fn name_in_lower_case(file: &Path) -> Vec<u8> {
@@ -76,7 +76,7 @@ pub(super) fn is_hidden(file: &Path) -> bool {
     name_in_lower_case(file).starts_with(b".")
 }
 
-/// Why a file can be no list.
+/// Returns why a file cannot be a list.
 pub(super) fn is_no_list(file: &Path) -> Option<&'static str> {
     let name = name_in_lower_case(file);
     if name.ends_with(b".blf") {
@@ -92,7 +92,7 @@ pub(super) fn is_no_list(file: &Path) -> Option<&'static str> {
 pub(super) const BACKUP: &str =
     "the name of a backup or unfinished file; use --input if it is a list";
 
-/// Why a list is not meant by its name.
+/// Returns why a file, by its name, is not meant as a blocklist.
 pub(super) fn is_not_meant(file: &Path) -> Option<&'static str> {
     if is_backup(file) {
         return Some(BACKUP);
@@ -124,7 +124,7 @@ pub(super) fn is_backup(file: &Path) -> bool {
         .next()
         .unwrap_or(&name);
     let ends_with = |endings: &[&[u8]]| endings.iter().any(|ending| plain.ends_with(ending));
-    // `list.txt.1`, as wget and logrotate number them.
+    // `list.txt.1`, as wget and logrotate number files.
     let is_numbered = plain
         .iter()
         .rposition(|byte| *byte == b'.')
@@ -136,7 +136,7 @@ pub(super) fn is_backup(file: &Path) -> bool {
     is_numbered || is_autosave || ends_with(&COPIES) || ends_with(&SWAPS)
 }
 
-/// Whether a file's name says that it is an allowlist.
+/// Returns whether a file's name says that it is an allowlist.
 pub(crate) fn is_allowlist(file: &Path) -> bool {
     let name = name_in_lower_case(file);
     let mut words = words_of(&name);

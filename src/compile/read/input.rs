@@ -1,12 +1,13 @@
 //! Which files are read, and in which order they are numbered.
 //!
-//! A record names its list by a number, and the same lists must give the same bytes
-//! in whatever order they were typed: so they are numbered by their paths, sorted.
-//! A folder stands for the files in it: not for hidden files, filter files, licences and the
-//! like; nor for those in folders below, nor for what by its name is an allowlist or a backup,
-//! which must never become a blocklist. The shell may have expanded `lists/*`, so files that are
-//! named are chosen alike; only those given by `--input` are read whatever they are called. A
-//! user learns of all that was left out.
+//! A record names its list by a number, and the same lists must give the same bytes in whatever
+//! order they are typed. So lists are numbered by their sorted paths.
+//!
+//! A folder stands for the files in it, except hidden files, filter files, licences and the like.
+//! Files in subfolders are not read, nor are files that by their names are allowlists or backups,
+//! which must never become blocklists. The shell may have expanded `lists/*`, so files that are
+//! named are chosen in the same way; only those given by `--input` are read whatever their names.
+//! The user is told about every list that was left out.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -21,7 +22,7 @@ use crate::compile::Error;
 use crate::filter::Source;
 use crate::list::{self, Member};
 
-/// Bytes of a path, name or licence kept in the filter; it takes no more than 4096.
+/// Maximum length in bytes of a path, name or licence kept in the filter, which allows up to 4096.
 const MAX_TEXT_BYTES: usize = 1024;
 
 /// One list to read.
@@ -39,15 +40,15 @@ pub(crate) enum Content {
     Whole,
     /// A file in an archive.
     Member(Member),
-    /// There is no file: entries were typed on the command line, one a line.
+    /// There is no file: the entries were typed on the command line, one per line.
     Typed(Vec<u8>),
 }
 
-/// What takes the place of the path for entries typed on the command line.
+/// The name used in place of a path for entries typed on the command line.
 const COMMAND_LINE: &str = "command line";
 
 impl Input {
-    /// A file, or standard input.
+    /// Returns the input for a file, or for standard input.
     pub(crate) fn file(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -55,7 +56,7 @@ impl Input {
         }
     }
 
-    /// Entries typed on the command line; each is a line.
+    /// Returns the input for entries typed on the command line, one per line.
     pub(crate) fn typed<'a>(entries: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut text = Vec::new();
         for entry in entries {
@@ -68,22 +69,22 @@ impl Input {
         }
     }
 
-    /// Whether this is standard input.
+    /// Returns whether this is standard input.
     pub fn is_stdin(&self) -> bool {
         self.content == Content::Whole && self.path.as_os_str() == "-"
     }
 
-    /// Whether it was typed on the command line.
+    /// Returns whether it was typed on the command line.
     pub(crate) fn is_typed(&self) -> bool {
         matches!(self.content, Content::Typed(_))
     }
 
-    /// The part of the file that is the list.
+    /// Returns the part of the file that is the list.
     pub(crate) fn content(&self) -> &Content {
         &self.content
     }
 
-    /// Its path; for a file in an archive, the path below that of the archive.
+    /// Returns its path; for a file in an archive, its path below that of the archive.
     pub(crate) fn label(&self) -> Cow<'_, Path> {
         match &self.content {
             Content::Whole | Content::Typed(_) => Cow::Borrowed(&self.path),
@@ -91,7 +92,7 @@ impl Input {
         }
     }
 
-    /// Whether it can be read a second time from its start.
+    /// Returns whether it can be read a second time from its start.
     pub(crate) fn is_regular(&self) -> bool {
         match self.content {
             Content::Typed(_) | Content::Member(_) => true,
@@ -100,7 +101,7 @@ impl Input {
         }
     }
 
-    /// Bytes to read; 0 when nobody can know.
+    /// Returns the number of bytes to read; 0 if unknown.
     pub(crate) fn size_bytes(&self) -> u64 {
         match &self.content {
             Content::Typed(text) => text.len() as u64,
@@ -112,7 +113,7 @@ impl Input {
         }
     }
 
-    /// As messages show it.
+    /// Returns its name for messages.
     pub fn shown(&self) -> String {
         if self.is_stdin() {
             "standard input".to_owned()
@@ -121,8 +122,8 @@ impl Input {
         }
     }
 
-    /// The source as the filter names it, still without counts. `head` is the
-    /// beginning of the list.
+    /// Returns the source as the filter names it, without counts. `head` is the beginning of the
+    /// list.
     pub(crate) fn source(&self, head: &[u8]) -> Source {
         let name = if self.is_stdin() {
             "stdin".to_owned()
@@ -140,7 +141,7 @@ impl Input {
     }
 }
 
-/// Bytes of all inputs; 0 when nobody can know, as one is a pipe.
+/// Returns the number of bytes of all inputs; 0 if unknown, since one is a pipe.
 pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
     if inputs.iter().all(Input::is_regular) {
         inputs.iter().map(Input::size_bytes).sum()
@@ -149,16 +150,16 @@ pub(crate) fn total_bytes(inputs: &[Input]) -> u64 {
     }
 }
 
-/// The lists that `paths` stand for, whatever they are called, each once, in the order of their
-/// numbers.
+/// Returns the lists that `paths` stand for, each once, in the order of their numbers. They are
+/// read whatever their names.
 ///
 /// # Errors
-/// When a path is not there or a folder cannot be read.
+/// When a path does not exist, or a folder cannot be read.
 pub fn inputs(paths: &[PathBuf]) -> Result<Vec<Input>, Error> {
     Ok(find_all(&[], paths)?.lists)
 }
 
-/// As [`inputs`], with `entries` typed on the command line. A path that leads to no file but is written
+/// Like [`inputs`], with `entries` typed on the command line. A path without a file that is written
 /// like an address (it has an `@` and no `/`) is such an entry, too.
 pub(crate) fn find_or_typed(arguments: &[PathBuf], entries: &[String]) -> Result<Found, Error> {
     let is_typed = |argument: &Path| {
@@ -172,7 +173,7 @@ pub(crate) fn find_or_typed(arguments: &[PathBuf], entries: &[String]) -> Result
         .iter()
         .cloned()
         .partition(|argument| is_typed(argument));
-    // Options name single files, so that no shell has chosen them.
+    // Options name single files; no shell pattern has chosen them.
     let mut found = find_all(&[], &paths)?;
     if !typed.is_empty() || !entries.is_empty() {
         let typed = typed
@@ -184,19 +185,20 @@ pub(crate) fn find_or_typed(arguments: &[PathBuf], entries: &[String]) -> Result
     Ok(found)
 }
 
-/// What paths stand for.
+/// The lists that paths stand for.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// The lists, each once, in the order of their numbers.
     pub(crate) lists: Vec<Input>,
-    /// What lies in the folders and might be meant, with the reason why it is not read.
+    /// The files that might be meant as lists, with the reason why they are not read.
     pub(crate) passed_over: Vec<String>,
-    /// One of those, where reading nothing else is a mistake: a backup left in a folder is none.
+    /// The first of these whose omission may be a mistake if nothing else is read; a backup left in
+    /// a folder is none.
     pub(crate) perhaps_meant: Option<String>,
 }
 
-/// The same for paths that the shell may have found, and for those that are meant whatever they
-/// are called, with what was skipped.
+/// Finds the lists for `paths`, which the shell may have chosen by a pattern, and for those in
+/// `meant`, which are read whatever their names. Also returns what was left out.
 ///
 /// # Errors
 /// As [`inputs`].
@@ -225,14 +227,14 @@ pub(crate) fn find_all(paths: &[PathBuf], meant: &[PathBuf]) -> Result<Found, Er
 }
 
 impl Found {
-    /// Takes in what lies in a folder.
+    /// Adds the files of a folder.
     fn folder(&mut self, path: &Path) -> Result<(), Error> {
         for entry in fs::read_dir(path).map_err(Error::io(path, "read"))? {
             let file = entry.map_err(Error::io(path, "read"))?.path();
             if is_hidden(&file) || is_no_list(&file).is_some() {
                 continue;
             }
-            // What vanished meanwhile, or leads nowhere, must not be taken for nothing.
+            // A file that has vanished, or a broken link, must not be ignored.
             let meta = fs::metadata(&file).map_err(Error::io(&file, "read"))?;
             if meta.is_dir() {
                 self.pass_over(
@@ -250,7 +252,7 @@ impl Found {
         Ok(())
     }
 
-    /// Takes in a file, unless its name says that it is not meant; of an archive, its files.
+    /// Adds a file, unless its name says that it is not meant; of an archive, its files.
     fn file(&mut self, path: &Path, is_meant: bool) -> Result<(), Error> {
         let why_not = |file: &Path| is_no_list(file).or_else(|| is_not_meant(file));
         if let Some(why) = why_not(path).filter(|_| !is_meant) {
@@ -292,7 +294,7 @@ fn not_read(file: &Path, why: &str) -> String {
     format!("{}: {why}", text(file))
 }
 
-/// `/lists/spammers.txt.gz` -> `spammers`.
+/// Returns the name of a list: `/lists/spammers.txt.gz` -> `spammers`.
 pub(crate) fn name_of(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str());
     let shown = text(Path::new(name));
@@ -306,7 +308,7 @@ pub(crate) fn name_of(path: &Path) -> String {
     }
 }
 
-/// A path as text that is safe to print and to keep.
+/// Returns a path as text that is safe to print and to store.
 pub(crate) fn text(path: &Path) -> String {
     cut(
         escaped(path.as_os_str().as_encoded_bytes()).to_string(),
@@ -314,7 +316,7 @@ pub(crate) fn text(path: &Path) -> String {
     )
 }
 
-/// The text without what is beyond so many bytes.
+/// Cuts a text to at most this many bytes.
 pub(crate) fn cut(mut text: String, most_bytes: usize) -> String {
     let end = (0..=most_bytes.min(text.len()))
         .rev()
@@ -323,7 +325,7 @@ pub(crate) fn cut(mut text: String, most_bytes: usize) -> String {
     text
 }
 
-/// What the comments at the head of a list say after "Licence:" (or "License:").
+/// Returns what the comments at the start of a list say after "Licence:" (or "License:").
 fn licence(head: &[u8]) -> String {
     let comments = head.split(|byte| *byte == b'\n').take_while(|line| {
         let line = line

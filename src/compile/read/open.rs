@@ -1,7 +1,7 @@
-//! The text of an input, from wherever it is: opened, unpacked, its bytes counted.
+//! Opens and unpacks an input, wherever it is, and counts its bytes.
 //!
-//! Reading ends on an interrupt, also while it waits for a pipe, and fails for a file that somebody
-//! was still writing.
+//! Reading ends on an interrupt, even while it waits for a pipe. Reading a file fails if somebody
+//! still writes it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Cursor, Read};
@@ -19,17 +19,17 @@ use super::input::{Content, Input};
 use crate::compile::Progress;
 use crate::list;
 
-/// How long a pipe that brings nothing may delay an interrupt.
+/// Maximum delay of an interrupt by a pipe without data.
 const POLL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
 };
 
-/// As `open` takes it.
+/// In the type that `open` needs.
 #[allow(clippy::cast_possible_wrap, reason = "a low bit")]
 const NONBLOCK: i32 = OFlags::NONBLOCK.bits() as i32;
 
-/// Opens an input, unpacked. Bytes are counted as they lie on disk.
+/// Opens an input, unpacked. Counts bytes as they are on disk.
 pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
     let (bytes, stop) = (progress.done_counter(), progress.stop_flag());
     match input.content() {
@@ -41,7 +41,7 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
         }
     }
     if input.is_stdin() {
-        // Not `io::stdin()`, whose buffer may hold what poll then waits for.
+        // Not `io::stdin()`: its buffer may hold the data that poll would wait for.
         let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         return list::unpack(Counted {
             state: FileState::of(&input)?,
@@ -50,7 +50,7 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
             stop,
         });
     }
-    // A FIFO that nobody writes to would wait in `open`, where no signal ends it.
+    // A FIFO without a writer would block in `open`, where no signal ends it.
     let file = OpenOptions::new()
         .read(true)
         .custom_flags(NONBLOCK)
@@ -63,7 +63,7 @@ pub(crate) fn open(input: &Input, progress: &Progress) -> io::Result<Box<dyn Rea
     })
 }
 
-/// What shows that a file was written to.
+/// Shows whether a file was written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileState {
     bytes: u64,
@@ -71,7 +71,7 @@ struct FileState {
 }
 
 impl FileState {
-    /// Nothing for a pipe or a terminal.
+    /// Returns the state of a file; `None` for a pipe or a terminal.
     fn of(file: &File) -> io::Result<Option<Self>> {
         let meta = file.metadata()?;
         Ok(meta.is_file().then(|| Self {
@@ -81,19 +81,19 @@ impl FileState {
     }
 }
 
-/// Counts what is read, can be interrupted while it waits for more, and does not take for
-/// a whole list what somebody was still writing.
+/// Counts what is read, can be interrupted while it waits for more, and fails if somebody was still
+/// writing the file.
 struct Counted {
     input: File,
-    /// The file as it was opened, standard input too (`- <list`); none for a pipe or a
-    /// terminal, where reading may wait for ever.
+    /// The state of the file when it was opened, also of standard input (`- <list`). `None` for a
+    /// pipe or a terminal, where reading may block for ever.
     state: Option<FileState>,
     bytes: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
 }
 
 impl Counted {
-    /// Returns when there is something to read, or the end.
+    /// Waits until there is something to read, or the end.
     fn wait(&self) -> io::Result<()> {
         loop {
             let mut ready = [PollFd::new(&self.input, PollFlags::IN)];
@@ -116,7 +116,7 @@ impl Read for Counted {
                 self.wait()?;
             }
             match self.input.read(buffer) {
-                // Another process took what was there.
+                // Another process has read the data.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => break read?,
             }
@@ -131,7 +131,7 @@ impl Read for Counted {
     }
 }
 
-/// Counts what is read of a file in an archive, unpacked, and can be interrupted.
+/// Counts the unpacked bytes that are read from a file in an archive, and can be interrupted.
 struct CountedMember {
     input: Box<dyn Read + Send>,
     bytes: Arc<AtomicU64>,

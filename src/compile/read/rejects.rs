@@ -1,11 +1,12 @@
-//! The file of rejects: every line that was rejected, skipped or repaired, with its place.
+//! The file of rejects: every line that was rejected, skipped or repaired, with its file and
+//! number.
 //!
 //! ```text
 //!   lists/spammers.txt:17: a web address; list its domain: http://bad.example/
 //! ```
 //!
-//! Blank lines and comments are left out. Workers write the lines of a block together;
-//! with several of them, blocks come in the order in which they are done.
+//! Blank lines and comments are left out. A worker writes the lines of a block together.
+//! With several workers, blocks are in the order in which they finish.
 
 use std::fmt::{Display, Write as _};
 use std::fs::File;
@@ -16,17 +17,17 @@ use std::sync::{Mutex, PoisonError};
 use crate::address::escaped;
 use crate::compile::Error;
 
-/// Bytes of lines that a worker keeps before it writes them.
+/// Number of bytes that a worker collects before it writes them.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// The file, open for all workers.
+/// The file, shared by all workers.
 #[derive(Debug)]
 pub(crate) struct RejectsFile {
     path: PathBuf,
     file: Mutex<File>,
 }
 
-/// Lines of one worker that are not yet written.
+/// Lines of one worker that are not written yet.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     input: String,
@@ -35,7 +36,7 @@ pub(crate) struct Lines {
 }
 
 impl RejectsFile {
-    /// An empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
     /// When it cannot be created.
@@ -46,13 +47,13 @@ impl RejectsFile {
         })
     }
 
-    /// Empties it: the inputs are read again.
+    /// Empties the file, because the inputs are read again.
     ///
     /// # Errors
-    /// When the file system refuses.
+    /// When the file system reports an error.
     pub(crate) fn restart(&self) -> Result<(), Error> {
         self.with_file(|file| {
-            // Standard output and other pipes keep what they have.
+            // Standard output and other pipes cannot be emptied.
             if file.metadata()?.is_file() {
                 file.set_len(0)?;
                 file.rewind()?;
@@ -61,7 +62,7 @@ impl RejectsFile {
         })
     }
 
-    /// Writes what a worker has kept.
+    /// Writes the lines that a worker has collected.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -84,12 +85,12 @@ impl RejectsFile {
 const WRITE: &str = "write the rejects";
 
 impl Lines {
-    /// What follows is of this input, behind so many of its lines.
+    /// Begins a block of this input, with `before` lines of the input before it.
     pub(crate) fn begin(&mut self, input: String, before: u64) {
         (self.input, self.before) = (input, before);
     }
 
-    /// Adds a line; says whether it is time to write.
+    /// Adds a line; returns whether it is time to write.
     pub(crate) fn add(&mut self, line: u64, text: &[u8], reason: &dyn Display) -> bool {
         let line = self.before + line;
         // Writing to a string does not fail.

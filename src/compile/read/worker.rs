@@ -5,8 +5,8 @@
 //!   block -> plain lines ----------------------> guard -> key -> stage
 //! ```
 //!
-//! Nothing is allocated for a line: the entry keeps its memory, and the key goes
-//! straight into the chunk of its stage.
+//! Nothing is allocated for a line: the memory of the entry is reused, and the key goes
+//! directly into the chunk of its stage.
 
 use std::fmt::Display;
 use std::io;
@@ -31,25 +31,24 @@ use crate::parallel::on_threads;
 pub(crate) struct ReadOptions {
     pub(crate) rules: Rules,
     pub(crate) seed: u64,
-    /// Day of the build: of entries that bring no day of their own.
+    /// The day of the build: the day on which entries without a day of their own were added.
     pub(crate) today: Day,
-    /// Expiry of entries that bring none of their own.
+    /// Expiry of entries that have none of their own.
     pub(crate) expires: Option<Day>,
-    /// What refuses entries that would list the world; none when they are wanted.
+    /// Refuses entries that are overly broad; `None` if they are wanted.
     pub(crate) guard: Option<Guard>,
     /// The number of each input as a source.
     pub(crate) sources: Vec<u32>,
-    /// Whether the dates of a row are kept at all.
+    /// Whether the dates of rows are kept.
     pub(crate) keeps_dates: bool,
-    /// Refuse entries that end: what is built has no place for the day, and would list them
-    /// for ever.
+    /// Refuse entries that expire: the output cannot store the day, and would list them for ever.
     pub(crate) refuses_ends: bool,
-    /// Where rejected and skipped lines are written down.
+    /// The file for rejected and skipped lines.
     pub(crate) rejects: Option<Arc<RejectsFile>>,
 }
 
 impl ReadOptions {
-    /// The dates of an entry that has none of its own.
+    /// Returns the dates of an entry that has none of its own.
     pub(crate) fn dates(&self) -> Dates {
         Dates {
             added: self.today.0,
@@ -57,7 +56,7 @@ impl ReadOptions {
         }
     }
 
-    /// The key of an entry, unless it must not be listed.
+    /// Returns the key of an entry, unless it must not be listed.
     #[inline]
     fn key(&self, kind: Kind, entry: &[u8]) -> Result<Key, Danger> {
         if let Some(guard) = &self.guard {
@@ -67,7 +66,7 @@ impl ReadOptions {
     }
 }
 
-/// Why an entry that ends is refused.
+/// Why an entry that expires is refused.
 const NO_PLACE_FOR_END: &str =
     "it expires, and a filter without records cannot store dates; build it without --no-records";
 
@@ -78,8 +77,8 @@ pub(crate) struct Read<'m, I> {
     pub(crate) opened: Vec<Opened>,
 }
 
-/// Reads all inputs on `threads` workers. None when a row has dates of its own, which
-/// `I` cannot keep: the inputs have to be read again with wide staged keys.
+/// Reads all inputs on `threads` workers. Returns `None` if a row has dates of its own that
+/// `I` cannot keep: then the inputs must be read again with wide staged keys.
 ///
 /// # Errors
 /// When an input cannot be read, the spill file cannot be written, or the user
@@ -111,11 +110,11 @@ pub(crate) fn read<'m, I: StagedKey>(
 struct Worker<'a, 'm, I> {
     options: &'a ReadOptions,
     progress: &'a Progress,
-    /// Of entries of the input under way that bring none of their own.
+    /// The dates of entries of the current input that have none of their own.
     dates: Dates,
-    /// What the input says of all its entries.
+    /// The expiry that the input states for all its entries.
     list_expires: Option<Day>,
-    /// Number of the input under way.
+    /// Source number of the current input.
     source: u32,
     text: Block,
     entry: Entry,
@@ -123,11 +122,12 @@ struct Worker<'a, 'm, I> {
     counts: Counts,
     /// Lines for the file of rejects.
     logged: Lines,
-    /// Why the work cannot go on; acted upon after the block.
+    /// Why the work cannot continue; handled after the block.
     failed: Option<Error>,
-    /// Set inside a row, acted upon after its block.
+    /// A row has dates that cannot be kept; handled after the block.
     dated: bool,
-    /// Likewise: what shows that the input is not a complete list, and in which line.
+    /// The line that shows that the input is not a complete list, and the reason; handled
+    /// after the block.
     incomplete: Option<(u64, RejectReason)>,
 }
 
@@ -150,8 +150,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
     }
 
-    /// Works until nothing is left; none when a row had dates that `I` cannot keep.
-    /// A worker that cannot go on ends the work of all.
+    /// Works until nothing is left; returns `None` if a row had dates that `I` cannot keep. A
+    /// worker that cannot continue ends the work of all.
     fn run(self, feed: &Feed<'_>) -> Result<Option<Counts>, Error> {
         let done = self.work(feed);
         if !matches!(done, Ok(Some(_))) {
@@ -201,13 +201,14 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                     self.counts.end(reader.lines());
                     self.stager.check()?;
                     if self.stager.failed_flag().load(Ordering::Relaxed) {
-                        // Another worker says why.
+                        // Another worker reports why.
                         return Ok(None);
                     }
                     read.map_err(|error| feed.failed(input, error))?;
                     let cut_off = content.last != b'\n';
                     if let Some((line, reason)) = self.incomplete.take()
-                        // A line of JSON may be wrong; the last, without its end, is cut off.
+                        // A bad line of JSON lines is only rejected; if it is the last one
+                        // and has no line end, the list is truncated.
                         && (format != Format::JsonLines
                             || reason.spoils_list()
                             || cut_off && line == reader.lines())
@@ -259,23 +260,23 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
     }
 
-    /// Reads a block of whole lines; says how many.
+    /// Reads a block of whole lines; returns their number.
     fn block(&mut self, format: Format, block: &[u8]) -> u64 {
         let mut reader = Reader::new(format);
         if format != Format::Plain || self.ends_badly(self.dates) {
             reader.read(block, true, &mut |line, row| self.row(line, row));
             return reader.lines();
         }
-        // Nearly every line of a large list is an address that only wants lower case.
-        // Such a line is read at once what it would be read as by the long way round;
-        // property tests hold the two equal.
+        // Nearly every line of a large list is an address that only needs lower case. Such a
+        // line is read here at once, with the same result as by the full path; property tests
+        // compare the two.
         let mut lines = 0;
         let mailbox_tag = self.tag(Kind::Mailbox, self.kept(self.dates));
         let mut is_usual = self.stager.usual() == mailbox_tag;
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.options.rules, |Line { written, mailbox }| {
             lines += 1;
-            // The one plain address that a list does not mean: a line of a diff.
+            // A line of a diff is the one plain address that a list does not mean.
             let mailbox = mailbox.filter(|_| !written.starts_with(b"+"));
             if let Some(mailbox) = mailbox {
                 match self.options.key(Kind::Mailbox, mailbox) {
@@ -352,7 +353,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
     }
 
-    /// Dates as they are staged: to a staged key that keeps none, all are alike.
+    /// Returns the dates as they are staged: all alike, if the staged key keeps none.
     fn kept(&self, dates: Dates) -> Dates {
         if I::KEEPS_DATES {
             dates
@@ -361,7 +362,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         }
     }
 
-    /// Whether entries of these dates are past, or end where no end can be kept.
+    /// Returns whether entries with these dates have expired, or expire where no end can be stored.
     fn ends_badly(&self, dates: Dates) -> bool {
         dates
             .expires
@@ -385,7 +386,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         self.log(line, text, reason);
     }
 
-    /// Writes a line down that somebody wants to see, whatever its number.
+    /// Writes a line to the file of rejects, if there is one.
     fn log(&mut self, line: u64, text: &[u8], reason: &dyn Display) {
         if let Some(rejects) = &self.options.rejects
             && self.logged.add(line, text, reason)
@@ -402,7 +403,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 }
 
-/// Ends reading on an interrupt, and when what is read cannot be staged.
+/// Stops reading on an interrupt, and when a key cannot be staged.
 struct Stopping<'a, R> {
     content: R,
     /// The last byte read.
