@@ -1,4 +1,4 @@
-//! The result for a message, and everything that led to it: what is printed, as text or as JSON.
+//! The result for a message, with all evidence, for output as text or JSON.
 
 use std::path::PathBuf;
 
@@ -10,30 +10,30 @@ use crate::list::Day;
 use crate::lookup::Outcome;
 use crate::policy::{Entries, List};
 
-/// A verdict and everything that led to it. As JSON its fields are fixed; more may come.
+/// A verdict with all evidence. The JSON fields are stable; more may be added.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Explanation {
     /// `accept`, `reject`, `tempfail`, `quarantine`, `tag` or `discard`.
     pub verdict: String,
-    /// The reply to the SMTP client, if it is refused.
+    /// The reply to the SMTP client, if the message is refused.
     pub reply: Option<String>,
-    /// Why: `listed`, `unlisted`, `whitelisted`, `exempt-recipient`, `mailing-list` ...
+    /// The reason: `listed`, `unlisted`, `whitelisted`, `exempt-recipient`, `mailing-list` ...
     pub reason: String,
-    /// The list that decided.
+    /// The deciding list.
     pub list: Option<String>,
-    /// The list's own action, where the reason led to a milder one.
+    /// The list's own action, if the reason led to a milder one.
     pub unsoftened: Option<String>,
-    /// Recipient by recipient, if any were given.
+    /// The result for each recipient, if any were given.
     pub recipients: Vec<Recipient>,
     /// Every sender found, in the order of the message.
     pub identities: Vec<Named>,
-    /// Addresses were left out because there are too many.
+    /// Whether addresses were dropped because there are too many.
     pub truncated: bool,
-    /// What would be written into the message.
+    /// The changes to the message.
     pub changes: Vec<String>,
 }
 
-/// What one recipient's RCPT would be answered.
+/// The answer to one recipient's RCPT.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recipient {
     /// As given.
@@ -44,18 +44,18 @@ pub struct Recipient {
     pub reply: Option<String>,
     /// Whether no list affects it.
     pub exempt: bool,
-    /// Whether it is to come in a transaction of its own.
+    /// Whether it needs a transaction of its own.
     pub deferred: bool,
 }
 
 /// One sender of the message.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Named {
-    /// Where it stood: `mail-from`, `from` ...
+    /// The field: `mail-from`, `from` ...
     pub identity: String,
     /// As written.
     pub address: String,
-    /// The form in which it is compared; `null` if it is not an address.
+    /// The canonical form; `null` if it is not an address.
     pub canonical: Option<String>,
     /// Why it is not an address.
     pub fault: Option<String>,
@@ -67,11 +67,11 @@ pub struct Named {
     pub whitelisted: bool,
     /// The entry of the whitelist.
     pub whitelist_entry: Option<String>,
-    /// The whitelist names it, but no aligned DKIM signature confirms it.
+    /// Whether the whitelist names it without confirmation by an aligned DKIM signature.
     pub unaligned: bool,
-    /// Whether it stood where no address belongs, or only some mail programs show it.
+    /// Whether it is in a place where no address belongs, or only some mail programs show it.
     pub weak: bool,
-    /// Whether only some mail programs show it, and others the address next to it.
+    /// Whether only some mail programs show it, and others the address beside it.
     pub doubtful: bool,
     /// Every look-up.
     pub lookups: Vec<Lookup>,
@@ -86,27 +86,27 @@ pub struct Lookup {
     pub kind: String,
     /// Canonical text of the entry.
     pub entry: String,
-    /// Whether its Bloom page says "perhaps".
+    /// Whether the Bloom page matches.
     pub page: bool,
     /// `miss`, `false-positive`, `unproved`, `expired`, `listed` or `failed`.
     pub outcome: String,
-    /// Name of the source, for a record.
+    /// Name of the source, if there is a record.
     pub source: Option<String>,
-    /// Day of entry.
+    /// The day when the entry was added.
     pub added: Option<String>,
-    /// First day it is no longer listed.
+    /// The first day on which it is no longer listed.
     pub expires: Option<String>,
     /// Why the look-up failed.
     pub failure: Option<String>,
-    /// The line of the text list, if it can be read here: `own.txt:7: spam@bad.example # why`.
+    /// The line of the text list, if the list can be read: `own.txt:7: spam@bad.example # why`.
     pub line: Option<String>,
-    /// The text list.
+    /// The path of the text list.
     #[serde(skip)]
     text_list: PathBuf,
 }
 
 impl Explanation {
-    /// Finds the lines of the text lists that name the senders, for their comments.
+    /// Finds the lines of the text lists that name the senders, because they may have comments.
     pub fn find_lines(&mut self) {
         let lookups = self
             .identities
@@ -114,7 +114,7 @@ impl Explanation {
             .flat_map(|named| &mut named.lookups);
         for lookup in lookups.filter(|lookup| lookup.outcome == "listed") {
             let (list, entry) = (&lookup.text_list, lookup.entry.as_bytes());
-            // The list may be on another machine, or changed since.
+            // The list may be on another machine, or may have changed.
             if let Ok(Some((number, line))) = compile::line_of(list, Entries::rules(), entry) {
                 let list = list.display();
                 lookup.line = Some(format!("{list}:{number}: {line}"));

@@ -1,7 +1,7 @@
-//! Stored messages: their header fields as a mail server would hand them over, and mailboxes of them.
+//! Reads stored messages: their header fields, as a mail server would pass them, and mailboxes.
 //!
-//! Only the header block is read. Line ends may be CRLF or LF; a value keeps its folds as LF and
-//! white space, and loses one blank after the colon, as on the wire.
+//! Reads only the header block. Line ends may be CRLF or LF. As in the milter protocol, a value
+//! keeps its folds as LF and white space, and loses one blank after the colon.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,32 +10,33 @@ use std::path::{Path, PathBuf};
 use crate::list;
 use crate::milter::HEADER_BYTES_MAX;
 
-/// Most bytes of a header block that are read; Postfix passes 102,400 on.
+/// Most bytes of a header block that are read; Postfix passes on 102,400.
 const HEADERS_MAX_BYTES: usize = 16 << 20;
 
 /// One header field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Name, as written.
+    /// The name, as written.
     pub name: Vec<u8>,
-    /// Value, unfolded not.
+    /// The value, still folded.
     pub value: Vec<u8>,
 }
 
 /// The header block of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers {
-    /// In the order of the message.
+    /// The fields, in the order of the message.
     pub fields: Vec<Field>,
     /// The sender in the `From ` line of an mbox, if there was one.
     pub mbox_sender: Option<Vec<u8>>,
 }
 
 impl Headers {
-    /// Reads a header block up to the empty line, or to the first line that belongs to no header.
+    /// Reads a header block up to the empty line, or to the first line that is not part of a
+    /// header.
     ///
     /// # Errors
-    /// Of the reader.
+    /// Those of the reader.
     pub fn read(input: impl BufRead) -> io::Result<Self> {
         let mut input = input.take(HEADERS_MAX_BYTES as u64);
         let mut headers = Self::default();
@@ -64,10 +65,10 @@ impl Headers {
         Ok(headers)
     }
 
-    /// Takes one line; `false` if it is not a header line, so that the body begins here.
+    /// Adds one line; returns `false` if it is not a header line, so that the body begins here.
     fn line(&mut self, text: &[u8]) -> bool {
         if matches!(text.first(), Some(b' ' | b'\t')) {
-            // A first line with a blank belongs to no header: mail servers take it for the body.
+            // An indented first line continues no header: mail servers take it for the body.
             let Some(field) = self.fields.last_mut() else {
                 return false;
             };
@@ -92,8 +93,8 @@ impl Headers {
         true
     }
 
-    /// Whether one of them is a field that no message lacks, so that this is not just any text with
-    /// a colon.
+    /// Returns whether there is a usual field of messages, so that this is not just any text with a
+    /// colon.
     fn are_of_a_message(&self) -> bool {
         const USUAL: [&str; 8] = [
             "From",
@@ -108,13 +109,13 @@ impl Headers {
         USUAL.iter().any(|name| self.get(name).is_some())
     }
 
-    /// What they take in memory, about.
+    /// Returns the approximate size in memory, in bytes.
     pub fn len_bytes(&self) -> usize {
         let len = |field: &Field| field.name.len() + field.value.len() + size_of::<Field>();
         self.fields.iter().map(len).sum()
     }
 
-    /// The first field of this name.
+    /// Returns the first field with this name.
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         let field = self
             .fields
@@ -123,7 +124,8 @@ impl Headers {
         Some(&field.value)
     }
 
-    /// The envelope sender as the delivering mail server wrote it down: `Return-Path`, or the `From ` line.
+    /// Returns the envelope sender as the delivering mail server recorded it: in `Return-Path`, or
+    /// in the `From ` line.
     pub fn envelope_sender(&self) -> Option<&[u8]> {
         self.get("Return-Path")
             .map(<[u8]>::trim_ascii)
@@ -131,7 +133,7 @@ impl Headers {
     }
 }
 
-/// What follows in the line that begins a message of an mbox; `From :` is a header.
+/// Returns the rest of a line that begins a message in an mbox. `From :` is a header.
 fn mbox_from(line: &[u8]) -> Option<&[u8]> {
     let rest = line.strip_prefix(b"From ")?;
     (!rest.trim_ascii_start().starts_with(b":")).then_some(rest)
@@ -142,12 +144,12 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// What [`each_message`] calls: with the place of a file, and its headers if it is a message.
+/// The callback of [`each_message`]: gets the name of a file, and its headers if it is a message.
 pub type EachMessage<'a> = &'a mut dyn FnMut(String, Option<Headers>);
 
-/// Calls `each` for every message below `path`: the files of a folder (a maildir's `cur` and `new`,
-/// or any), or the messages of an mbox file, which may be packed by gzip or zstd. Other files, such
-/// as the indexes that a mail server keeps in its maildirs, come without headers.
+/// Calls `each` for every message in `path`: the files of a folder (a maildir's `cur` and `new`, or
+/// any other), or the messages of an mbox file, which may be compressed with gzip or zstd. For
+/// other files, such as the indexes that a mail server keeps in its maildirs, there are no headers.
 ///
 /// # Errors
 /// The first file that cannot be read.
@@ -173,7 +175,7 @@ pub fn each_message(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// The content of a file, unpacked.
+/// Opens a file, and decompresses it if necessary.
 fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut input = BufReader::new(File::open(path)?);
     let head = peek(&mut input)?;
@@ -183,7 +185,7 @@ fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {
     Ok(Box::new(input))
 }
 
-/// What comes next. Unlike `fill_buf`, it does not end at a signal.
+/// Returns the next bytes without consuming them. Unlike `fill_buf`, continues after a signal.
 fn peek(input: &mut (impl BufRead + ?Sized)) -> io::Result<&[u8]> {
     loop {
         match input.fill_buf() {
@@ -193,11 +195,11 @@ fn peek(input: &mut (impl BufRead + ?Sized)) -> io::Result<&[u8]> {
             Err(error) => return Err(error),
         }
     }
-    // It is there: nothing is read again.
+    // The buffer is filled, so this does not read again.
     input.fill_buf()
 }
 
-/// One message, or all messages of an mbox.
+/// Calls `each` for a file with one message, or for all messages of an mbox.
 fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
     let name = path.display().to_string();
     let mut input = open(path)?;
@@ -206,7 +208,7 @@ fn each_of_file(path: &Path, each: EachMessage<'_>) -> io::Result<()> {
         each(name, headers.are_of_a_message().then_some(headers));
         return Ok(());
     }
-    // In an mbox a message begins with "From " behind an empty line.
+    // In an mbox a message begins with "From " after an empty line.
     let mut number = 0_u64;
     let mut line = Vec::new();
     let mut block = Vec::new();

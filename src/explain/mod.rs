@@ -1,8 +1,10 @@
-//! What would happen to a stored message, and why: the daemon's own [`Screen`], watched.
+//! Shows what would happen to a stored message, and why, by the daemon's own [`Screen`] with an
+//! observer.
 //!
-//! A message is played twice. Once without recipients and from nowhere, so that every sender is
-//! looked up: that gives the evidence. Once as it came: that gives the verdict. A message that is refused at
-//! RCPT never shows its headers to the daemon, but the person who asks wants to know about them too.
+//! A message is played twice: first without recipients and from an unknown client, so that every
+//! sender is looked up, which gives the evidence; then as received, which gives the verdict. The
+//! daemon never sees the headers of a message that is refused at RCPT, but the person who asks
+//! wants to know about them too.
 
 mod explanation;
 mod message;
@@ -30,11 +32,11 @@ use crate::screen::Screen;
 use crate::sender::{Senders, Strength};
 use crate::snapshot::{self, Live, Snapshot};
 
-/// Why nothing can be explained.
+/// Why there is no explanation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Configuration, filters, whitelists.
+    /// The configuration, a filter or a whitelist.
     #[error(transparent)]
     Snapshot(#[from] snapshot::Error),
     /// The message or mailbox.
@@ -42,7 +44,7 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -53,20 +55,21 @@ impl From<config::Error> for Error {
     }
 }
 
-/// A message as it came.
+/// A message as received.
 #[derive(Clone, Debug, Default)]
 pub struct Mail {
-    /// Argument of MAIL FROM; `None`: nobody knows, as if it were the null sender.
+    /// Argument of MAIL FROM; `None` if unknown, which counts as the null sender.
     pub mail_from: Option<Vec<u8>>,
-    /// The sender as the mail server understood it, its macro `{mail_addr}`, if it is known.
+    /// The sender as the mail server understood it, its macro `{mail_addr}`, if known.
     pub mail_addr: Option<Vec<u8>>,
-    /// Arguments of RCPT TO; none: somebody whom every list affects.
+    /// Arguments of RCPT TO; if empty, one recipient is assumed whom every list affects.
     pub recipients: Vec<Vec<u8>>,
-    /// The first of them as the mail server understood them, its macro `{rcpt_addr}`.
+    /// The first of the recipients as the mail server understood them, its macro `{rcpt_addr}`.
     pub recipient_addrs: Vec<Vec<u8>>,
     /// The SMTP client.
     pub client: Option<IpAddr>,
-    /// Whether the client is authenticated: the mail server says so by the macro `{auth_authen}`.
+    /// Whether the client is authenticated; the mail server reports this with the macro
+    /// `{auth_authen}`.
     pub authenticated: bool,
     /// The header block.
     pub headers: Headers,
@@ -93,7 +96,7 @@ impl Mail {
         })
     }
 
-    /// A message whose envelope and From name this address.
+    /// Returns a message with this address in its envelope and From.
     pub fn from_address(address: &str) -> Self {
         let from = Field {
             name: b"From".to_vec(),
@@ -110,17 +113,17 @@ impl Mail {
     }
 }
 
-/// Explains messages under one configuration.
+/// Explains messages with one configuration.
 pub struct Explainer {
     live: Arc<Live>,
     screen: Screen<Recorder>,
 }
 
 impl Explainer {
-    /// Opens everything that a configuration names.
+    /// Opens all files that a configuration names.
     ///
     /// # Errors
-    /// As for the daemon.
+    /// As in the daemon.
     pub fn open(config_path: &Path) -> Result<Self, Error> {
         Self::open_with_correspondents(config_path, &[])
     }
@@ -128,17 +131,17 @@ impl Explainer {
     /// The same, with more files of correspondents.
     ///
     /// # Errors
-    /// As for the daemon.
+    /// As in the daemon.
     pub fn open_with_correspondents(config_path: &Path, files: &[PathBuf]) -> Result<Self, Error> {
         let mut config = Config::load(config_path)?;
         config.whitelist.correspondents.extend_from_slice(files);
-        // It looks at the messages of five minutes; what is explained here did not come in them.
+        // This limit is about the messages of five minutes; the messages explained here are others.
         config.safety.max_reject_share = Percent::ALL;
         let snapshot = Snapshot::build(config)?;
         Ok(Self::with(Arc::new(Live::new(snapshot, None))))
     }
 
-    /// Another one for the same configuration, for another thread.
+    /// Returns another explainer with the same configuration, for another thread.
     pub fn another(&self) -> Self {
         Self::with(Arc::clone(&self.live))
     }
@@ -148,10 +151,10 @@ impl Explainer {
         Self { live, screen }
     }
 
-    /// Plays the message, and returns the result.
+    /// Plays the message and returns the result.
     pub fn explain(&mut self, mail: &Mail) -> Explanation {
         let snapshot = self.live.snapshot();
-        // The evidence: nobody is exempt, no recipient is refused before the headers come.
+        // The evidence: nobody is exempt, and no recipient is refused before the headers.
         self.screen.observer().clear();
         self.connect(None);
         let macros = Macros::default();
@@ -184,7 +187,7 @@ impl Explainer {
             None | Some(IpAddr::V4(_)) => Family::Inet,
             Some(IpAddr::V6(_)) => Family::Inet6,
         };
-        // A port, since mail from port 0 is mail of this machine.
+        // With a port, because port 0 means local mail.
         let client = Client {
             host: b"unknown",
             address: client,
@@ -259,7 +262,7 @@ impl Explainer {
         made.unwrap_or_default().put_into(explanation);
     }
 
-    /// All senders with their look-ups, as recorded.
+    /// Returns all senders with their recorded look-ups.
     fn identities(&mut self, snapshot: &Snapshot) -> Vec<Named> {
         let policy = &snapshot.policy;
         let senders: Vec<_> = self

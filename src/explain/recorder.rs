@@ -1,4 +1,4 @@
-//! Watches the daemon's own code decide, and remembers look-ups and the last decision.
+//! Records the look-ups and the last decision of the daemon's own code.
 
 use super::explanation::{Explanation, Lookup, Named};
 use crate::lookup::Outcome;
@@ -7,14 +7,14 @@ use crate::policy::{Action, Policy, Reason, Seen};
 use crate::screen::{Decision, Observer};
 use crate::sender::{Identity, Sender, Strength};
 
-/// Remembers look-ups and the last decision.
+/// Records look-ups and the last decision.
 #[derive(Default)]
 pub(super) struct Recorder {
     pub(super) named: Vec<(Identity, Strength, Vec<u8>, Named)>,
     pub(super) decision: Option<RecordedDecision>,
 }
 
-/// A decision, for as long as the message lives.
+/// A decision, without references to the message.
 #[derive(Default)]
 pub(super) struct RecordedDecision {
     pub(super) verdict: String,
@@ -25,7 +25,7 @@ pub(super) struct RecordedDecision {
 }
 
 impl RecordedDecision {
-    /// Whether a recipient is only asked to come in a transaction of its own.
+    /// Returns whether this only defers a recipient, which needs a transaction of its own.
     pub(super) fn is_deferred(&self) -> bool {
         self.reason == Reason::MixedRecipients.name() && self.list.is_none()
     }
@@ -49,7 +49,7 @@ impl Recorder {
 impl Observer for Recorder {
     fn seen(&mut self, policy: &Policy, sender: &Sender<'_>, seen: &Seen<'_>) {
         let (identity, strength) = (sender.identity, sender.strength);
-        // Usually the last: one sender is looked up after the other.
+        // Usually the last, because senders are looked up one after the other.
         let at = self
             .named
             .iter()
@@ -65,7 +65,7 @@ impl Observer for Recorder {
         });
         let named = &mut self.named[at].3;
         match seen {
-            // Said by the canonical form already.
+            // The canonical form already shows this.
             Seen::NoAddress | Seen::Cleared(_) => {}
             Seen::Unaligned(_) => named.unaligned = true,
             Seen::Entry {

@@ -1,6 +1,6 @@
-//! A whole mailbox under one configuration, or under two: what a list would have done.
+//! Plays a whole mailbox with one configuration, or with two, to show what a list would have done.
 //!
-//! One thread reads, all processors judge, and what is counted is in the order of the mailbox.
+//! One thread reads, all processors judge, and the results are counted in the order of the mailbox.
 
 use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
@@ -12,31 +12,31 @@ use serde::Serialize;
 use super::{Error, Explainer, Explanation, Headers, Mail, Paint, each_message};
 use crate::parallel::{on_threads, processors};
 
-/// Rows of each table.
+/// Most rows of each table.
 const ROWS_MAX: usize = 20;
 
-/// What became of a mailbox.
+/// The results for a mailbox.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Replay {
-    /// Messages read.
+    /// Number of messages read.
     pub messages: u64,
     /// Messages by verdict, the most frequent first.
     pub verdicts: Vec<(String, u64)>,
-    /// Messages not simply accepted, by the list that decided.
+    /// Messages not simply accepted, by the deciding list.
     pub lists: Vec<(String, u64)>,
-    /// Messages by listed sender, those with the most.
+    /// Messages by listed sender; only the most frequent senders.
     pub senders: Vec<(String, u64)>,
-    /// Messages by the source that names the sender, where a record has it.
+    /// Messages by the source that names the sender, if there is a record.
     pub sources: Vec<(String, u64)>,
     /// The messages not simply accepted, in the order of the mailbox, at most [`MAX_DECIDED`].
     pub decided: Vec<Decided>,
     /// Files of a folder that are not messages.
     pub not_messages: u64,
-    /// Messages that get another verdict by the other configuration.
+    /// Number of messages with another verdict in the other configuration.
     pub changed: Option<u64>,
-    /// How many went from which verdict to which.
+    /// Number of messages for each pair of verdicts, before and after.
     pub changes: Vec<(String, String, u64)>,
-    /// The first of them: where, from, to.
+    /// The first of them: message, verdict before, verdict after.
     pub examples: Vec<(String, String, String)>,
 }
 
@@ -45,11 +45,11 @@ pub struct Replay {
 pub struct Decided {
     /// Its file, with the number of the message in an mbox.
     pub message: String,
-    /// What would have become of it.
+    /// Its verdict.
     pub verdict: String,
-    /// The list that decided.
+    /// The deciding list.
     pub list: Option<String>,
-    /// Where the listed sender stood: `mail-from`, `from` ...
+    /// The field with the listed sender: `mail-from`, `from` ...
     pub identity: Option<String>,
     /// The listed sender, in canonical form.
     pub sender: Option<String>,
@@ -59,19 +59,19 @@ pub struct Decided {
     pub source: Option<String>,
 }
 
-/// Messages not accepted that are kept one by one; all are counted.
+/// Most messages kept that were not accepted; all are counted.
 pub const MAX_DECIDED: usize = 100_000;
-/// Those of them that the text shows.
+/// How many of them the text shows.
 const DECIDED_SHOWN: usize = 100;
 
-/// Messages that are read before all processors judge them, and bytes of them.
+/// Most messages, and bytes of messages, that are read before the processors judge them.
 const BATCH_MESSAGES: usize = 1024;
 const BATCH_BYTES: usize = 32 << 20;
 
-/// Plays every message of a maildir, a folder or an mbox. Recipients are taken from `Delivered-To`.
+/// Plays every message of a maildir, a folder or an mbox. `Delivered-To` gives the recipient.
 ///
 /// # Errors
-/// A message cannot be read, or there is none: this is not a mailbox.
+/// A message cannot be read, or there is none, so this is not a mailbox.
 pub fn replay(
     mailbox: &Path,
     explainer: &Explainer,
@@ -120,7 +120,7 @@ struct Judge {
 }
 
 impl Judge {
-    /// By the configuration, and the verdict by the other one.
+    /// Returns the result with the configuration, and the verdict with the other one.
     fn judge(&mut self, headers: Headers) -> (Explanation, Option<String>) {
         let recipients = headers
             .get("Delivered-To")
@@ -140,7 +140,7 @@ impl Judge {
     }
 }
 
-/// What was counted so far.
+/// The counts so far.
 #[derive(Default)]
 struct Sums {
     messages: u64,
@@ -155,7 +155,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Has the messages judged, each processor a run of them, and counts them in their order.
+    /// Judges the messages, an equal part on each processor, and counts them in their order.
     fn add_all(&mut self, judges: &mut [Judge], batch: Vec<(String, Headers)>) {
         let run = batch.len().div_ceil(judges.len().max(1)).max(1);
         let mut batch = batch.into_iter();
@@ -229,7 +229,7 @@ impl Sums {
 }
 
 impl Decided {
-    /// What decided about a message: the first sender that the deciding list names.
+    /// Returns what decided about a message: the first sender that the deciding list names.
     fn new(message: String, explanation: &Explanation) -> Self {
         let named = explanation
             .identities
@@ -253,7 +253,8 @@ impl Decided {
     }
 }
 
-/// `reject  md/cur/1:2,S  from spam@bad.example (list spammers, source feed)`, without the verdict.
+/// Writes `reject  md/cur/1:2,S  from spam@bad.example (list spammers, source feed)`, without the
+/// verdict.
 impl Display for Decided {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
@@ -278,7 +279,7 @@ fn sorted(counts: HashMap<String, u64>) -> Vec<(String, u64)> {
 }
 
 impl Replay {
-    /// As text.
+    /// Formats it as text.
     pub fn report(&self, paint: Paint) -> impl Display + '_ {
         Report {
             replay: self,
@@ -350,7 +351,7 @@ impl Display for Report<'_> {
     }
 }
 
-/// "1 message", "2 messages".
+/// Returns "1 message", "2 messages".
 fn counted(count: u64, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")

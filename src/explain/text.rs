@@ -1,4 +1,4 @@
-//! An explanation as text for a terminal.
+//! Shows an explanation as text for a terminal.
 
 use std::fmt::{self, Display, Formatter};
 use std::io::IsTerminal;
@@ -6,18 +6,18 @@ use std::io::IsTerminal;
 use super::{Explanation, Lookup, Mail, Named};
 use crate::address::{escaped, shortened};
 
-/// Whether output is coloured: on a terminal, unless `NO_COLOR` is set.
+/// Whether output has colours: on a terminal, unless `NO_COLOR` is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Paint(bool);
 
 impl Paint {
-    /// As fits standard output.
+    /// Returns the setting for standard output.
     pub fn of_stdout() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self(wanted && std::io::stdout().is_terminal())
     }
 
-    /// A word in the colour of a verdict.
+    /// Colours a word by its verdict.
     pub fn verdict(self, verdict: &str, width: usize) -> String {
         let colour = match verdict {
             "reject" | "discard" => "1;31",
@@ -27,12 +27,12 @@ impl Paint {
         self.with(colour, &format!("{verdict:<width$}"))
     }
 
-    /// A heading.
+    /// Formats a heading.
     pub fn bold(self, text: &str) -> String {
         self.with("1", text)
     }
 
-    /// Something less important.
+    /// Formats something less important.
     pub fn dim(self, text: &str) -> String {
         self.with("2", text)
     }
@@ -46,13 +46,13 @@ impl Paint {
     }
 }
 
-/// An explanation with the message it is about.
+/// An explanation with its message.
 pub struct Report<'a> {
     /// The message.
     pub mail: &'a Mail,
     /// The result.
     pub explanation: &'a Explanation,
-    /// Colours.
+    /// Whether to use colours.
     pub paint: Paint,
 }
 
@@ -91,7 +91,7 @@ impl Display for Report<'_> {
                 brief(&recipient.recipient),
                 recipient.verdict
             )?;
-            // The reply to all is shown above already.
+            // The reply for all recipients was already shown above.
             if recipient.reply != of.reply {
                 for line in recipient.reply.iter().flat_map(|reply| reply.lines()) {
                     writeln!(f, "         {}", paint.dim(line))?;
@@ -111,7 +111,7 @@ impl Display for Report<'_> {
         if mail.mail_from.is_none() {
             let hint = match mail.headers.envelope_sender() {
                 Some(written) if written.len() <= SHOWN_BYTES => {
-                    // To be copied into a shell, and written by an unknown sender.
+                    // Will be copied into a shell, and comes from an unknown sender.
                     let quoted = escaped(written).to_string().replace('\'', r"'\''");
                     format!("; its Return-Path says --mail-from '{quoted}'")
                 }
@@ -127,7 +127,7 @@ impl Display for Report<'_> {
     }
 }
 
-/// The reason in words.
+/// Returns the reason in words.
 fn reason(of: &Explanation) -> String {
     let list = of.list.as_deref().unwrap_or("?");
     let wanted = of.unsoftened.as_deref().unwrap_or("reject");
@@ -175,7 +175,7 @@ fn reason(of: &Explanation) -> String {
     }
 }
 
-/// Bytes shown of what somebody unknown has written: some lines of a terminal.
+/// Most bytes shown of text from unknown senders: a few lines of a terminal.
 const SHOWN_BYTES: usize = 256;
 
 fn brief(text: &str) -> String {

@@ -1,30 +1,30 @@
-//! Durations by size.
+//! Durations in buckets.
 
 use std::time::Duration;
 
 use super::Counter;
 
-/// Upper bounds of the buckets, in microseconds. A message takes tens of microseconds, one that waits
-/// for a disk milliseconds, one that waits in vain `limits.read_ms`.
+/// Upper bounds of the buckets, in microseconds. A message takes tens of microseconds; one that
+/// waits for a disk, milliseconds; one that waits without success, `limits.read_ms`.
 const BOUNDS_US: [u64; 16] = [
     25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000,
 ];
 
-/// How often durations of each size occurred.
+/// Counts durations in buckets.
 #[derive(Debug, Default)]
 pub struct Histogram {
-    /// The last one is for what is above all bounds.
+    /// The last counter is for durations above all bounds.
     counts: [Counter; BOUNDS_US.len() + 1],
     sum_ns: Counter,
 }
 
-/// What a [`Histogram`] holds at one moment.
+/// The values of a [`Histogram`] at one moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Buckets {
-    /// Upper bounds in seconds, each with how many durations were at most that long.
+    /// Upper bounds in seconds, each with the number of durations up to that bound.
     pub at_most: Vec<(f64, u64)>,
-    /// How many there were, and their sum in seconds.
+    /// Number of durations.
     pub count: u64,
     /// Their sum in seconds.
     pub sum_s: f64,
@@ -41,7 +41,7 @@ impl Histogram {
         self.sum_ns.add(ns);
     }
 
-    /// What it holds now. The counts belong together: each is read once.
+    /// Returns the current values. The counts are consistent, because each counter is read once.
     #[allow(clippy::cast_precision_loss, reason = "2^53 ns are 104 days")]
     pub fn buckets(&self) -> Buckets {
         let mut count = 0;
@@ -60,8 +60,8 @@ impl Histogram {
 }
 
 impl Buckets {
-    /// The bound that a share of all durations does not exceed; `None` without any duration, infinite
-    /// for those above all bounds.
+    /// Returns the bound that a share of all durations does not exceed; `None` without any
+    /// duration, infinite if it is above all bounds.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
         let wanted = self.count as f64 * share;

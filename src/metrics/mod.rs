@@ -1,13 +1,13 @@
-//! Numbers that the running program counts: plain atomics, so that counting takes no lock and no memory.
+//! Counters of the running program: plain atomics, so that counting needs no lock and no memory.
 //!
 //! | type | counts |
 //! |---|---|
 //! | [`Counter`] | one thing |
-//! | [`Each`] | one thing for each of a closed set of keys: verdicts, identities, kinds of fault |
+//! | [`Each`] | one thing for each of a closed set of keys: verdicts, identities, kinds of error |
 //! | [`Histogram`] | durations, by size |
 //!
-//! Nothing depends on the order in which two counters change, so all accesses are relaxed: a thread that reads
-//! several of them may see one message in the first and not yet in the second.
+//! Nothing depends on the order in which two counters change, so all accesses are relaxed: a thread
+//! that reads several of them may see a message in the first and not yet in the second.
 
 mod histogram;
 
@@ -20,28 +20,28 @@ pub use histogram::{Buckets, Histogram};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// One more.
+    /// Adds one.
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// So many more.
+    /// Adds `count`.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Relaxed);
     }
 
-    /// How many there were since the start.
+    /// Returns the count since the start.
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// A counter for each of a few keys, found by looking through all of them.
+/// A counter for each of a few keys, found by a linear search.
 #[derive(Debug)]
 pub struct Each<K>(Box<[(K, Counter)]>);
 
 impl<K: Copy + PartialEq> Each<K> {
-    /// All at zero.
+    /// Sets all counters to zero.
     pub fn new(keys: impl IntoIterator<Item = K>) -> Self {
         Self(
             keys.into_iter()
@@ -50,25 +50,25 @@ impl<K: Copy + PartialEq> Each<K> {
         )
     }
 
-    /// One more of this key; a key that [`new`](Self::new) was not given is not counted.
+    /// Adds one to this key; does nothing for a key that [`new`](Self::new) did not get.
     pub fn increment(&self, key: K) {
         if let Some((_, counter)) = self.0.iter().find(|(known, _)| *known == key) {
             counter.increment();
         }
     }
 
-    /// How many there were of this key.
+    /// Returns the count of this key.
     pub fn get(&self, key: K) -> u64 {
         let found = self.0.iter().find(|(known, _)| *known == key);
         found.map_or(0, |(_, counter)| counter.get())
     }
 
-    /// Every key with its count, in the order of [`new`](Self::new).
+    /// Iterates over every key with its count, in the order of [`new`](Self::new).
     pub fn iter(&self) -> impl Iterator<Item = (K, u64)> {
         self.0.iter().map(|(key, counter)| (*key, counter.get()))
     }
 
-    /// Of all keys together.
+    /// Returns the sum of all keys.
     pub fn sum(&self) -> u64 {
         self.iter().map(|(_, count)| count).sum()
     }

@@ -1,4 +1,4 @@
-//! The sockets, as a mail server finds them, and one message played over the first of them.
+//! Checks the sockets as a mail server finds them, and sends one message over each.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::endpoint::Endpoint;
 
 const ABOUT: &str = "socket";
 
-/// RFC 2606: on no list, and nobody's.
+/// RFC 2606: on no list, and nobody's address.
 const SENDER: &str = "setup-check@blocklist-milter.invalid";
 
 pub(super) fn look(sockets: &[Endpoint], findings: &mut Findings) {
@@ -32,7 +32,7 @@ pub(super) fn look(sockets: &[Endpoint], findings: &mut Findings) {
     }
 }
 
-/// Plays a message from nobody to nobody: it must be accepted, and soon.
+/// Sends a message from nobody to nobody: it must be accepted, and soon.
 pub(super) fn play(sockets: &[Endpoint], findings: &mut Findings) {
     for socket in sockets {
         match message_over(socket) {

@@ -1,4 +1,4 @@
-//! What was found, and how it is shown.
+//! The findings, and how they are shown.
 
 use std::fmt;
 
@@ -6,40 +6,41 @@ use serde::Serialize;
 
 use crate::numbers::counted;
 
-/// How something was found.
+/// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// As it should be.
     Good,
-    /// Works, and could be better; or could not be looked at.
+    /// Works, but could be better; or could not be checked.
     Notice,
     /// Mail is not checked, or is refused or delayed without need.
     Wrong,
 }
 
-/// One thing that was looked at.
+/// One thing that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about: `config`, `units`, `socket`, `postfix`, `sendmail`, `message`.
+    /// The subject: `config`, `units`, `socket`, `postfix`, `sendmail`, `message`.
     pub about: &'static str,
-    /// How it was found.
+    /// The result.
     pub state: State,
-    /// What was found.
+    /// The description.
     pub text: String,
-    /// The command, or the setting, that fixes it; empty if there is nothing to fix.
+    /// The command or setting that fixes it; empty if there is nothing to fix.
     pub remedy: String,
 }
 
 /// All findings.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
-    /// In the order of a message's way: configuration, units, sockets, mail server, a message.
+    /// In the order in which a message passes: configuration, units, sockets, mail server, a
+    /// message.
     pub findings: Vec<Finding>,
 }
 
 impl Findings {
-    /// Whether anything is wrong.
+    /// Returns whether anything is wrong.
     pub fn is_wrong(&self) -> bool {
         self.findings
             .iter()

@@ -1,5 +1,5 @@
-//! Configuration, filters and whitelists, as the user of the service reads them, and whether filters are
-//! older than the text lists they were compiled from.
+//! Checks whether the service's user can read configuration, filters and whitelists, and whether
+//! filters are older than their text lists.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::snapshot::{self, Error};
 
 const ABOUT: &str = "config";
 
-/// Where the units compile to.
+/// The folder of the filters that the units compile.
 const FILTERS: &str = "/var/lib/blocklist-milter";
 
 /// Folders that `ProtectHome=yes` hides from the service, whatever their modes.
@@ -42,7 +42,7 @@ pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings:
     look_at_access(config_path, config, units, &mut denied, findings);
     let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
     for list in config.enabled_lists() {
-        // The units compile NAME into NAME.blf, whatever the list is called.
+        // The units compile NAME to NAME.blf; the list may have another name.
         let Some(name) = list.filter.file_stem().and_then(|stem| stem.to_str()) else {
             continue;
         };
@@ -79,7 +79,7 @@ pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings:
     }
 }
 
-/// What keeps the configuration, a filter or a whitelist from being used.
+/// Reports why the configuration, a filter or a whitelist cannot be used.
 fn look_at_error(error: &Error, config: &Config, units: &Units, findings: &mut Findings) {
     let missing = error.list_without_filter().and_then(|name| {
         let mut lists = config.enabled_lists();
@@ -89,13 +89,13 @@ fn look_at_error(error: &Error, config: &Config, units: &Units, findings: &mut F
         Some(name) => format!("systemctl start blocklist-compile@{name}.service"),
         None => String::new(),
     };
-    // Those of the configuration file come together, a line each.
+    // The errors of the configuration file come together, one on each line.
     for line in error.to_string().lines() {
         findings.wrong(ABOUT, line, &remedy);
     }
 }
 
-/// One closed folder stands before many files.
+/// Reports a closed folder once, even if it affects many files.
 fn look_at_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut Findings) {
     if !known.contains(obstacle) {
         findings.wrong(ABOUT, obstacle.cause(), &obstacle.remedy);
@@ -103,7 +103,7 @@ fn look_at_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &m
     }
 }
 
-/// Whether the user of the service can read every file; what is known to stand in the way is not said again.
+/// Checks whether the service's user can read every file. Does not report known obstacles again.
 fn look_at_access(
     config_path: &Path,
     config: &Config,
@@ -123,7 +123,7 @@ fn look_at_access(
                 "move it to /etc/blocklist-milter or /var/lib/blocklist-milter",
             );
         } else if let Some(account) = &account
-            // What is not there was found before.
+            // A missing file was reported before.
             && let Ok(Some(obstacle)) = account.obstacle(file, Wish::Read)
         {
             look_at_obstacle(&obstacle, known, findings);
@@ -131,7 +131,8 @@ fn look_at_access(
     }
 }
 
-/// The name of a list for its units, which compile NAME into NAME.blf, whatever the list is called.
+/// Returns the name of a list for its units, which compile NAME to NAME.blf; the list may have
+/// another name.
 fn of_units<'l>(list: &'l ListSettings, units: &Units) -> Option<&'l str> {
     let is_of_units = units.known && list.filter.parent() == Some(Path::new(FILTERS));
     let name = list.filter.file_stem()?.to_str()?;
@@ -142,7 +143,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).ok()?.modified().ok()
 }
 
-/// The newest list of a folder, of links the target.
+/// Returns the newest list in a folder; for links, the time of the target counts.
 fn newest(folder: &Path) -> Option<(SystemTime, String)> {
     let entries = fs::read_dir(folder).ok()?.flatten();
     let files = entries
@@ -153,7 +154,7 @@ fn newest(folder: &Path) -> Option<(SystemTime, String)> {
         .max()
 }
 
-/// The action that the description of a feed advises.
+/// Returns the action that the description of a feed advises.
 fn feed_action(feed: &Path) -> Option<String> {
     let text = fs::read_to_string(feed).ok()?;
     let mut settings = text.lines().filter_map(|line| line.split_once('='));

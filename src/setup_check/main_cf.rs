@@ -1,4 +1,4 @@
-//! How Postfix writes its milters: `smtpd_milters`, and times in it.
+//! Parses Postfix's notation of milters, `smtpd_milters`, and of times.
 //!
 //! ```text
 //!   unix:a.sock, { inet:127.0.0.1:8891, command_timeout=10s, default_action = accept }
@@ -13,12 +13,12 @@ pub(super) struct MilterOf {
     pub(super) address: String,
     /// Its own settings, such as `command_timeout`.
     settings: Vec<(String, String)>,
-    /// All of it as written.
+    /// The whole text as written.
     pub(super) text: String,
 }
 
 impl MilterOf {
-    /// The same without blanks, as `master.cf` takes it.
+    /// Returns the same without blanks, as `master.cf` requires it.
     pub(super) fn without_blanks(&self) -> String {
         if self.settings.is_empty() {
             return self.address.clone();
@@ -30,14 +30,14 @@ impl MilterOf {
         format!("{{{},{}}}", self.address, settings.join(","))
     }
 
-    /// A setting of its own.
+    /// Returns one of its own settings.
     pub(super) fn setting(&self, name: &str) -> Option<&str> {
         let found = self.settings.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// The milters in the value of `smtpd_milters`.
+/// Parses the value of `smtpd_milters`.
 pub(super) fn milters(value: &str) -> Vec<MilterOf> {
     split(value)
         .into_iter()
@@ -61,7 +61,7 @@ pub(super) fn milters(value: &str) -> Vec<MilterOf> {
         .collect()
 }
 
-/// The words of a list, parted by commas and blanks; what is in braces is one word.
+/// Splits a list at commas and blanks; text in braces is one word.
 fn split(value: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut depth, mut start) = (0_u32, None);
@@ -82,7 +82,7 @@ fn split(value: &str) -> Vec<&str> {
     words
 }
 
-/// A time: `30s`, `5m`, `1h`, `1d`, `1w`; seconds without a unit.
+/// Parses a time: `30s`, `5m`, `1h`, `1d`, `1w`; without a unit, seconds.
 pub(super) fn time(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..)? {

@@ -1,9 +1,9 @@
-//! The milter, as far as a mail server has to know it.
+//! What a mail server must know about the milter.
 
 use crate::config::Config;
 use crate::endpoint::Endpoint;
 
-/// What a mail server is compared with.
+/// The milter, to compare the mail server's settings with.
 pub(super) struct Milter<'a> {
     pub(super) config: &'a Config,
     pub(super) sockets: &'a [Endpoint],

@@ -1,18 +1,20 @@
-//! Whether the milter and the mail server of this machine are set up to work together: `setup-check`.
+//! Checks whether the milter and the mail server of this machine are configured to work together:
+//! `setup-check`.
 //!
-//! Each part looks at one thing and adds findings; nothing is changed. A finding that is wrong comes with the line
-//! that fixes it. Where something cannot be asked (no systemd, no Postfix) a finding says so.
+//! Each part checks one thing and adds findings; nothing is changed. A finding that is wrong has
+//! the line that fixes it. If something cannot be checked (no systemd, no Postfix), a finding says
+//! so.
 //!
 //! | file | about |
 //! |---|---|
 //! | `units` | systemd: sockets, services, the units of each list |
-//! | `lists` | configuration, filters and whitelists, as the service's user reads them; text lists that are newer |
-//! | `postfix`, `postconf`, `main_cf` | Postfix: findings, what `postconf` says, how milters are written |
-//! | `sendmail` | what `sendmail.cf` says |
-//! | `findings`, `milter`, `program` | what was found; what a mail server must know; running programs |
-//! | `connection` | the sockets, and one message played over the first |
+//! | `lists` | configuration, filters and whitelists, as the service's user reads them; whether text lists are newer |
+//! | `postfix`, `postconf`, `main_cf` | Postfix: findings, output of `postconf`, notation of milters |
+//! | `sendmail` | the settings in `sendmail.cf` |
+//! | `findings`, `milter`, `program` | the findings; what a mail server must know; running programs |
+//! | `connection` | the sockets, and one message sent over each |
 //!
-//! An administrator's command: unlike the daemon it runs other programs.
+//! This is an administrator's command: unlike the daemon, it runs other programs.
 
 mod connection;
 mod findings;
@@ -31,7 +33,7 @@ use crate::config::Config;
 pub use findings::{Finding, Findings, State};
 use milter::Milter;
 
-/// Where to look; what is not said is looked for in its usual place.
+/// Where to look. Files that are not given are searched in their usual places.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     /// The milter's configuration.
@@ -42,7 +44,7 @@ pub struct Places {
     pub sendmail: Option<PathBuf>,
 }
 
-/// Looks at everything.
+/// Runs all checks.
 pub fn run(places: &Places) -> Findings {
     let mut findings = Findings::default();
     let (config, _) = Config::load_what_is_good(&places.config);

@@ -1,4 +1,4 @@
-//! What postconf(1) says of `main.cf` and of the smtpd(8) services in `master.cf`.
+//! Runs postconf(1) for the settings of `main.cf` and of the smtpd(8) services in `master.cf`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,19 +6,19 @@ use std::process::Command;
 use super::main_cf::{MilterOf, milters};
 use super::program::{output_of, program};
 
-/// The program that knows Postfix's settings.
+/// The program that prints Postfix's settings.
 pub(super) struct Postconf {
     path: PathBuf,
-    /// `-c DIR`, if it is not the usual one.
+    /// The folder for `-c`, if it is not the default.
     folder: Option<PathBuf>,
-    /// How an administrator calls it.
+    /// The command for an administrator to call it.
     shown: String,
-    /// How an administrator has it read.
+    /// The command for an administrator to make Postfix reload.
     reload: String,
 }
 
 impl Postconf {
-    /// `None`: Postfix is not installed, or has no configuration.
+    /// Returns `None` if Postfix is not installed or has no configuration.
     pub(super) fn find(folder: Option<&Path>) -> Option<Self> {
         let shown = |program: &str| match folder {
             Some(folder) => format!("{program} -c {}", folder.display()),
@@ -42,28 +42,29 @@ impl Postconf {
         output_of(command.args(arguments))
     }
 
-    /// A setting of `main.cf`, with what it refers to; empty if this Postfix does not know it.
+    /// Returns a setting of `main.cf`, with its references expanded; empty if this Postfix does not
+    /// know it.
     pub(super) fn setting(&self, name: &str) -> String {
         let value = self.run(&["-x", "-h", name]).unwrap_or_default();
         value.trim().to_owned()
     }
 
-    /// The command that changes a setting.
+    /// Returns the command that changes a setting.
     pub(super) fn edit(&self, setting: &str) -> String {
         format!("{} -e '{setting}' && {}", self.shown, self.reload)
     }
 
-    /// The command that changes a setting of one service.
+    /// Returns the command that changes a setting of one service.
     pub(super) fn edit_service(&self, service: &str, setting: &str) -> String {
         format!("{} -P '{service}/{setting}' && {}", self.shown, self.reload)
     }
 }
 
-/// One smtpd(8) of `master.cf`.
+/// One smtpd(8) service of `master.cf`.
 pub(super) struct Service {
-    /// Name and type, `smtp/inet`, as `postconf -P` writes it.
+    /// Name and type, `smtp/inet`, as `postconf -P` prints it.
     pub(super) name: String,
-    /// Whether it runs below the queue directory.
+    /// Whether it runs chrooted in the queue directory.
     pub(super) has_chroot: bool,
     /// Its `smtpd_milters`.
     pub(super) milters: Vec<MilterOf>,
@@ -74,7 +75,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Whether clients from elsewhere come here, and not those that log in.
+    /// Returns whether clients on other machines connect here, other than those that authenticate.
     pub(super) fn is_for_mail_from_elsewhere(&self) -> bool {
         let port = self.name.split('/').next().unwrap_or_default();
         port == "smtp"
@@ -84,13 +85,14 @@ impl Service {
             || port.ends_with(":smtp")
     }
 
-    /// Whether only this machine connects to it: where a content filter gives mail back.
+    /// Returns whether only this machine connects to it, such as a content filter that returns
+    /// mail.
     pub(super) fn is_local(&self) -> bool {
         let loopback = ["127.", "localhost:", "[::1]:", "::1:"];
         loopback.iter().any(|start| self.name.starts_with(start))
     }
 
-    /// The setting of `receive_override_options` with `no_milters`, or without.
+    /// Returns the setting `receive_override_options` with or without `no_milters`.
     pub(super) fn options_with(&self, no_milters: bool) -> String {
         let options = self.options.split([',', ' ', '\t']);
         let mut options: Vec<&str> = options
@@ -106,7 +108,7 @@ impl Service {
     }
 }
 
-/// The smtpd services, each with the settings that hold for it.
+/// Returns the smtpd services, each with the settings that apply to it.
 pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
     let master = postconf.run(&["-M"]).unwrap_or_default();
     let own = postconf.run(&["-P"]).unwrap_or_default();
@@ -118,7 +120,7 @@ pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
         })
     };
     let options = postconf.setting("receive_override_options");
-    // Before Postfix 3.0, and with its way of setting things, "-" means a chroot.
+    // Before Postfix 3.0, and with its compatible settings, "-" means a chroot.
     let usual_chroot = ["", "0"].contains(&&*postconf.setting("compatibility_level"));
     let service = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();

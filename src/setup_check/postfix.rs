@@ -1,4 +1,5 @@
-//! Postfix: whether each smtpd(8) asks the milter, can open its socket, and waits long enough.
+//! Checks Postfix: whether each smtpd(8) uses the milter, can open its socket, and waits long
+//! enough.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,10 +13,10 @@ use crate::endpoint::Endpoint;
 
 const ABOUT: &str = "postfix";
 
-/// What `contrib/postfix.cf` advises beside the address.
+/// The settings that `contrib/postfix.cf` advises besides the address.
 const ADVICE: &str = "default_action=accept, connect_timeout=5s, command_timeout=10s";
 
-/// Longer than this, each client waits for a milter that hangs.
+/// With a longer timeout, each client waits too long if the milter hangs.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
 pub(super) fn look(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Findings) {
@@ -55,7 +56,7 @@ pub(super) fn look(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Find
     look_at_other_ways(postconf, milter, &services, &is_ours, findings);
 }
 
-/// The path of a unix socket as Postfix finds it: relative to the queue directory, where it works.
+/// Returns the path of a unix socket as Postfix finds it: relative to the queue directory.
 fn unix_path(address: &str, queue: &Path, in_chroot: bool) -> Option<PathBuf> {
     let path = address
         .strip_prefix("unix:")
@@ -67,7 +68,7 @@ fn unix_path(address: &str, queue: &Path, in_chroot: bool) -> Option<PathBuf> {
     }
 }
 
-/// Whether an address of `smtpd_milters` is this socket, in a chroot or without.
+/// Returns whether an address of `smtpd_milters` is this socket, with or without chroot.
 fn leads_to(address: &str, queue: &Path, socket: &Endpoint) -> bool {
     match socket {
         Endpoint::Unix(path) => [false, true]
@@ -80,7 +81,7 @@ fn leads_to(address: &str, queue: &Path, socket: &Endpoint) -> bool {
     }
 }
 
-/// What `smtpd_milters` should be: the milter, and those that are there.
+/// Returns the recommended `smtpd_milters`: the milter, and the existing ones.
 fn with_milter(milter: &Milter<'_>, queue: &Path, others: &[MilterOf]) -> Vec<MilterOf> {
     let within = milter.sockets.iter().find_map(|socket| match socket {
         Endpoint::Unix(path) => Some(format!("unix:{}", path.strip_prefix(queue).ok()?.display())),
@@ -93,7 +94,7 @@ fn with_milter(milter: &Milter<'_>, queue: &Path, others: &[MilterOf]) -> Vec<Mi
         None => "unix:blocklist-milter/milter.sock".to_owned(),
     };
     let ours = milters(&format!("{{ {}, {ADVICE} }}", within.unwrap_or_else(any)));
-    // A milter that writes Authentication-Results must come before one that believes them.
+    // A milter that writes Authentication-Results must come before one that trusts them.
     if dkim_setting(milter).is_some() {
         [others, &ours].concat()
     } else {
@@ -101,7 +102,7 @@ fn with_milter(milter: &Milter<'_>, queue: &Path, others: &[MilterOf]) -> Vec<Mi
     }
 }
 
-/// The setting for which a milter before this one must have verified DKIM, if there is one.
+/// Returns the setting that needs a milter before this one to verify DKIM, if there is one.
 fn dkim_setting(milter: &Milter<'_>) -> Option<&'static str> {
     let whitelist = &milter.config.whitelist;
     if whitelist.require_dkim {
@@ -149,7 +150,7 @@ fn look_at_services(
     }
 }
 
-/// Whether Postfix's user can open the socket, where each service looks for it.
+/// Checks whether Postfix's user can open the socket, where each service searches it.
 fn look_at_socket(
     postconf: &Postconf,
     ours: &MilterOf,
@@ -218,7 +219,7 @@ fn look_at_socket(
     }
 }
 
-/// Timeouts, default action, macros.
+/// Checks timeouts, the default action and macros.
 fn look_at_settings(
     postconf: &Postconf,
     ours: &MilterOf,
@@ -273,7 +274,7 @@ fn look_at_settings(
             better("connect_timeout", "5s"),
         );
     }
-    // With version 6 the milter asks for the macros that it needs, whatever milter_*_macros say.
+    // With version 6 the milter requests the macros that it needs, independent of milter_*_macros.
     let protocol = value("protocol");
     if protocol.split(' ').next() != Some("6") {
         let macros = postconf.setting("milter_mail_macros");
@@ -307,7 +308,7 @@ fn look_at_settings(
     }
 }
 
-/// Who else is asked, and in which order.
+/// Reports the other milters, and their order.
 fn look_at_chain(ours: &MilterOf, all: &[MilterOf], milter: &Milter<'_>, findings: &mut Findings) {
     let Some(place) = all.iter().position(|other| other.address == ours.address) else {
         return;
@@ -327,7 +328,8 @@ fn look_at_chain(ours: &MilterOf, all: &[MilterOf], milter: &Milter<'_>, finding
     }
 }
 
-/// Mail that does not come from a client: submitted here, or back from a content filter.
+/// Checks mail that does not come from a client: submitted locally, or returned by a content
+/// filter.
 fn look_at_other_ways(
     postconf: &Postconf,
     milter: &Milter<'_>,

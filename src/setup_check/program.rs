@@ -1,9 +1,9 @@
-//! Programs of this machine, and what they print.
+//! Runs programs of this machine.
 
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What a program prints; `None` if it cannot be run or fails.
+/// Returns the output of a program; `None` if it cannot be run or fails.
 pub(super) fn output_of(command: &mut Command) -> Option<String> {
     let output = command
         .output()
@@ -12,7 +12,7 @@ pub(super) fn output_of(command: &mut Command) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A program, also in the folders of administrators' programs, which a user's `PATH` may lack.
+/// Finds a program, also in the folders for administrators, which a user's `PATH` may lack.
 pub(super) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);

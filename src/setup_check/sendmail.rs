@@ -1,4 +1,4 @@
-//! Sendmail: what `sendmail.cf`, made from `sendmail.mc`, says of the milter.
+//! Checks Sendmail: the milter in `sendmail.cf`, which is built from `sendmail.mc`.
 //!
 //! ```text
 //!   O InputMailFilters=blocklist
@@ -16,7 +16,7 @@ use crate::endpoint::Endpoint;
 
 const ABOUT: &str = "sendmail";
 
-/// Where Sendmail has it.
+/// The usual path of the file.
 pub(super) const USUAL_CF: &str = "/etc/mail/sendmail.cf";
 
 /// Largest file that is read.
@@ -110,7 +110,7 @@ pub(super) fn look(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
             "F=T, or no F=, in INPUT_MAIL_FILTER",
         ),
     }
-    // Reading an answer, 10 seconds unless the line says otherwise.
+    // The timeout for reading an answer is 10 seconds by default.
     let reading = times
         .split(';')
         .find_map(|part| part.trim().strip_prefix("R:"));

@@ -1,4 +1,4 @@
-//! What systemd says of the daemon's units.
+//! Checks the daemon's units with systemd.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -11,7 +11,7 @@ const ABOUT: &str = "units";
 const SERVICE: &str = "blocklist-milter.service";
 const SOCKET: &str = "blocklist-milter.socket";
 
-/// What is known of the units.
+/// The state of the units.
 #[derive(Debug, Default)]
 pub(super) struct Units {
     /// Whether systemd answers.
@@ -22,7 +22,7 @@ pub(super) struct Units {
     pub(super) user: Option<String>,
 }
 
-/// Looks at the service and its socket.
+/// Checks the service and its socket.
 pub(super) fn look(findings: &mut Findings) -> Units {
     let Some(service) = show(SERVICE) else {
         findings.notice(
@@ -66,7 +66,7 @@ pub(super) fn look(findings: &mut Findings) -> Units {
     }
 }
 
-/// Looks at what keeps a list up to date: a `.path` unit for text lists, a timer for a feed.
+/// Checks the units that keep a list up to date: a `.path` unit for text lists, a timer for a feed.
 pub(super) fn look_at_list(list: &str, folder: &str, findings: &mut Findings) {
     let path = format!("blocklist-compile@{list}.path");
     let timer = format!("blocklist-update@{list}.timer");
@@ -99,7 +99,7 @@ pub(super) fn look_at_list(list: &str, folder: &str, findings: &mut Findings) {
     }
 }
 
-/// Properties of a unit; `None` if systemd does not answer.
+/// Returns properties of a unit; `None` if systemd does not answer.
 fn show(unit: &str) -> Option<BTreeMap<String, String>> {
     let text = output_of(Command::new(program("systemctl")?).args([
         "show",
@@ -108,7 +108,7 @@ fn show(unit: &str) -> Option<BTreeMap<String, String>> {
     ]))?;
     let mut properties: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
-        // A socket unit has a line for each of its sockets.
+        // A socket unit has one line for each of its sockets.
         let known = properties.entry(name.to_owned()).or_default();
         if !known.is_empty() {
             known.push('\n');
@@ -118,7 +118,7 @@ fn show(unit: &str) -> Option<BTreeMap<String, String>> {
     Some(properties)
 }
 
-/// `/run/x.sock (Stream)`, `127.0.0.1:8891 (Stream)`, a line each.
+/// Parses `/run/x.sock (Stream)`, `127.0.0.1:8891 (Stream)`, one on each line.
 fn sockets(listen: &str) -> Vec<Endpoint> {
     let stream = |line: &str| line.strip_suffix(" (Stream)").map(str::to_owned);
     let endpoint = |address: String| {

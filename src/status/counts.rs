@@ -1,4 +1,4 @@
-//! Counts by name, as a report shows them.
+//! Counts by name, for reports.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::policy::Action;
 /// Counts by name.
 pub type Counts = BTreeMap<String, u64>;
 
-/// The counts of each, by its name.
+/// Returns the count for each key, by its name.
 pub(super) fn counts<K: Copy + PartialEq>(
     each: &Each<K>,
     name: impl Fn(K) -> &'static str,
@@ -18,7 +18,7 @@ pub(super) fn counts<K: Copy + PartialEq>(
         .collect()
 }
 
-/// The name of what is done with a message.
+/// Returns the name of the action on a message.
 pub(super) fn verdict_name(verdict: Option<Action>) -> &'static str {
     verdict.map_or("accept", Action::name)
 }

@@ -1,8 +1,8 @@
-//! The last day, minute by minute, from counters that only rise.
+//! The last day in minutes, from counters that only rise.
 //!
-//! The counters do not know of minutes: the totals are read every few seconds, and what has been added
-//! since belongs to the minute of the reading. When the clock was put back, what was counted before moves
-//! with it, or nothing would be added to new minutes until the old time has come again.
+//! The counters do not store times. The totals are read every few seconds, and the increase counts
+//! for the minute of the reading. If the clock was set back, earlier counts are shifted with it;
+//! otherwise nothing would be added to new minutes until the clock reaches the old time again.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,31 +10,31 @@ use serde::{Deserialize, Serialize};
 
 use super::counts::Counts;
 
-/// Minutes of a day.
+/// Minutes in a day.
 const MINUTES: u64 = 24 * 60;
 const HOURS: u64 = 24;
 
 /// The messages of one minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minute {
-    /// Its first second, in seconds since 1970.
+    /// Its start, in seconds since 1970.
     pub time_s: u64,
-    /// Messages by what was done with them; what did not occur is left out.
+    /// Messages by action; actions with count 0 are omitted.
     pub verdicts: Counts,
 }
 
-/// What was read so far.
+/// The readings so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct History {
     minutes: VecDeque<Minute>,
     verdicts: Counts,
-    /// For each list its total, and what was added in an hour. Also of lists that are switched off:
-    /// their counters go on where they were when they come back.
+    /// For each list its total, and the increase in each hour. Includes disabled lists, because
+    /// their counters continue when they are enabled again.
     lists: BTreeMap<String, (u64, VecDeque<(u64, u64)>)>,
 }
 
 impl History {
-    /// Takes totals of messages and of the hits of each list, read at this time.
+    /// Adds a reading of the totals of messages, and of the hits of each list, at this time.
     pub(super) fn sample(&mut self, time_s: u64, verdicts: Counts, lists: &Counts) {
         let minute_s = time_s - time_s % 60;
         if let Some(ahead_s) = self
@@ -57,7 +57,7 @@ impl History {
         self.verdicts = verdicts;
         if !added.is_empty() {
             match self.minutes.back_mut() {
-                // Also when the clock was put back by a minute.
+                // Also if the clock was set back by a minute.
                 Some(last) if last.time_s >= minute_s => {
                     for (name, count) in added {
                         *last.verdicts.entry(name).or_default() += count;
@@ -106,12 +106,12 @@ impl History {
         }
     }
 
-    /// The minutes of the last day in which something happened, the oldest first.
+    /// Returns the minutes of the last day with messages, the oldest first.
     pub(super) fn minutes(&mut self) -> Vec<Minute> {
         self.minutes.make_contiguous().to_vec()
     }
 
-    /// Hits of a list in this hour and the 23 before.
+    /// Returns the hits of a list in this hour and the 23 hours before.
     pub(super) fn hits_24h(&self, list: &str) -> u64 {
         let hours = self.lists.get(list).map(|(_, hours)| hours);
         hours.into_iter().flatten().map(|(_, count)| count).sum()
@@ -127,7 +127,7 @@ mod tests {
         pairs.collect()
     }
 
-    /// A list is switched off, and on again two days later; its counter has gone on.
+    /// A list is disabled, and enabled again two days later; its counter has continued.
     #[test]
     fn a_list_that_comes_back_has_the_hits_of_the_day_alone() {
         const DAY: u64 = 24 * 3600;
@@ -143,7 +143,7 @@ mod tests {
         assert_eq!(sample(2 * DAY + 10, &[("spam", 1_003)]), 3);
     }
 
-    /// By three hours: the next day is counted as any other.
+    /// The clock is set back by three hours. The next day is counted normally.
     #[test]
     fn a_clock_that_is_put_back_takes_what_was_counted_along() {
         const T: u64 = 1_800_000_000;
@@ -179,7 +179,7 @@ mod tests {
         sample(5, 3, 0, 0);
         sample(59, 4, 1, 1);
         sample(60, 4, 1, 1);
-        // A clock that was put back.
+        // The clock is set back.
         sample(20, 4, 2, 2);
         let (minutes, hits) = sample(130, 5, 2, 2);
         let minute = |at: u64, pairs| Minute {
@@ -194,7 +194,7 @@ mod tests {
             ]
         );
         assert_eq!(hits, 2);
-        // A day later the first is gone, and the hour of the hits, too.
+        // A day later the first minute is gone, and so is the hour of its hits.
         let (minutes, hits) = sample(24 * 3600, 5, 3, 5);
         assert_eq!(minutes.len(), 2);
         assert_eq!(minutes[0].time_s, T + 120);

@@ -1,4 +1,4 @@
-//! What the running daemon says of itself: one [`Report`], shown in several ways.
+//! The state of the running daemon: one [`Report`], shown in several ways.
 //!
 //! ```text
 //!  snapshot, counters, connections, log --> Report --+-- /metrics       prometheus
@@ -7,7 +7,7 @@
 //!                                                    +-- a terminal     text
 //! ```
 //!
-//! `/healthz` answers as long as the program runs, `/readyz` only while mail is checked as configured.
+//! `/healthz` answers as long as the program runs, `/readyz` only if mail is checked as configured.
 
 mod counts;
 mod history;
@@ -27,7 +27,7 @@ pub use report::{
 pub use source::Status;
 
 impl Status {
-    /// The page at a path of the status socket.
+    /// Returns the page for a path of the status socket.
     pub fn page(&self, path: &str) -> Page {
         match path {
             "/" => Page {
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// Whether mail is checked as configured.
+    /// Returns whether mail is checked as configured.
     fn readiness(&self) -> Page {
         let complaints = self.live.complaints();
         let critical = complaints.iter().filter(|complaint| complaint.is_critical);

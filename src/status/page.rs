@@ -1,7 +1,7 @@
-//! The status page: HTML and inline SVG, without scripts or anything from elsewhere.
+//! The status page: HTML and inline SVG, without scripts and external resources.
 //!
-//! It follows the reader's choice of light or dark, and fits a phone: tables become lists there, and the
-//! chart has no text of its own that would shrink with it.
+//! It follows the reader's setting of light or dark, and fits a phone: there, tables become lists.
+//! The chart contains no text, because text would shrink with it.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -13,16 +13,16 @@ use super::words::{
 };
 
 const STYLE: &str = include_str!("page.css");
-/// Sources shown of a list, those with most hits.
+/// Most sources shown of a list; those with most hits.
 const SOURCES_MAX: usize = 10;
-/// Minutes of one bar of the chart, and bars of a day.
+/// Minutes in one bar of the chart, and bars in a day.
 const BAR_MINUTES: u64 = 5;
 const BARS: u64 = 24 * 60 / BAR_MINUTES;
 
-/// A report as a page.
+/// A report as an HTML page.
 pub(super) struct Html<'a>(pub(super) &'a Report);
 
-/// Text in which nothing is markup.
+/// Text with its HTML characters escaped.
 struct Text<'a>(&'a str);
 
 impl Display for Text<'_> {
@@ -115,7 +115,7 @@ fn tiles(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "</section>")
 }
 
-/// Messages a minute over the last day, stacked by kind.
+/// Writes the messages per minute over the last day, stacked by kind.
 fn chart(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     const CLASSES: [&str; 3] = ["acc", "mark", "ref"];
     const HEIGHT: f64 = 100.0;
@@ -153,7 +153,7 @@ fn chart(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         let mut top = HEIGHT;
         for ((count, class), kind) in bar.iter().zip(CLASSES).zip(VerdictGroup::ALL) {
             if *count > 0 {
-                // So high that it can be seen.
+                // High enough to be visible.
                 let height = scaled(*count).max(1.0);
                 top = (top - height).max(0.0);
                 let start = (first + x as u64) * bar_s;
@@ -217,7 +217,7 @@ fn lists(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     )
 }
 
-/// Hits by list, identity and source.
+/// Writes the hits by list, identity and source.
 fn hits(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     for list in report
         .lists
@@ -258,7 +258,7 @@ fn hits(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-/// A bar for each count, as long as its share of the largest.
+/// Writes a bar for each count, with a length relative to the largest.
 fn bars(f: &mut Formatter<'_>, rows: &[(&str, u64)], class: &str) -> fmt::Result {
     let most = rows
         .iter()
@@ -345,7 +345,7 @@ fn operation(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "</section>")
 }
 
-/// For an admin whom a user has just called.
+/// Writes help for an administrator whom a user has called.
 fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(
         f,
@@ -383,7 +383,7 @@ mod tests {
     use super::super::report::{List, Problem, Refused};
     use super::*;
 
-    /// Whatever a list file, a source or a sender is called.
+    /// For any name of a list file, a source or a sender.
     #[test]
     fn nothing_from_outside_is_markup() {
         let evil = || "<script>\"'&".to_owned();

@@ -1,21 +1,21 @@
-//! The report as Prometheus reads it: text format 0.0.4
+//! The report in the text format 0.0.4 of Prometheus
 //! (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 //!
-//! Names and units follow its conventions: seconds, bytes, `_total` for what only rises. No label holds an
-//! address or anything else that a sender can choose, so that the number of series stays what the
-//! configuration makes it.
+//! Names and units follow its conventions: seconds, bytes, `_total` for counters. No label contains
+//! an address or anything else that a sender can choose, so that only the configuration determines
+//! the number of series.
 
 use std::fmt::{Display, Write as _};
 
 use super::counts::Counts;
 use super::report::{Health, List, Report};
 
-/// What all names begin with.
+/// The prefix of all names.
 const PREFIX: &str = "blocklist_milter_";
 /// Media type of the text.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The text.
+/// Returns the report as text.
 pub(super) fn render(report: &Report) -> String {
     let mut out = Text::default();
     out.gauge("build_info", "Version of the program.");
@@ -123,7 +123,7 @@ fn connections(report: &Report, out: &mut Text) {
 }
 
 fn lists(lists: &[List], out: &mut Text) {
-    /// A value of a list's filter.
+    /// Gets a value of a list's filter.
     type Value = fn(&super::report::Filter) -> u64;
     let of_filter: [(&str, &str, Value); 4] = [
         ("list_entries", "Entries of a list.", |filter| {
@@ -191,7 +191,7 @@ fn lists(lists: &[List], out: &mut Text) {
             .is_some_and(|filter| filter.last_good_copy);
         out.sample(&[("list", &list.name)], u8::from(is_copy));
     }
-    /// Counts of a list by something.
+    /// Gets the counts of a list by some property.
     type Values = fn(&List) -> &Counts;
     let by: [(&str, &str, &str, Values); 3] = [
         (
@@ -219,7 +219,7 @@ fn lists(lists: &[List], out: &mut Text) {
             out.samples(&[("list", &list.name)], label, values(list));
         }
     }
-    /// A count of a list.
+    /// Gets a count of a list.
     type Count = fn(&List) -> u64;
     let counts: [(&str, &str, Count); 4] = [
         (
@@ -249,7 +249,7 @@ fn lists(lists: &[List], out: &mut Text) {
     }
 }
 
-/// The text, family by family.
+/// The text, and the name of the current family.
 #[derive(Default)]
 struct Text(String, &'static str);
 
@@ -270,12 +270,12 @@ impl Text {
         );
     }
 
-    /// A sample of the family under way.
+    /// Writes a sample of the current family.
     fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         self.named(self.1, labels, value);
     }
 
-    /// One of its samples for each count.
+    /// Writes a sample of the current family for each count.
     fn samples(&mut self, labels: &[(&str, &str)], label: &str, counts: &Counts) {
         for (name, count) in counts {
             let labels: Vec<_> = labels

@@ -1,6 +1,7 @@
-//! How the daemon is at one moment: all that the page, JSON, metrics and the command show.
+//! The state of the daemon at one moment: everything that the page, JSON, metrics and the command
+//! show.
 //!
-//! The names of the fields are those of `/status.json`, which other programs read.
+//! The field names are those of `/status.json`, which other programs read.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,7 @@ pub enum Health {
 }
 
 impl Health {
-    /// Its name in JSON and text.
+    /// Returns its name in JSON and text.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -38,20 +39,20 @@ impl Health {
     }
 }
 
-/// All of it.
+/// The state of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// Version of the program.
     pub version: String,
-    /// Number of the process.
+    /// Process id.
     pub process: u32,
-    /// When this was, in seconds since 1970.
+    /// The time of the report, in seconds since 1970.
     pub time_s: u64,
     /// Seconds since the start.
     pub uptime_s: u64,
-    /// The worst of the problems.
+    /// The highest severity of the problems.
     pub health: Health,
-    /// What is wrong, the worst first.
+    /// The problems, the most severe first.
     pub problems: Vec<Problem>,
     /// The lists in effect, in the order of the configuration.
     pub lists: Vec<List>,
@@ -59,7 +60,7 @@ pub struct Report {
     pub whitelist_entries: u64,
     /// Messages decided.
     pub messages: Messages,
-    /// How long they took.
+    /// How long messages took.
     pub durations: Durations,
     /// Connections of mail servers.
     pub connections: Connections,
@@ -73,12 +74,12 @@ pub struct Report {
     pub last_refused: Option<Vec<Refused>>,
 }
 
-/// Something that is wrong.
+/// A problem.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Problem {
-    /// How bad.
+    /// Its severity.
     pub severity: Health,
-    /// What.
+    /// Its description.
     pub text: String,
 }
 
@@ -87,15 +88,15 @@ pub struct Problem {
 pub struct List {
     /// Its name.
     pub name: String,
-    /// What it does with a message.
+    /// The action for a hit.
     pub action: String,
-    /// It only says what it would do.
+    /// Whether it only logs what it would do.
     pub dry_run: bool,
-    /// Its filter; `None` while there is none that can be used.
+    /// Its filter; `None` if there is none that can be used.
     pub filter: Option<Filter>,
-    /// Messages that it decided, by what was done.
+    /// Messages that it decided, by action.
     pub messages: Counts,
-    /// Senders that it names, by where they stood.
+    /// Senders that it names, by field.
     pub hits: Counts,
     /// The same by the source that lists them.
     pub sources: Counts,
@@ -114,21 +115,21 @@ pub struct List {
 /// The filter of a list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
-    /// Its entries.
+    /// Number of entries.
     pub entries: u64,
-    /// Rises with each build.
+    /// Increases with each build.
     pub generation: u64,
     /// When it was built, in seconds since 1970.
     pub built_s: u64,
-    /// Seconds since then.
+    /// Seconds since it was built.
     pub age_s: u64,
-    /// Seconds since it was built with these entries, as far as the daemon knows.
+    /// Seconds since it was first built with its current entries, as far as the daemon knows.
     pub unchanged_s: u64,
-    /// Older than `max_age`.
+    /// Whether it is older than `max_age`.
     pub too_old: bool,
-    /// Without another entry for longer than `max_unchanged`.
+    /// Whether its entries have been the same for longer than `max_unchanged`.
     pub unchanged_too_long: bool,
-    /// It is the last good copy, as the file itself is damaged or gone.
+    /// Whether this is the last good copy, because the file is damaged or missing.
     #[serde(default)]
     pub last_good_copy: bool,
 }
@@ -136,86 +137,88 @@ pub struct Filter {
 /// Messages decided since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Messages {
-    /// All.
+    /// All messages.
     pub total: u64,
-    /// By what was done; `accept` where nobody objected.
+    /// By action; `accept` if no list objected.
     pub verdicts: Counts,
-    /// By why, as the log has it.
+    /// By reason, as in the log.
     pub reasons: Counts,
-    /// Those that named more senders than were looked up.
+    /// Messages with more senders than were looked up.
     pub truncated: u64,
-    /// Recipients asked to come in a transaction of their own.
+    /// Recipients that were asked to come in a transaction of their own.
     pub recipients_deferred: u64,
-    /// Refusals are turned into tags, because there are too many.
+    /// Whether refusals become tags, because there are too many.
     pub circuit_breaker: bool,
 }
 
 /// How long messages took, in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Durations {
-    /// How many.
+    /// Number of messages.
     pub count: u64,
-    /// All together.
+    /// The sum, in seconds.
     pub sum_s: f64,
-    /// Upper bounds, each with how many took at most so long.
+    /// Upper bounds in seconds, each with the number of messages that took at most that long.
     pub at_most: Vec<(f64, u64)>,
-    /// Bound of the faster half; `None`: there is none, or it is above all bounds.
+    /// The bound that half of the messages do not exceed; `None` without messages, or above all
+    /// bounds.
     pub median_s: Option<f64>,
-    /// Bound of all but the slowest hundredth.
+    /// The bound that 99% of the messages do not exceed.
     pub p99_s: Option<f64>,
 }
 
 /// Connections of mail servers since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Connections {
-    /// At the moment.
+    /// Currently open.
     pub open: u64,
-    /// In all.
+    /// In total.
     pub total: u64,
-    /// Those that broke the protocol, by how.
+    /// Connections that violated the protocol, by kind.
     pub protocol_errors: Counts,
-    /// Those that were cut, by why.
+    /// Connections that we closed, by reason.
     pub cut: Counts,
-    /// Times that mail servers had to wait, since there were as many as there may be.
+    /// How often mail servers had to wait because the limit of connections was reached.
     pub limit_waits: u64,
 }
 
 /// Reloads since the start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reloads {
-    /// Those that put something new into effect.
+    /// Reloads that put a change into effect.
     pub good: u64,
-    /// Those that were refused.
+    /// Refused reloads.
     pub refused: u64,
-    /// The last good one, in seconds since 1970.
+    /// Time of the last good one, in seconds since 1970.
     pub last_good_s: Option<u64>,
-    /// The last refused one.
+    /// Time of the last refused one, in seconds since 1970.
     pub last_refused_s: Option<u64>,
-    /// Why.
+    /// The reason of the last refused one.
     pub last_refused_reason: Option<String>,
-    /// What runs is older than the files, as the last reload was refused.
+    /// Whether the configuration in effect is older than the files, because the last reload was
+    /// refused.
     pub is_old: bool,
 }
 
 /// A refused sender.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Refused {
-    /// When, in seconds since 1970.
+    /// Time, in seconds since 1970.
     pub time_s: u64,
     /// The sender.
     pub address: String,
-    /// Where it stood.
+    /// The field with the sender.
     pub identity: String,
     /// The list that names it.
     pub list: String,
-    /// What was done.
+    /// The action.
     pub action: String,
-    /// Names the decision in the log.
+    /// The case id, which identifies the decision in the log.
     pub case: String,
 }
 
 impl Status {
-    /// How it is now.
+    /// Returns the current state.
     pub fn report(&self) -> Report {
         let live = &self.live;
         let snapshot = live.snapshot();

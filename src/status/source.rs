@@ -1,4 +1,4 @@
-//! What a report is made from, and the history that is kept for it.
+//! The sources of a report, and the history for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::daemon::Traffic;
 use crate::metrics::Counter;
 use crate::snapshot::Live;
 
-/// Where the report comes from.
+/// The sources of the report.
 pub struct Status {
     pub(super) live: Arc<Live>,
     pub(super) traffic: Arc<Traffic>,
@@ -18,7 +18,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Reports on these.
+    /// Creates it from its sources.
     pub fn new(live: Arc<Live>, traffic: Arc<Traffic>, log_lines_lost: Arc<Counter>) -> Self {
         Self {
             live,
@@ -28,12 +28,12 @@ impl Status {
         }
     }
 
-    /// Notes what has been counted since the last time.
+    /// Records the counts since the last call.
     pub fn tick(&self) {
         drop(self.sample());
     }
 
-    /// The last day up to now.
+    /// Updates and returns the history of the last day.
     pub(super) fn sample(&self) -> MutexGuard<'_, History> {
         let counters = &self.live.counters;
         let verdicts = counters.verdicts.iter();

@@ -1,4 +1,4 @@
-//! The report for a terminal of 80 columns.
+//! Shows the report on a terminal with 80 columns.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -9,9 +9,9 @@ use super::words::{
 };
 
 const COLUMNS: usize = 80;
-/// Of the words at the left.
+/// Width of the labels at the left.
 const LABEL: usize = 13;
-/// Of a list's name.
+/// Width of a list's name.
 const NAME: usize = 22;
 
 impl Display for Report {
@@ -134,7 +134,7 @@ impl Display for Report {
     }
 }
 
-/// A name that fits its column.
+/// Shortens a name to its column.
 fn cut(name: &str) -> String {
     if name.chars().count() <= NAME {
         return name.to_owned();
@@ -143,7 +143,7 @@ fn cut(name: &str) -> String {
     format!("{start}…")
 }
 
-/// Words in lines that fit, with a label before the first; a longer word has a line of its own.
+/// Writes words in lines that fit, with a label before the first; a longer word gets its own line.
 fn wrapped(f: &mut Formatter<'_>, label: &str, text: &str) -> fmt::Result {
     let indent = if label.is_empty() { 4 } else { LABEL };
     let mut line = if label.is_empty() {

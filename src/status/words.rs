@@ -1,4 +1,4 @@
-//! Numbers and times of a report in words, for the page and the terminal.
+//! Formats numbers and times of a report, for the page and the terminal.
 
 use jiff::Timestamp;
 
@@ -8,11 +8,11 @@ use super::report::{Filter, List, Report};
 pub(super) use crate::numbers::{counted, grouped};
 pub(super) use crate::snapshot::approximate;
 
-/// What is done with a message, in the three kinds that a reader asks for.
+/// The actions on messages in three groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VerdictGroup {
     Accepted,
-    /// Delivered or held with a mark, or thrown away.
+    /// Tagged, held or discarded.
     Marked,
     Refused,
 }
@@ -37,7 +37,7 @@ impl VerdictGroup {
         }
     }
 
-    /// Messages of this kind among these minutes.
+    /// Returns the number of messages in this group in these minutes.
     pub(super) fn count<'a>(self, minutes: impl Iterator<Item = &'a Minute>) -> u64 {
         let verdicts = minutes.flat_map(|minute| &minute.verdicts);
         let counts = verdicts.filter(|(verdict, _)| Self::of(verdict) == self);
@@ -45,12 +45,12 @@ impl VerdictGroup {
     }
 }
 
-/// A time in seconds since 1970: `2026-11-22 05:00 UTC`.
+/// Formats a time in seconds since 1970: `2026-11-22 05:00 UTC`.
 pub(super) fn time(seconds: u64) -> String {
     format(seconds, "%F %H:%M UTC")
 }
 
-/// A time of this day as hour and minute, another with its date; UTC.
+/// Formats a time of today as hour and minute, other times with their date; UTC.
 pub(super) fn recent(seconds: u64, now_s: u64) -> String {
     const DAY_S: u64 = 86_400;
     if seconds / DAY_S == now_s / DAY_S {
@@ -60,7 +60,8 @@ pub(super) fn recent(seconds: u64, now_s: u64) -> String {
     }
 }
 
-/// What the counts of the last day are of: nothing is known from before the start.
+/// Returns the period of the counts of the last day, which begins at the start of the daemon at the
+/// earliest.
 pub(super) fn last_day(report: &Report) -> String {
     const DAY_S: u64 = 86_400;
     if report.uptime_s < DAY_S {
@@ -70,7 +71,7 @@ pub(super) fn last_day(report: &Report) -> String {
     }
 }
 
-/// Its hour and minute alone.
+/// Formats hour and minute.
 pub(super) fn clock(seconds: u64) -> String {
     format(seconds, "%H:%M")
 }
@@ -81,7 +82,7 @@ fn format(seconds: u64, how: &str) -> String {
     time.map_or_else(String::new, |time| time.strftime(how).to_string())
 }
 
-/// A duration such as `50 µs` or `2.5 ms`.
+/// Formats a duration: `50 µs`, `2.5 ms`.
 pub(super) fn duration(seconds: f64) -> String {
     if seconds < 0.001 {
         format!("{:.0} µs", seconds * 1e6)
@@ -92,7 +93,7 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// What a bound of durations says: `up to 50 µs`.
+/// Formats an upper bound of durations: `up to 50 µs`.
 pub(super) fn at_most(bound: Option<f64>, count: u64) -> String {
     match bound {
         Some(bound) => format!("up to {}", duration(bound)),
@@ -101,7 +102,7 @@ pub(super) fn at_most(bound: Option<f64>, count: u64) -> String {
     }
 }
 
-/// How new a list is, and whether that is well.
+/// Returns the age of a list in words, and whether it is acceptable.
 pub(super) fn freshness(filter: &Filter) -> (String, bool) {
     let built = format!("{} ago", approximate(filter.age_s));
     if filter.too_old {
@@ -114,13 +115,13 @@ pub(super) fn freshness(filter: &Filter) -> (String, bool) {
     }
 }
 
-/// What a list does: `reject`, `tag (dry run)`.
+/// Returns the action of a list: `reject`, `tag (dry run)`.
 pub(super) fn action(list: &List) -> String {
     let dry_run = if list.dry_run { " (dry run)" } else { "" };
     format!("{}{dry_run}", list.action)
 }
 
-/// The reloads in a sentence each.
+/// Describes the reloads.
 pub(super) fn reloads(report: &Report) -> Vec<String> {
     let reloads = &report.reloads;
     let at =
@@ -139,7 +140,7 @@ pub(super) fn reloads(report: &Report) -> Vec<String> {
     lines
 }
 
-/// The counts that are not zero, the largest first.
+/// Returns the counts that are not zero, the largest first.
 pub(super) fn largest(counts: &Counts) -> Vec<(&str, u64)> {
     let mut rows: Vec<_> = counts
         .iter()
@@ -154,7 +155,8 @@ pub(super) fn largest(counts: &Counts) -> Vec<(&str, u64)> {
 mod tests {
     use super::*;
 
-    /// A restart makes "none in 24 hours" of a busy day, and a time without a date may be of last week.
+    /// After a restart, "none in 24 hours" would be wrong; and a time without a date may be of last
+    /// week.
     #[test]
     fn it_is_said_since_when_is_counted_and_of_which_day_a_time_is() {
         let up = |uptime_s| {
