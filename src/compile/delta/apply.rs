@@ -1,7 +1,8 @@
-//! A filter of another and deltas.
+//! Makes a filter from another one and deltas.
 //!
-//! The records of OLD are read once, in sequence, and go through all deltas at the same time, so a chain of
-//! ten costs little more than one. What is written must be NEW to the last byte, or it is removed.
+//! The records of OLD are read once, in sequence, and pass through all deltas at the same time, so
+//! a chain of ten costs little more than one. The result must equal NEW in every byte, or it is
+//! removed.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,27 +22,28 @@ use crate::numbers::{counted, size};
 use crate::parallel::processors;
 use crate::replacement::Replacement;
 
-/// What to make a filter of.
+/// The files from which to make a filter, and how.
 #[derive(Clone, Debug)]
 pub struct Deltas {
-    /// The filter that the first delta is for.
+    /// The filter to which the first delta belongs.
     pub old: PathBuf,
-    /// The deltas, in their order.
+    /// The deltas in order.
     pub deltas: Vec<PathBuf>,
-    /// Replace an output that is no filter, or a damaged one.
+    /// Replace an output that is no filter, or is damaged.
     pub overwrite: bool,
-    /// By how many percent the result may have fewer entries than `old`; those that expire count.
+    /// By how many percent the result may have fewer entries than `old`; expired entries count as
+    /// lost.
     pub max_shrink: Option<u32>,
     /// By how many percent it may have more.
     pub max_growth: Option<u32>,
-    /// Workers; at least one.
+    /// Number of workers, at least one.
     pub threads: usize,
-    /// SHA-256 of the filter that must come out, in hexadecimal; deltas that make another are refused.
+    /// SHA-256 of the expected filter, in hexadecimal; deltas that make another filter are refused.
     pub sha256: Option<String>,
 }
 
 impl Deltas {
-    /// The deltas of a filter, with every default.
+    /// Returns the deltas of a filter, with every default.
     #[must_use]
     pub fn new(old: &Path, deltas: &[PathBuf]) -> Self {
         Self {
@@ -56,18 +58,18 @@ impl Deltas {
     }
 }
 
-/// The result. Its text is what `blocklist-compile apply` prints.
+/// The result. Its text is the output of `blocklist-compile apply`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Applied {
     /// The filter.
     pub output: PathBuf,
-    /// Why it was not written: it has too few or too many entries.
+    /// Why it was not written: it would have too few or too many entries.
     pub refused: Option<String>,
-    /// How many deltas were applied.
+    /// Number of deltas applied.
     pub deltas: usize,
-    /// Size of the filter.
+    /// Size of the filter in bytes.
     pub bytes: u64,
-    /// Its entries.
+    /// Number of its entries.
     pub entries: u64,
     /// Its generation.
     pub generation: u64,
@@ -75,7 +77,7 @@ pub struct Applied {
     pub identity: String,
     /// SHA-256 of the whole file.
     pub sha256: String,
-    /// Seconds it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -96,14 +98,15 @@ impl fmt::Display for Applied {
     }
 }
 
-/// Writes to `output`, which may be the old filter, what the deltas make of that.
+/// Applies the deltas to the old filter, and writes the result to `output`, which may be the old
+/// filter.
 ///
-/// A result that would have too few or too many entries is not written: [`Applied::refused`] says so.
+/// A result with too few or too many entries is not written: [`Applied::refused`] says so.
 ///
 /// # Errors
-/// When a delta is not for what was before it, or is damaged; when the result is not to the last byte the filter
-/// that the last delta was made for; and whatever keeps it from being written. Then nothing has
-/// changed.
+/// When a delta does not belong to the filter before it, or is damaged; when the result differs in
+/// any byte from the filter that the last delta was made for; and whatever prevents writing it.
+/// Then nothing has changed.
 pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Applied, Error> {
     let started = Instant::now();
     let replacement = Replacement::claim(output)?;
@@ -161,7 +164,7 @@ pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Appl
     Ok(outcome(None))
 }
 
-/// Opens deltas, each of which must be for what those before it make.
+/// Opens deltas. Each must belong to the filter that the earlier ones make.
 fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
     let mut chain: Vec<Delta> = Vec::with_capacity(paths.len());
     let mut most_entries = old.entries();
@@ -190,7 +193,7 @@ fn open_chain(old: &Filter, paths: &[PathBuf]) -> Result<Vec<Delta>, Error> {
                 named(header.spec.generation, identity)
             ));
         }
-        // A filter of more entries than there can be would take a disk full of pages.
+        // A filter with impossibly many entries would fill the disk with pages.
         most_entries = most_entries.saturating_add(head.added_count);
         if head.new.entries > most_entries {
             let what = "its filter has more entries than the old filter and the delta together";

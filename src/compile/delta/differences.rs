@@ -1,4 +1,4 @@
-//! The records of two filters side by side, and which classes they change to.
+//! The records of two filters side by side, and how their classes change.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,28 +9,28 @@ use crate::filter::delta::MAX_CLASSES;
 use crate::filter::page::first_key;
 use crate::filter::{Class, Filter, Record};
 
-/// Steps in which records are read.
+/// Number of steps in which records are read.
 const STEPS: u64 = 4096;
 
-/// Most pairs of classes that are counted.
+/// Maximum number of pairs of classes that are counted.
 const MAX_PAIRS: usize = 4 << 20;
 
 /// One key in OLD or NEW.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Difference {
-    /// In both: the class in OLD and in NEW.
+    /// In both filters: its class in OLD and in NEW.
     Kept(Class, Class),
-    /// In OLD alone.
+    /// Only in OLD.
     Removed,
-    /// In NEW alone.
+    /// Only in NEW.
     Added(Record),
 }
 
-/// Visits all keys of both filters in their order. Records of `old` that expire on the day `expired` or
-/// before are as if they were not there. Ends early if `visit` says `false`.
+/// Visits all keys of both filters in order. Ignores records of `old` that expire on the day
+/// `expired` or before. Ends early if `visit` returns `false`.
 ///
 /// # Errors
-/// When a filter fails, on an interrupt, and what `visit` returns.
+/// When a filter cannot be read, on an interrupt, and when `visit` fails.
 pub(super) fn differences(
     (old, new): (&Filter, &Filter),
     expired: u16,
@@ -74,12 +74,12 @@ pub(super) fn differences(
     Ok(())
 }
 
-/// Whether a record is not in a filter that is built on this day.
+/// Returns whether a filter that is built on this day does not contain the record.
 pub(super) fn has_expired(record: &Record, day: u16) -> bool {
     record.expires.is_some_and(|expires| expires <= day)
 }
 
-/// How often each difference of classes occurs.
+/// Number of occurrences of each difference of classes.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) removed: u64,
@@ -87,20 +87,20 @@ pub(super) struct Counts {
     pub(super) kept: u64,
     pairs: HashMap<(Class, Class), u64>,
     added_classes: HashMap<Class, u64>,
-    /// The pair of the last record, and how often it came in a row.
+    /// The pair of the last record, and the number of consecutive records with this pair.
     run: Option<((Class, Class), u64)>,
     too_many: bool,
 }
 
-/// What a delta says of classes.
+/// The changes of classes that a delta names.
 #[derive(Debug)]
 pub(super) struct Classes {
-    /// What a class is changed to, where it does not stay.
+    /// The new class of each class that changes.
     pub(super) mapped: BTreeMap<Class, Class>,
-    /// Classes of exceptions, and of added records; the most frequent first.
+    /// Classes of exceptions, and of added records; each with the most frequent first.
     pub(super) changed: Vec<Class>,
     pub(super) added: Vec<Class>,
-    /// How many exceptions.
+    /// Number of exceptions.
     pub(super) changed_count: u64,
 }
 
@@ -138,14 +138,14 @@ impl Counts {
         }
     }
 
-    /// What to say of classes; `None`: there are more than a delta can have.
+    /// Returns the changes of classes; `None` if there are more than a delta can have.
     pub(super) fn classes(mut self) -> Option<Classes> {
-        /// A pair takes about as many bytes as so many exceptions.
+        /// A pair takes about as many bytes as this many exceptions.
         const WORTH_A_PAIR: u64 = 8;
         self.end_run();
         let mut most: BTreeMap<Class, (u64, Class)> = BTreeMap::new();
         for (&(old, new), &count) in &self.pairs {
-            // Of equally frequent ones always the same.
+            // Always chooses the same one of equally frequent classes.
             let place = most.entry(old).or_insert((count, new));
             *place = (count, new).max(*place);
         }

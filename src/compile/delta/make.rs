@@ -1,6 +1,7 @@
-//! A delta of two filters.
+//! Makes the delta of two filters.
 //!
-//! The records of both are read twice in sequence: once to know the classes, once to write the edits.
+//! The records of both are read twice in sequence: once to count the classes, once to write the
+//! edits.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,13 +21,13 @@ use crate::replacement::Replacement;
 /// Two generations of a filter.
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// What hosts have.
+    /// The filter that hosts have.
     pub old: PathBuf,
-    /// What they are to have.
+    /// The filter that they need.
     pub new: PathBuf,
 }
 
-/// What a delta holds. Its text is what `blocklist-compile delta` prints.
+/// The contents of a delta. Its text is the output of `blocklist-compile delta`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Made {
     /// The delta.
@@ -37,21 +38,21 @@ pub struct Made {
     pub added: u64,
     /// Entries of OLD that NEW does not have and that have not expired.
     pub removed: u64,
-    /// Entries of both whose source or dates differ in another way than those of others like them.
+    /// Entries of both whose source or dates change in another way than those of their class.
     pub changed: u64,
-    /// Size of the delta; 0 if it was not written.
+    /// Size of the delta in bytes; 0 if it was not written.
     pub bytes: u64,
-    /// Size of NEW.
+    /// Size of NEW in bytes.
     pub new_bytes: u64,
     /// Entries of NEW.
     pub entries: u64,
     /// Identity of OLD: SHA-256 of its header page, in hexadecimal.
     pub old_identity: String,
-    /// That of NEW.
+    /// Identity of NEW.
     pub new_identity: String,
     /// SHA-256 of NEW, the whole file.
     pub new_sha256: String,
-    /// Seconds it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -72,11 +73,11 @@ impl fmt::Display for Made {
     }
 }
 
-/// Writes to `output` what makes the new filter of a pair from the old one.
+/// Writes the delta of a pair to `output`.
 ///
 /// # Errors
-/// When a filter has no records or fails, when `output` exists and is not a delta, and whatever keeps it from
-/// being written.
+/// When a filter has no records or cannot be read, when `output` exists and is not a delta, and
+/// whatever prevents writing it.
 pub fn make(output: &Path, pair: &Pair, progress: &Progress) -> Result<Made, Error> {
     let started = Instant::now();
     let replacement = Replacement::claim(output)?;
@@ -111,7 +112,7 @@ pub fn make(output: &Path, pair: &Pair, progress: &Progress) -> Result<Made, Err
     Ok(made)
 }
 
-/// Why the two cannot be old and new, if they cannot.
+/// Returns why there can be no delta of the two, if so.
 fn unlike(old: &Filter, new: &Filter) -> Option<String> {
     let (old_path, new_path) = (old.path().display(), new.path().display());
     let why = if old.spec().seed != new.spec().seed {
@@ -196,7 +197,7 @@ fn write(
     Ok(())
 }
 
-/// Writes all edits; whether they are smaller than the filter.
+/// Writes all edits; returns whether they are smaller than the filter.
 fn edits(
     filters: (&Filter, &Filter),
     expired: u16,

@@ -1,4 +1,4 @@
-//! What has changed between two filters, for hosts that have the one and need the other.
+//! The differences between two filters, for hosts that have one and need the other.
 //!
 //! ```text
 //!   records of OLD --+
@@ -8,17 +8,17 @@
 //!   records of OLD --> patched by the first delta --> ... --> assemble --same bytes?--> NEW   apply
 //! ```
 //!
-//! A build gives each entry the day of the build, so that the records of tomorrow's build differ from today's
-//! in all their dates, and sources are numbered again when a list is added. Therefore a delta first says what
-//! becomes of each *class* of records (kind, source, dates), and then names the exceptions.
-//! Entries that have expired on the day of NEW's build are not named at all.
+//! A build gives each entry the day of the build, so the records of tomorrow's build differ from
+//! today's in all their dates. Sources are also numbered again when a list is added. Therefore a
+//! delta first says how each *class* of records (kind, source, dates) changes, and then names the
+//! exceptions. It does not name entries that have expired on the day of NEW's build.
 //!
 //! | file | about |
 //! |---|---|
 //! | `differences` | the records of two filters side by side |
-//! | `make` | a delta of two filters |
+//! | `make` | makes a delta of two filters |
 //! | `patched` | the records of OLD with the edits of a delta |
-//! | `apply` | a filter of another and deltas |
+//! | `apply` | makes a filter from another one and deltas |
 
 mod apply;
 mod differences;
@@ -34,8 +34,8 @@ use super::Error;
 use super::write::FileRecords;
 use crate::filter::{Digest, Filter, Load};
 
-/// Opens a filter whose records are to be read. Nothing asks it for addresses, so it may be of any
-/// version of the address rules.
+/// Opens a filter to read its records. No address is looked up in it, so it may have any version of
+/// the address rules.
 fn open(path: &Path) -> Result<Filter, Error> {
     Ok(Filter::open(path, Load::Disk)?)
 }
@@ -44,7 +44,7 @@ fn records(filter: &Filter) -> Result<FileRecords<'_>, Error> {
     FileRecords::new(filter, Vec::new())
 }
 
-/// As messages name a filter: "generation 41 (a1b2...)".
+/// Names a filter for messages: "generation 41 (a1b2...)".
 fn named(generation: u64, identity: Digest) -> String {
     format!("generation {generation} ({identity:.16})")
 }

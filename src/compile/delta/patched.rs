@@ -1,4 +1,4 @@
-//! The records of a filter with the edits of a delta.
+//! The records of a filter, changed by the edits of a delta.
 
 use std::collections::HashMap;
 use std::mem;
@@ -10,8 +10,8 @@ use crate::compile::write::Sorted;
 use crate::filter::delta::{Delta, Edits, Head, Touch};
 use crate::filter::{self, Class, Fault, Key, Record};
 
-/// Most records between two keys that are asked for: no filter has so many in the few pages that are
-/// written at once, and a delta that puts them there would take all memory.
+/// Maximum number of records between two keys. No filter has so many in the few pages that are
+/// written at once, and a delta with more would take all memory.
 const MAX_AT_ONCE: usize = 4 << 20;
 
 /// A stream of records, changed by a delta.
@@ -21,16 +21,16 @@ pub(super) struct Patched<'a> {
     head: Head,
     path: PathBuf,
     mapped: HashMap<Class, Class>,
-    /// The class of the last record that no edit named, and what became of it.
+    /// The class of the last record that no edit named, and its new class.
     last: Option<(Class, Class)>,
-    /// The class that was last found to be possible.
+    /// The last class that was found valid.
     possible: Option<Class>,
     taken: Vec<Record>,
     /// Index of the next record of `old`.
     index: u64,
-    /// Up to where records were asked for: what comes now lies behind.
+    /// The end of the last request: no record may come before it any more.
     from: Option<Key>,
-    /// The key that went out last, and how many did.
+    /// The last key returned, and the number of records returned.
     last_key: Option<Key>,
     count: u64,
 }
@@ -74,7 +74,7 @@ impl<'a> Patched<'a> {
         }
     }
 
-    /// Sends added records before `end`.
+    /// Appends added records before `end`.
     fn add_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error> {
         while let Some((key, class)) = self.edits.added_before(end)? {
             self.push(class.record(key), into)?;
@@ -86,7 +86,7 @@ impl<'a> Patched<'a> {
         if self.last_key.is_some_and(|last| last >= record.key) {
             return Err(self.fault("it adds an entry that already exists"));
         }
-        // The edits of a segment are read when those of the one before are used up.
+        // The edits of a segment are read only when those of the one before are used up.
         if self.from.is_some_and(|from| record.key < from) {
             return Err(self.fault("its edits are not in order"));
         }
@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Removes the records 1 to 4096 in one segment, and adds this key in the next.
+    /// Removes the records 1 to 4096 in one segment, and adds this key in the next one.
     fn removes_and_adds(key: u64) -> Delta {
         let folder = tempfile::tempdir().unwrap();
         let [new, delta] = ["new.blf", "delta"].map(|name| folder.path().join(name));
@@ -217,7 +217,7 @@ mod tests {
             let old = Given((1..=4096).map(record).collect());
             let mut patched = Patched::new(Box::new(old), removes_and_adds(key));
             let mut out = Vec::new();
-            // What lies before this key has been written when the next segment is read.
+            // Records before this key were written before the next segment is read.
             patched.take_before(Some(Key(2_000)), &mut out).unwrap();
             assert!(out.is_empty());
             let done = patched.take_before(None, &mut out);

@@ -1,9 +1,9 @@
-//! Memory for staged keys: one mapping without a file, cut into chunks.
+//! Memory for staged keys: one anonymous mapping, cut into chunks.
 //!
-//! The system gives it out as it is touched, in pages of 2 MiB where it has them. In pages of
-//! 4 KiB there is a page fault for each, 22,000 against 1,800 for ten million addresses, and
-//! more places than the processor remembers. No file stands behind this mapping, so nothing can be
-//! cut off under us.
+//! The system allocates it when it is touched, in pages of 2 MiB if possible. Pages of 4 KiB cause
+//! one page fault each (22,000 instead of 1,800 for ten million addresses), and need more entries
+//! than the processor's translation lookaside buffer (TLB) has. The mapping has no file behind it,
+//! so no truncation can take it away.
 
 use std::slice::ChunksExactMut;
 
@@ -12,11 +12,11 @@ use memmap2::{Advice, MmapMut, MmapOptions};
 use super::staged_key::STAGES;
 use crate::compile::Error;
 
-/// Bytes of a chunk when memory is plenty.
+/// Size of a chunk if there is enough memory.
 const CHUNK_BYTES: usize = 4096;
-/// Below this a chunk is handed over too often.
+/// Minimum size of a chunk: smaller ones would be handed over too often.
 const MIN_CHUNK_BYTES: usize = 256;
-/// Keys of all sizes fill a chunk.
+/// Chunks are a multiple of this size, so that staged keys of all sizes fill them.
 const ITEM_BYTES: usize = 16;
 
 /// The mapping.
@@ -28,12 +28,12 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// About `memory_bytes`, none of them touched yet, for as many workers as `threads`.
+    /// Maps about `memory_bytes`, without touching them, for `threads` workers.
     ///
     /// # Errors
-    /// When the system has not that much to give.
+    /// When the system cannot allocate as much.
     pub(crate) fn new(memory_bytes: usize, threads: usize) -> Result<Self, Error> {
-        // A quarter for the chunks that the workers are filling, the rest for full ones.
+        // A quarter is for the chunks that the workers fill, the rest for full ones.
         let filling = threads.max(1) * STAGES;
         let chunk_bytes = (memory_bytes / 4 / filling).clamp(MIN_CHUNK_BYTES, CHUNK_BYTES);
         let chunk_bytes = chunk_bytes / ITEM_BYTES * ITEM_BYTES;
@@ -48,10 +48,10 @@ impl Arena {
         })
     }
 
-    /// About `memory_bytes` in one piece, none of them touched yet.
+    /// Maps about `memory_bytes` as one chunk, without touching them.
     ///
     /// # Errors
-    /// When the system has not that much to give.
+    /// When the system cannot allocate as much.
     pub(crate) fn in_one_piece(memory_bytes: usize) -> Result<Self, Error> {
         let length = memory_bytes.max(MIN_CHUNK_BYTES);
         Ok(Self {
@@ -61,22 +61,22 @@ impl Arena {
         })
     }
 
-    /// All of its memory.
+    /// Returns all of its memory.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory
     }
 
-    /// Bytes of a chunk.
+    /// Returns the size of a chunk.
     pub(crate) fn chunk_bytes(&self) -> usize {
         self.chunk_bytes
     }
 
-    /// Chunks there are beside those that the workers are filling, one for each stage.
+    /// Returns the number of chunks in addition to those that the workers fill, one per stage.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// The chunks, in the order of their memory.
+    /// Returns the chunks in the order of their addresses.
     pub(crate) fn chunks(&mut self) -> Chunks<'_> {
         Chunks {
             chunks: self.memory.chunks_exact_mut(self.chunk_bytes),
@@ -85,7 +85,7 @@ impl Arena {
     }
 }
 
-/// Memory without a file behind it, in pages of 2 MiB where the system has them.
+/// Maps memory without a file, in pages of 2 MiB if the system has them.
 fn map(length: usize) -> Result<MmapMut, Error> {
     let mut options = MmapOptions::new();
     let memory = options.len(length).no_reserve_swap().map_anon();
@@ -95,12 +95,12 @@ fn map(length: usize) -> Result<MmapMut, Error> {
             "cannot allocate {mebibytes} MiB of memory ({error}); lower --memory"
         ))
     })?;
-    // Without such pages it is slower, and nothing else.
+    // Without such pages it is only slower.
     let _ = memory.advise(Advice::HugePage);
     Ok(memory)
 }
 
-/// Chunks never used.
+/// Chunks that were never used.
 #[derive(Debug)]
 pub(crate) struct Chunks<'m> {
     chunks: ChunksExactMut<'m, u8>,
@@ -108,7 +108,7 @@ pub(crate) struct Chunks<'m> {
 }
 
 impl Chunks<'_> {
-    /// Bytes of memory in them.
+    /// Returns the number of bytes in them.
     pub(crate) fn bytes(&self) -> usize {
         self.chunks.len() * self.chunk_bytes
     }
@@ -123,7 +123,7 @@ impl<'m> Iterator for Chunks<'m> {
     }
 }
 
-/// A piece of the arena, and the bytes in it.
+/// A piece of the arena, and the number of bytes used in it.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk<'m> {
     memory: &'m mut [u8],
@@ -131,17 +131,17 @@ pub(crate) struct Chunk<'m> {
 }
 
 impl Chunk<'_> {
-    /// What is in it.
+    /// Returns its content.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.memory[..self.length]
     }
 
-    /// How many bytes are in it.
+    /// Returns the number of bytes in it.
     pub(crate) fn len(&self) -> usize {
         self.length
     }
 
-    /// Appends bytes; false if there is no room for them.
+    /// Appends bytes; returns false if there is no room for them.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) -> bool {
         let end = self.length + bytes.len();
@@ -155,7 +155,8 @@ impl Chunk<'_> {
         }
     }
 
-    /// Makes it hold `length` bytes, no more than it has room for; the new ones are yet to be written.
+    /// Sets its length, at most its capacity, and returns its content; the caller must write the
+    /// new bytes.
     pub(crate) fn resize(&mut self, length: usize) -> &mut [u8] {
         self.length = length;
         &mut self.memory[..length]

@@ -1,13 +1,13 @@
-//! A worker's end of the stages: where a key goes first.
+//! A worker's side of the stages: where it puts a key first.
 //!
 //! ```text
 //!   key -> bin of its upper 6 bits --full--> chunks of the bin's 64 stages --full--> store
 //! ```
 //!
-//! The chunks of 4096 stages lie on as many memory pages, far more than the processor
-//! remembers the places of, and on more lines than its first cache has. So keys are first put
-//! into 64 bins, and a full bin is dealt out to its 64 stages at once: in both steps
-//! there are only as many places to write to as the first cache has room for.
+//! The chunks of 4096 stages are on as many memory pages: far more than the processor's TLB
+//! has entries for, and on more lines than its first-level cache has. So keys are first put
+//! into 64 bins, and a full bin is distributed to its 64 stages at once. In both steps, the
+//! first-level cache has room for all places that are written to.
 
 use std::mem;
 use std::sync::atomic::AtomicBool;
@@ -18,24 +18,24 @@ use super::staged_key::{STAGES, StagedKey, Tag, stage_of};
 use crate::compile::Error;
 use crate::filter::Key;
 
-/// Stages that share a bin.
+/// Number of stages that share a bin.
 const STAGES_OF_BIN: usize = 64;
-/// Bins of a worker.
+/// Number of bins of a worker.
 const BINS: usize = STAGES / STAGES_OF_BIN;
-/// Keys of a full bin: 16 for each of its stages. All bins together are 512 KiB, which stay
-/// in the second cache.
+/// Number of keys in a full bin: 16 for each of its stages. All bins together have 512 KiB,
+/// which stay in the second-level cache.
 const BIN_KEYS: usize = 16 * STAGES_OF_BIN;
-/// Keys of one tag after which the bins are emptied for them: so many that to go
-/// through all bins costs each of them little.
+/// Number of keys with one tag after which the bins are emptied for them. It is so large that
+/// emptying all bins costs little per key.
 const MANY: u32 = 256;
 
-/// A worker's bins, and its chunks, one for each stage.
+/// A worker's bins, and its chunks, one per stage.
 #[derive(Debug)]
 pub(crate) struct Stager<'s, 'm, I> {
     store: &'s Store<'m, I>,
-    /// Of all keys in the bins.
+    /// The tag of all keys in the bins.
     usual: Tag,
-    /// The last that was another, and how many came of it.
+    /// The last tag that differed, and the number of keys that had it.
     other: Tag,
     others: u32,
     failed: Option<Error>,
@@ -45,7 +45,7 @@ pub(crate) struct Stager<'s, 'm, I> {
 }
 
 impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
-    /// With nothing in it.
+    /// Returns an empty stager.
     pub(crate) fn new(store: &'s Store<'m, I>) -> Self {
         let bins = vec![[Key::default(); BIN_KEYS]; BINS].into_boxed_slice();
         Self {
@@ -62,13 +62,13 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         }
     }
 
-    /// The tag of the keys in the bins.
+    /// Returns the tag of the keys in the bins.
     pub(crate) fn usual(&self) -> Tag {
         self.usual
     }
 
-    /// Adds a key to its stage. One whose tag is not the usual one goes past the bins; when
-    /// many come, their tag becomes the usual one.
+    /// Adds a key to its stage. A key without the usual tag bypasses the bins; after many
+    /// such keys, their tag becomes the usual one.
     #[inline]
     pub(crate) fn add(&mut self, key: Key, tag: Tag) {
         if tag == self.usual {
@@ -101,7 +101,7 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         }
     }
 
-    /// Whether all is well so far.
+    /// Checks that no key failed so far.
     ///
     /// # Errors
     /// When memory was full and the spill file could not be written.
@@ -109,12 +109,12 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Set when a worker's key could not be staged: the others need not go on.
+    /// Returns the flag that is set when a worker could not stage a key: then the others can stop.
     pub(crate) fn failed_flag(&self) -> &'s AtomicBool {
         self.store.failed_flag()
     }
 
-    /// Deals out the keys of a bin.
+    /// Distributes the keys of a bin.
     fn empty(&mut self, bin: usize) {
         let count = mem::take(&mut self.counts[bin]);
         let keys = &self.bins[bin][..count];
@@ -128,7 +128,7 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
         (0..BINS).for_each(|bin| self.empty(bin));
     }
 
-    /// Hands over what is left.
+    /// Hands over the remaining keys.
     ///
     /// # Errors
     /// When memory is full and the spill file cannot be written.
@@ -142,7 +142,7 @@ impl<'s, 'm, I: StagedKey> Stager<'s, 'm, I> {
     }
 }
 
-/// Puts keys of one bin into the chunks of its stages; a full chunk goes to the store.
+/// Puts keys of one bin into the chunks of its stages. Full chunks go to the store.
 fn deal_out<'m, I: StagedKey>(
     store: &Store<'m, I>,
     chunks: &mut [Chunk<'m>],

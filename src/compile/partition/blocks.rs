@@ -1,10 +1,9 @@
 //! The staged keys -> the blocks of a part.
 //!
-//! A part has 2^n blocks, and there are 2^n stages: a block is several whole stages, or one of
-//! several equal pieces of a stage. So the staged keys of a block are at hand without a search,
-//! and where they are all of one list, as usual, only their keys are looked at. How many blocks
-//! there are does not depend on the duplicates, and so each stage is sorted when it is
-//! written: nobody waits for their number.
+//! A part has 2^n blocks, and there are 2^m stages, so a block consists of several whole stages, or
+//! is one of several equal pieces of a stage. The staged keys of a block are found without a
+//! search, and if they are all of one list, as usual, only their keys are read. The number of
+//! blocks does not depend on the duplicates, so a stage can be sorted just before it is written.
 
 use super::gathered::Gathered;
 use super::keys::sort_all;
@@ -16,8 +15,8 @@ use crate::compile::{Error, Progress};
 use crate::filter::page::first_key;
 use crate::filter::{EncodedPage, Writer};
 
-/// Sorts all keys, joins their duplicates, and appends them to the part that `writer` began. `dates`
-/// are those of staged keys that keep none.
+/// Sorts all keys, joins their duplicates, and appends them to the part that `writer` began.
+/// `dates` are those of staged keys without dates.
 ///
 /// # Errors
 /// When the disk fails, and on an interrupt.
@@ -31,7 +30,7 @@ pub(crate) fn write_blocks<I: StagedKey>(
     let mut counts = EntryCounts::default();
     let is_sorted = threads > 1;
     if is_sorted {
-        // Most of the work, on all threads.
+        // Most of the work, done on all threads.
         counts = sort_all(keys, threads, progress)?;
     }
     let blocks = writer.shape().pages;

@@ -1,7 +1,8 @@
 //! Sorted staged keys -> the records of a page or of a block of a part.
 //!
-//! Most lists have one kind of entry, and no dates of their own: then only the keys are looked at, which take a
-//! third of the memory of records, and stay in the first cache until the page is filled.
+//! Most lists have one kind of entry and no dates of their own. Then only the keys are stored,
+//! which take a third of the memory of records and stay in the first-level cache until the page is
+//! filled.
 
 use super::staged_key::{Dates, StagedKey, are_alike};
 use crate::filter::{
@@ -13,14 +14,14 @@ use crate::filter::{
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     keys: Vec<Key>,
-    /// The first record, while the others differ from it in their keys only.
+    /// The first record, while the others differ from it only in their keys.
     like: Option<Record>,
-    /// All records, once they do not.
+    /// All records, once they differ in more.
     records: Vec<Record>,
 }
 
 impl Gathered {
-    /// Appends staged keys of one stage. `dates` are those of staged keys that keep none.
+    /// Appends staged keys of one stage. `dates` are those of staged keys without dates.
     pub(crate) fn add<I: StagedKey>(&mut self, stage: usize, staged: &[I], dates: Dates) {
         let Some(first) = staged.first() else {
             return;
@@ -43,7 +44,7 @@ impl Gathered {
         self.records.extend(records);
     }
 
-    /// Forgets all of them.
+    /// Removes all of them.
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.like = None;
@@ -54,7 +55,7 @@ impl Gathered {
     ///
     /// # Panics
     ///
-    /// When they are out of order, or of several pages.
+    /// If they are out of order, or of several pages.
     pub(crate) fn encode_page(&self, shape: Shape, page: &mut EncodedPage) {
         match &self.like {
             Some(like) if self.records.is_empty() => {
@@ -68,7 +69,7 @@ impl Gathered {
     ///
     /// # Panics
     ///
-    /// When they are out of order, or of several blocks.
+    /// If they are out of order, or of several blocks.
     pub(crate) fn encode_block(&self, shape: Shape, block: &mut EncodedPage) {
         match &self.like {
             Some(like) if self.records.is_empty() => {

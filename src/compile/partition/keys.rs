@@ -1,8 +1,8 @@
-//! Staged keys -> each key once, counted, in order.
+//! Staged keys -> distinct keys, counted, in order.
 //!
-//! The stages are sorted on all threads; what is left after joining duplicates is counted
-//! by kind and source, so that the size of the filter is known before its first page
-//! is written.
+//! The stages are sorted on all threads. The keys that remain after joining duplicates are
+//! counted by kind and source, so that the size of the filter is known before its first
+//! page is written.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -50,7 +50,7 @@ pub(crate) fn sort_all<I: StagedKey>(
 }
 
 impl EntryCounts {
-    /// Counts staged keys, runs of one source and kind at once: most lists are of one kind.
+    /// Counts staged keys. Counts a run of one source and kind at once: most lists are of one kind.
     pub(crate) fn count_staged<I: StagedKey>(&mut self, staged: &[I]) {
         if let Some(first) = staged.first()
             && are_alike(staged)
@@ -68,18 +68,18 @@ impl EntryCounts {
 /// The sorted stages as records, one after the other.
 pub(crate) struct InOrder<'a, 'm, I> {
     keys: &'a Sealed<'m, I>,
-    /// Of staged keys that keep no dates.
+    /// The dates of staged keys that keep none.
     dates: Dates,
-    /// The stage after the one in `staged`.
+    /// Number of the stage after the one in `staged`.
     next_stage: usize,
     staged: Vec<I>,
-    /// The first staged key not taken.
+    /// Index of the first staged key that was not taken.
     at: usize,
     bytes: Vec<u8>,
 }
 
 impl<'a, 'm, I: StagedKey> InOrder<'a, 'm, I> {
-    /// From the lowest key on.
+    /// Returns the records from the lowest key on.
     pub(crate) fn new(keys: &'a Sealed<'m, I>, dates: Dates) -> Self {
         Self {
             keys,

@@ -1,15 +1,15 @@
-//! Keys on their way from text to pages: staged by their top bits, in memory and then on disk,
-//! each stage sorted on its own.
+//! Keys on their way from text to pages: staged by their top bits, in memory and then on disk;
+//! each stage is sorted separately.
 //!
 //! | file | about |
 //! |---|---|
-//! | `staged_key` | a key and what is known of its entry, packed |
+//! | `staged_key` | a key and the data about its entry, packed |
 //! | `arena`, `spill` | the memory of stages, and the disk when it is full |
 //! | `stage` | all stages, while they are filled and when they are read |
-//! | `bins` | a worker's end of the stages |
-//! | `sort`, `keys` | a stage sorted; all of them, counted and in order |
-//! | `gathered` | those of a page, or of a block of a part, as records |
-//! | `blocks` | all of them as a part of a list |
+//! | `bins` | a worker's side of the stages |
+//! | `sort`, `keys` | one stage sorted; all of them, counted and in order |
+//! | `gathered` | the staged keys of a page, or of a block of a part, as records |
+//! | `blocks` | all staged keys as a part of a list |
 
 mod arena;
 mod bins;

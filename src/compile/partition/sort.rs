@@ -1,49 +1,51 @@
-//! Sorting one stage and joining its duplicates.
+//! Sorts one stage, and joins its duplicates.
 //!
-//! Keys are hashes, so the upper bits of a staged key are spread evenly, and a stage is
-//! small enough for the second cache. Two counting passes over the upper 18 bits,
-//! lowest digit first, leave an array in which hardly any two neighbours are still
-//! out of order; one insertion pass repairs these. Neither pass branches on the data
-//! but for those few, where a comparison sort mispredicts at every second step.
+//! Keys are hashes, so the upper bits of a staged key are uniform, and a stage is small enough for
+//! the second-level cache. Two counting passes over the upper 18 bits, lowest digit first, leave an
+//! array in which hardly any neighbours are out of order; one insertion pass repairs these. Except
+//! for those few, no pass branches on the data; a comparison sort mispredicts every second branch.
 //!
-//! Of as many keys as the first cache holds, one pass over the upper 12 bits does the same in three quarters of the time.
+//! For as many keys as the first-level cache holds, one pass over the upper 12 bits is enough, and
+//! takes three quarters of the time.
 //!
-//! Keys of parts come as a few sorted runs. To merge these, in pairs or as the library's stable sort does, took 1.1 to
-//! 2 times as long. So they are sorted the same way, and the first pass takes them from where they are.
+//! Keys of parts come in a few sorted runs. Merging them, in pairs or as the stable sort of the
+//! standard library does, took 1.1 to 2 times as long. So they are sorted in the same way, and the
+//! first pass reads them where they are.
 
 use super::staged_key::StagedKey;
 
-/// Bits of one counting pass of two: 512 places to write to, one line each, fill 32 KiB of the first
-/// cache. With 11 bits they do not fit; with 8 more is left to insertion.
+/// Bits of each of two counting passes: 512 places to write to, one line each, fill 32 KiB of the
+/// first-level cache. With 11 bits they do not fit; with 8 bits, more is left to insertion.
 const DIGIT_BITS: u32 = 9;
 const DIGITS: usize = 1 << DIGIT_BITS;
-/// Bits of the only counting pass.
+/// Bits of a single counting pass.
 const WIDE_DIGIT_BITS: u32 = 12;
 const WIDE_DIGITS: usize = 1 << WIDE_DIGIT_BITS;
-/// Up to so many staged keys are sorted in one pass. Of twice as many, more would be left to insertion.
+/// Maximum number of staged keys that are sorted in one pass. With twice as many, more would be
+/// left to insertion.
 pub(crate) const KEYS_OF_ONE_PASS: usize = WIDE_DIGITS;
-/// Below this many staged keys the counters cost more than they save.
+/// Below this number of staged keys, the counters cost more than they save.
 const FEW: usize = 128;
-/// Moves a staged key that insertion may take on average. Hashes need far less than one; an
-/// address that a list repeats a million times under several sources would need
-/// millions, and is left to the library's sort.
+/// Maximum average number of moves per staged key during insertion. Hashes need far less than one.
+/// An address that a list repeats a million times under several sources would need millions; then
+/// the standard library sorts the keys.
 const MOVES_PER_KEY: usize = 8;
 
-/// Sorts by [`StagedKey::order`], and leaves one staged key of each key. `scratch` is memory to use, its content is
-/// lost.
+/// Sorts by [`StagedKey::order`], and keeps one staged key for each key. `scratch` is working
+/// memory; its content is lost.
 pub(crate) fn sort_and_join<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) {
     if sort(keys, scratch) {
         join_doubles(keys);
     }
 }
 
-/// Sorts; says whether there may be duplicates.
+/// Sorts; returns whether there may be duplicates.
 fn sort<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) -> bool {
     if keys.len() < FEW {
         keys.sort_unstable_by_key(|key| key.order());
         return true;
     }
-    // Every element is overwritten, so the old ones are not cleared.
+    // Every element is overwritten, so the old ones need not be cleared.
     scratch.resize(keys.len(), I::default());
     let run = std::iter::once(keys.as_slice());
     if keys.len() <= KEYS_OF_ONE_PASS {
@@ -59,8 +61,9 @@ fn sort<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) -> bool {
     insert(keys)
 }
 
-/// Replaces `out` by the staged keys of several runs, sorted by [`StagedKey::order`], one of each key. The first
-/// `alike_bits` of the order are the same for all. `scratch` is memory to use, its content is lost.
+/// Replaces `out` by the staged keys of several runs, sorted by [`StagedKey::order`], one for each
+/// key. The first `alike_bits` of the order are equal for all. `scratch` is working memory; its
+/// content is lost.
 pub(crate) fn sort_and_join_runs<'a, I: StagedKey>(
     runs: impl Iterator<Item = &'a [I]> + Clone,
     alike_bits: u32,
@@ -72,7 +75,7 @@ pub(crate) fn sort_and_join_runs<'a, I: StagedKey>(
     }
 }
 
-/// Sorts runs; says whether there may be duplicates.
+/// Sorts runs; returns whether there may be duplicates.
 fn sort_runs<'a, I: StagedKey>(
     runs: impl Iterator<Item = &'a [I]> + Clone,
     alike_bits: u32,
@@ -86,7 +89,7 @@ fn sort_runs<'a, I: StagedKey>(
         out.sort_unstable_by_key(|key| key.order());
         return true;
     }
-    // Every element is overwritten, so the old ones are not cleared.
+    // Every element is overwritten, so the old ones need not be cleared.
     out.resize(length, I::default());
     if length <= KEYS_OF_ONE_PASS {
         return sort_in_one_pass(runs, alike_bits, out);
@@ -101,7 +104,7 @@ fn sort_runs<'a, I: StagedKey>(
     insert(out)
 }
 
-/// How many keys have each digit: the lower, and the upper.
+/// Returns where the keys with each digit start, for the lower and for the upper digit.
 fn counted<'a, I: StagedKey>(
     runs: impl Iterator<Item = &'a [I]>,
     alike_bits: u32,
@@ -119,7 +122,7 @@ fn counted<'a, I: StagedKey>(
     (low, high)
 }
 
-/// Puts keys where their digits start.
+/// Puts each key at the next place for its digit.
 fn place_all<'a, I: StagedKey>(
     runs: impl Iterator<Item = &'a [I]>,
     mut starts: [u32; DIGITS],
@@ -133,8 +136,8 @@ fn place_all<'a, I: StagedKey>(
     }
 }
 
-/// Replaces `out` by the staged keys of several runs, which are as many, and not more than [`KEYS_OF_ONE_PASS`].
-/// Says whether there may be duplicates.
+/// Sorts the staged keys of several runs into `out`, which has as many places, at most
+/// [`KEYS_OF_ONE_PASS`]. Returns whether there may be duplicates.
 fn sort_in_one_pass<'a, I: StagedKey>(
     runs: impl Iterator<Item = &'a [I]> + Clone,
     alike_bits: u32,
@@ -163,7 +166,7 @@ fn sort_in_one_pass<'a, I: StagedKey>(
     insert(out)
 }
 
-/// Leaves one staged key of each key. The staged keys are sorted.
+/// Keeps one staged key for each key. The staged keys are sorted.
 pub(crate) fn join_doubles<I: StagedKey>(keys: &mut Vec<I>) {
     keys.dedup_by(|next, kept| {
         let same = next.same_key(*kept);
@@ -189,7 +192,7 @@ fn wide_digit(order: u64) -> usize {
     (order >> (64 - WIDE_DIGIT_BITS)) as usize
 }
 
-/// Counts -> the place where each digit's staged keys start.
+/// Turns counts into the places where each digit's staged keys start.
 fn starts(counts: &mut [u32; DIGITS]) {
     let mut sum = 0;
     for count in counts {
@@ -204,8 +207,9 @@ fn place<I: StagedKey>(keys: &mut [I], next: &mut u32, key: I) {
     *next += 1;
 }
 
-/// Insertion sort of what is nearly sorted. Says whether there may be duplicates: the neighbours of each staged key are
-/// at hand here, and who knows that there are none need not look for them.
+/// Sorts an array that is nearly sorted, by insertion. Returns whether there may be duplicates: the
+/// neighbours of each staged key are compared here anyway, and without duplicates the caller need
+/// not look for them.
 fn insert<I: StagedKey>(keys: &mut [I]) -> bool {
     let mut moves_left = keys.len().saturating_mul(MOVES_PER_KEY);
     let mut doubles = false;
@@ -265,7 +269,7 @@ mod tests {
         );
     }
 
-    /// The same keys as sorted runs of several lengths, where other keys are.
+    /// Checks the same keys as sorted runs of several lengths.
     fn check_runs<I: StagedKey>(keys: &[I]) {
         let mut runs: Vec<Vec<I>> = keys.chunks(700).map(<[I]>::to_vec).collect();
         runs.push(Vec::new());

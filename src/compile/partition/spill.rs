@@ -1,4 +1,5 @@
-//! The spill file: what does not fit into memory, in the folder of the output and without a name.
+//! The spill file: what does not fit into memory goes to a file without a name, in the folder of
+//! the output.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +11,7 @@ use rustix::fs::OFlags;
 
 use crate::compile::Error;
 
-/// A file that is made when the first byte is written.
+/// A file that is created when the first byte is written.
 #[derive(Debug)]
 pub(crate) struct Spill {
     path: PathBuf,
@@ -19,7 +20,8 @@ pub(crate) struct Spill {
 }
 
 impl Spill {
-    /// The spill file of `/dir/spammers.blf`: `/dir/.spammers.blf.spill` and a random number.
+    /// Returns the spill file of `/dir/spammers.blf`: `/dir/.spammers.blf.spill` with a random
+    /// number.
     pub(crate) fn beside(output: &Path) -> Self {
         let mut hidden = OsString::from(".");
         hidden.push(output.file_name().unwrap_or_default());
@@ -31,15 +33,15 @@ impl Spill {
         }
     }
 
-    /// Its length.
+    /// Returns its length.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes
     }
 
-    /// Writes `bytes` at the end and empties them.
+    /// Appends `bytes` to the file, and clears them.
     ///
     /// # Errors
-    /// When the file cannot be made or written.
+    /// When the file cannot be created or written.
     pub(crate) fn append(&mut self, bytes: &mut Vec<u8>) -> Result<(), Error> {
         let file = match &self.file {
             Some(file) => file,
@@ -52,7 +54,7 @@ impl Spill {
         Ok(())
     }
 
-    /// Writes over what is there.
+    /// Overwrites a part of the file.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -63,10 +65,10 @@ impl Spill {
         })
     }
 
-    /// Fills `bytes` with what is there.
+    /// Fills `bytes` from the file.
     ///
     /// # Errors
-    /// When the file cannot be read, or ends before.
+    /// When the file cannot be read, or is too short.
     pub(crate) fn read_at(&self, bytes: &mut [u8], offset_bytes: u64) -> Result<(), Error> {
         self.file.iter().try_for_each(|file| {
             file.read_exact_at(bytes, offset_bytes)
@@ -75,7 +77,7 @@ impl Spill {
     }
 }
 
-/// Creates the file. It has no name, so that the system frees it however this process ends.
+/// Creates the file without a name, so that the system frees it however this process ends.
 fn create(path: &Path) -> Result<File, Error> {
     let folder = path
         .parent()
@@ -83,16 +85,16 @@ fn create(path: &Path) -> Result<File, Error> {
     let mut options = options();
     #[allow(clippy::cast_possible_wrap, reason = "low bits")]
     options.custom_flags(OFlags::TMPFILE.bits() as i32);
-    // Not every file system can do it; any other error comes again.
+    // Not every file system supports this; any other error also occurs in the second attempt.
     match options.open(folder.unwrap_or_else(|| Path::new("."))) {
         Ok(file) => Ok(file),
         Err(_) => create_named(path).map_err(Error::io(path, "create")),
     }
 }
 
-/// Creates it under a name that nobody can foresee: `create_new` follows no link and
-/// opens no file that is there. It loses its name as soon as it is open. A kill between the two calls leaves an empty
-/// file.
+/// Creates the file under an unpredictable name: `create_new` follows no link and opens no existing
+/// file. The name is removed as soon as the file is open. A kill between the two calls leaves an
+/// empty file.
 fn create_named(path: &Path) -> io::Result<File> {
     let random = getrandom::u64().map_err(io::Error::other)?;
     let mut name = path.as_os_str().to_owned();
@@ -130,7 +132,7 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
 
-    /// Without `TMPFILE` a kill can leave an empty file, which no later build removes.
+    /// Without `TMPFILE`, a kill can leave an empty file, which no later build removes.
     #[test]
     fn the_spill_file_never_has_a_name() {
         use std::os::fd::AsRawFd;

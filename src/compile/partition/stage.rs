@@ -1,28 +1,27 @@
-//! Keys dealt out to stages, in memory as long as it lasts, then in a spill file.
+//! Keys distributed to stages, in memory while there is room, then in a spill file.
 //!
-//! Each `bins::Stager` fills small chunks of its own, one for each stage, and
-//! hands over the full ones. When the chunks handed over reach the memory bound, all of them
-//! are written to the spill file, stage after stage:
+//! Each `bins::Stager` fills small chunks of its own, one per stage, and hands over the full ones.
+//! When the chunks handed over reach the memory limit, all of them are written to the spill file,
+//! stage by stage:
 //!
 //! ```text
 //! spill    | stage 0 | stage 1 | ... | stage 4095 | stage 0 | stage 1 | ...
 //!            first time memory was full             second time
 //! ```
 //!
-//! so that a stage is read back with one read for each time memory was full. A stage
-//! is sorted once and put back where it came from, shorter by its duplicates; writing
-//! the filter then reads it in order. No disk is needed beyond what was spilled, and
-//! nothing is sorted twice.
+//! so that a stage is read back with one read for each time memory was full. A stage is sorted once
+//! and put back in its place, without its duplicates; the filter is then written from the stages in
+//! order. No disk space is needed beyond what was spilled, and nothing is sorted twice.
 //!
-//! A chunk holds its staged keys as the bytes that the spill file has.
+//! A chunk holds its staged keys in the same bytes as the spill file.
 //!
-//! One address repeated without end would make one stage as large as the input. A
-//! stage of more than twice the common size has its duplicates joined before it is spilled
-//! or sorted, chunk by chunk and again as long as that helps, which bounds it again.
+//! One address repeated endlessly would make one stage as large as the input. If a stage has more
+//! than twice the usual size, its duplicates are joined before it is spilled or sorted: chunk by
+//! chunk, and repeatedly as long as that helps. This bounds the stage again.
 //!
-//! A list that names its addresses many times each (a log, say) would fill the disk with
-//! duplicates. So when memory is full, a sample of the stages has its duplicates joined; where
-//! that frees half of them, the other stages follow, and if half of the memory is then free,
+//! A list that names its addresses many times each (a log, for example) would fill the disk with
+//! duplicates. So when memory is full, the duplicates in a sample of the stages are joined. If that
+//! frees half of the sample, the other stages follow, and if half of the memory is then free,
 //! nothing is spilled. Each joining frees as much as it reads, so the work stays linear.
 
 use std::marker::PhantomData;
@@ -37,18 +36,18 @@ use super::spill::Spill;
 use super::staged_key::{STAGES, StagedKey};
 use crate::compile::Error;
 
-/// Spilled bytes written with one call.
+/// Number of spilled bytes written with one call.
 const WRITE_BYTES: usize = 1 << 20;
-/// One stage of so many is in the sample that shows whether there are many duplicates.
+/// One of this many stages is in the sample that shows whether there are many duplicates.
 const SAMPLE_STEP: usize = 64;
 
-/// All stages while they are being filled.
+/// All stages while they are filled.
 #[derive(Debug)]
 pub(crate) struct Store<'m, I> {
     pool: Mutex<Pool<'m, I>>,
-    /// Chunks held when all are spilled.
+    /// Number of held chunks at which all are spilled.
     max_chunks: usize,
-    /// The spill file could not be written.
+    /// Whether the spill file could not be written.
     failed: AtomicBool,
 }
 
@@ -57,11 +56,11 @@ struct Pool<'m, I> {
     stages: Vec<Stage<'m>>,
     chunks: usize,
     chunk_bytes: usize,
-    /// Of all chunks.
+    /// Size of all chunks.
     arena_bytes: usize,
-    /// Chunks never used.
+    /// Chunks that were never used.
     fresh: Chunks<'m>,
-    /// Chunks used and emptied.
+    /// Chunks that were used and emptied.
     free: Vec<Chunk<'m>>,
     spill: Spill,
     held: PhantomData<I>,
@@ -88,8 +87,8 @@ struct Run {
 }
 
 impl<'m, I: StagedKey> Store<'m, I> {
-    /// Stages in the memory of `arena`. What does not fit goes beside `output`, which the
-    /// caller has locked.
+    /// Returns stages in the memory of `arena`. What does not fit goes to a file beside `output`,
+    /// which the caller has locked.
     pub(crate) fn new(output: &Path, arena: &'m mut Arena) -> Self {
         let max_chunks = arena.held();
         let chunk_bytes = arena.chunk_bytes();
@@ -111,7 +110,7 @@ impl<'m, I: StagedKey> Store<'m, I> {
         }
     }
 
-    /// No more will come. Every `Stager` has been finished.
+    /// Ends the filling. Every `Stager` must be finished before.
     pub(crate) fn seal(self) -> Sealed<'m, I> {
         let mut pool = self
             .pool
@@ -126,7 +125,7 @@ impl<'m, I: StagedKey> Store<'m, I> {
         }
     }
 
-    /// Takes a full chunk, or one without memory, and gives an empty one.
+    /// Takes a chunk that is full or has no memory, and gives an empty one.
     ///
     /// # Errors
     /// When memory is full and the spill file cannot be written.
@@ -156,15 +155,15 @@ impl<'m, I: StagedKey> Store<'m, I> {
             .inspect_err(|_| self.failed.store(true, Ordering::Relaxed))
     }
 
-    /// Whether the spill file could not be written.
+    /// Returns the flag that tells whether the spill file could not be written.
     pub(crate) fn failed_flag(&self) -> &AtomicBool {
         &self.failed
     }
 }
 
 impl<I: StagedKey> Pool<'_, I> {
-    /// Joins duplicates where there are many; writes what is left to the spill file, unless
-    /// half of `max_chunks` is free by then.
+    /// Joins duplicates if there are many. Writes the rest to the spill file, unless half of
+    /// `max_chunks` is free by then.
     fn make_room(&mut self, max_chunks: usize) -> Result<(), Error> {
         self.join_outliers();
         let sample = (0..STAGES).step_by(SAMPLE_STEP);
@@ -181,7 +180,7 @@ impl<I: StagedKey> Pool<'_, I> {
         self.spill()
     }
 
-    /// Joins the duplicates of stages; says how many bytes are left of them.
+    /// Joins the duplicates of stages; returns how many bytes they still have.
     fn join_stages(&mut self, numbers: impl Iterator<Item = usize>) -> usize {
         let (mut keys, mut scratch) = (Vec::new(), Vec::new());
         let mut left_bytes = 0;
@@ -222,7 +221,7 @@ impl<I: StagedKey> Pool<'_, I> {
                 length_bytes,
             });
             offset_bytes += length_bytes as u64;
-            // No chunk may be lost when the disk is full: others are waiting for one.
+            // No chunk may be lost when the disk is full: other workers wait for one.
             let mut written = Ok(());
             for mut chunk in stage.chunks.drain(..) {
                 bytes.extend_from_slice(chunk.bytes());
@@ -238,7 +237,7 @@ impl<I: StagedKey> Pool<'_, I> {
         self.spill.append(&mut bytes)
     }
 
-    /// Joins the duplicates of stages that are far larger than the others.
+    /// Joins the duplicates of stages that are far larger than usual.
     fn join_outliers(&mut self) {
         let total: usize = self.stages.iter().map(Stage::bytes_in_memory).sum();
         let common = total / STAGES + self.chunk_bytes;
@@ -247,8 +246,8 @@ impl<I: StagedKey> Pool<'_, I> {
             if stage.bytes_in_memory() <= 2 * common {
                 continue;
             }
-            // One address leaves a staged key of each chunk, and then a staged key of each chunk of
-            // those: what remains of it must not grow with the list.
+            // One address leaves one staged key per chunk, and then one per chunk of these: what
+            // remains of it must not grow with the list.
             loop {
                 let before = stage.bytes_in_memory();
                 let mut kept: Vec<Chunk<'_>> = Vec::new();
@@ -282,18 +281,18 @@ impl<I: StagedKey> Pool<'_, I> {
     }
 }
 
-/// All stages, filled: to be sorted each on its own, then read in order.
+/// All stages, filled: each is sorted separately, then they are read in order.
 #[derive(Debug)]
 pub(crate) struct Sealed<'m, I> {
     stages: Vec<Mutex<Stage<'m>>>,
-    /// Memory that was used for keys; the system still holds it for us.
+    /// Memory that was used for keys; this process still occupies it.
     used_bytes: u64,
     spill: Spill,
     held: PhantomData<I>,
 }
 
 impl<I: StagedKey> Sealed<'_, I> {
-    /// Replaces `keys` by the content of a stage. `bytes` is memory to use.
+    /// Replaces `keys` by the content of a stage. `bytes` is working memory.
     pub(crate) fn gather(
         &self,
         stage: usize,
@@ -313,8 +312,7 @@ impl<I: StagedKey> Sealed<'_, I> {
         Ok(())
     }
 
-    /// Puts `keys`, which are not more than there were, in place of what
-    /// [`gather`](Self::gather) took out.
+    /// Puts `keys` in place of what [`gather`](Self::gather) read; there must not be more of them.
     pub(crate) fn put_back(
         &self,
         stage: usize,
@@ -342,12 +340,12 @@ impl<I: StagedKey> Sealed<'_, I> {
         Ok(())
     }
 
-    /// Memory that was used for keys, whether it still holds any.
+    /// Returns the memory that was used for keys, even if it no longer holds any.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes
     }
 
-    /// Bytes of the largest stage.
+    /// Returns the size of the largest stage in bytes.
     pub(crate) fn largest_bytes(&self) -> u64 {
         let sizes = self.stages.iter().map(|stage| {
             let stage = held(stage);
@@ -357,13 +355,13 @@ impl<I: StagedKey> Sealed<'_, I> {
         sizes.max().unwrap_or(0)
     }
 
-    /// Bytes that did not fit into memory.
+    /// Returns the number of bytes that did not fit into memory.
     pub(crate) fn spilled_bytes(&self) -> u64 {
         self.spill.length_bytes()
     }
 }
 
-/// A worker that panicked has ended the compile; what it held is not looked at again.
+/// A worker that panicked has ended the compilation; its data is not used again.
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! What is staged, sorted and joined: a key, and what is known of its entry, packed.
+//! What is staged, sorted and joined: a key and the data about its entry, packed.
 //!
-//! Keys are dealt out to [`STAGES`] stages by their top [`STAGE_BITS`] bits. Inside a
-//! stage these bits are the same for all, so a packed key need not hold them:
+//! Keys are distributed to [`STAGES`] stages by their top [`STAGE_BITS`] bits. Inside a stage
+//! these bits are the same for all keys, so a packed key need not hold them:
 //!
 //! ```text
 //! Narrow   8 bytes   63          12 11      2 1  0
@@ -9,31 +9,31 @@
 //! Wide    16 bytes   | key, 64 | kind and source, 32 | added, 16 | expires, 16 |
 //! ```
 //!
-//! `Narrow` serves every build whose lists have no dates of their own, and halves
-//! what has to be moved, sorted and perhaps spilled.
+//! `Narrow` is enough for every build whose lists have no dates of their own, and halves the data
+//! to be moved, sorted and perhaps spilled.
 //!
-//! Doubles are joined by rules that do not depend on who comes first, so the same
-//! lists give the same bytes in any order: the lowest source, the earliest day added,
-//! the latest expiry, none being latest of all.
+//! Duplicates are joined by rules that do not depend on their order, so the same lists give the
+//! same bytes in any order: the lowest source, the earliest day added, the latest expiry. No
+//! expiry counts as the latest of all.
 
 use crate::filter::{Key, Record};
 
-/// Bits of the key that number a stage.
+/// Number of top bits of a key that number its stage.
 pub(crate) const STAGE_BITS: u32 = 12;
-/// Stages of a build.
+/// Number of stages of a build.
 pub(crate) const STAGES: usize = 1 << STAGE_BITS;
-/// Sources that fit a [`Narrow`] key.
+/// Number of sources that fit into a [`Narrow`] key.
 pub(crate) const NARROW_SOURCES: u32 = 1 << (STAGE_BITS - KIND_BITS);
 
 const KIND_BITS: u32 = 2;
 const KIND_MASK: u32 = (1 << KIND_BITS) - 1;
 
-/// What is known of an entry in addition to its key.
+/// The data about an entry, in addition to its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tag {
     /// `Kind` as a number, 0 to 3.
     pub(crate) kind: u8,
-    /// Number of the list it came from.
+    /// Number of the list that it came from.
     pub(crate) source: u32,
     /// The dates; a [`Narrow`] key does not keep them.
     pub(crate) dates: Dates,
@@ -42,45 +42,47 @@ pub(crate) struct Tag {
 /// Days since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Dates {
-    /// The day it was first listed.
+    /// The day on which it was first listed.
     pub(crate) added: u16,
-    /// The first day it is no longer listed.
+    /// The first day on which it is no longer listed.
     pub(crate) expires: Option<u16>,
 }
 
 /// A packed key with its tag.
 pub(crate) trait StagedKey: Copy + Default + Send + Sync + 'static {
-    /// Size in memory and in a spill file.
+    /// Size in memory and in a spill file, in bytes.
     const BYTES: usize;
-    /// Whether a staged key keeps dates of its own.
+    /// Whether staged keys keep dates of their own.
     const KEEPS_DATES: bool;
-    /// Packs; the stage of `key` must be remembered next to it.
+    /// Packs a key and its tag; the caller must remember the stage of `key`.
     fn new(key: Key, tag: Tag) -> Self;
-    /// Sorts by this and the keys of a stage are sorted. Uniform in its upper bits.
+    /// Returns the number by which the keys of a stage are sorted. Uniform in its upper bits.
     fn order(self) -> u64;
-    /// Whether two staged keys of one stage have the same key.
+    /// Returns whether two staged keys of one stage have the same key.
     fn same_key(self, other: Self) -> bool;
-    /// One staged key of two with the same key, whichever comes first.
+    /// Joins two staged keys with the same key, regardless of their order.
     fn join(self, other: Self) -> Self;
-    /// Kind and source.
+    /// Returns the kind and the source.
     fn origin(self) -> (u8, u32);
-    /// The key itself.
+    /// Returns the key itself.
     fn key(self, stage: usize) -> Key;
-    /// Bits in which the tags of two staged keys differ; 0 when they differ in their keys only.
+    /// Returns the bits in which the tags of two staged keys differ; 0 if they differ only in
+    /// their keys.
     fn tag_difference(self, other: Self) -> u64;
-    /// Unpacks. `dates` are used where the item keeps none.
+    /// Unpacks. `dates` are used if the staged key keeps none.
     fn record(self, stage: usize, dates: Dates) -> Record;
-    /// Its bytes.
+    /// The type of its bytes.
     type Bytes: AsRef<[u8]>;
-    /// Packs once more.
+    /// Returns its bytes.
     fn bytes(self) -> Self::Bytes;
-    /// Writes the bytes of `keys` over `bytes`, which are as many.
+    /// Writes the bytes of `keys` to `bytes`, which has exactly their size.
     fn store(keys: impl Iterator<Item = Self>, bytes: &mut [u8]);
-    /// Appends the staged keys that `bytes` hold.
+    /// Appends the staged keys in `bytes`.
     fn load(bytes: &[u8], keys: &mut Vec<Self>);
 }
 
-/// Whether staged keys differ in their keys only. Looks at all of them, without a branch for each.
+/// Returns whether staged keys differ only in their keys. Reads all of them, without a branch for
+/// each.
 pub(crate) fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
     keys.first().is_none_or(|first| {
         let difference = |all, key: &I| all | key.tag_difference(*first);
@@ -88,7 +90,7 @@ pub(crate) fn are_alike<I: StagedKey>(keys: &[I]) -> bool {
     })
 }
 
-/// The stage of a key.
+/// Returns the stage of a key.
 #[allow(clippy::cast_possible_truncation, reason = "the value has 12 bits")]
 pub(crate) fn stage_of(key: Key) -> usize {
     (key.0 >> (64 - STAGE_BITS)) as usize
@@ -173,14 +175,14 @@ impl StagedKey for Narrow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wide {
     key: Key,
-    /// Source above, kind in the two lowest bits.
+    /// The source in the upper bits, the kind in the two lowest.
     origin: u32,
     added: u16,
-    /// [`NEVER`] for none, so that the latest is the greatest.
+    /// [`NEVER`] for no expiry, so that the latest is the greatest.
     expires: u16,
 }
 
-/// No expiry. The day itself is in 2149 and cannot be told from "never", which it is.
+/// No expiry. The same number as a day would be in 2149, and would also mean "never".
 const NEVER: u16 = u16::MAX;
 
 impl StagedKey for Wide {

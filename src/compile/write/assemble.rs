@@ -1,9 +1,8 @@
 //! Sorted records -> pages and records in file order, on all threads.
 //!
-//! A worker takes the records of the next few pages from the source, which comes
-//! sorted and is read by one at a time; encodes the pages in parallel with the others; and waits
-//! for its turn to append them. What is under way is bounded by the number of
-//! workers, and the file is written from front to back.
+//! The source is sorted. A worker takes the records of the next few pages from it, one worker at a
+//! time; encodes the pages in parallel with the others; and waits for its turn to append them. The
+//! number of workers bounds the pages in progress, and the file is written from front to back.
 //!
 //! ```text
 //!   source --take--> worker: encode --wait for turn--> append
@@ -19,8 +18,8 @@ use crate::filter::page::first_key;
 use crate::filter::{EncodedPage, Header, Writer, encode_page};
 use crate::parallel::on_threads;
 
-/// Pages a worker takes at once: about 18,000 records of 24 bytes, which stay in the
-/// second cache.
+/// Number of pages that a worker takes at once: about 18,000 records of 24 bytes, which stay in
+/// the second-level cache.
 pub(crate) const PAGES_AT_ONCE: u64 = 16;
 
 struct Shared<S> {
@@ -49,7 +48,7 @@ pub(crate) fn assemble<S: Sorted>(
     Ok(writer.finish()?)
 }
 
-/// Writes all records of `source` to `writer`, which is still to be finished.
+/// Writes all records of `source` to `writer`, which the caller must finish.
 ///
 /// # Errors
 /// When the source or the disk fails, and on an interrupt.

@@ -1,4 +1,4 @@
-//! How many entries there are, by source and kind.
+//! The number of entries, by source and kind.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::compile::{Error, Progress};
 use crate::filter::page::first_key;
 use crate::filter::{Filter, Record};
 
-/// Entries left, each counted once.
+/// The distinct entries, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryCounts {
     /// By source, then kind.
@@ -18,20 +18,20 @@ impl EntryCounts {
     /// Counts the entries of a filter.
     ///
     /// # Errors
-    /// When it has no records, or fails.
+    /// When it has no records, or cannot be read.
     pub(crate) fn of(filter: &Filter) -> Result<Self, Error> {
         let mut stream = FileRecords::new(filter, Vec::new())?;
         count_entries(&mut stream, &Progress::new())
     }
 
-    /// Counts entries, runs of one source and kind at once: most lists are of one kind.
+    /// Counts entries. Counts a run of one source and kind at once: most lists are of one kind.
     fn count(&mut self, records: &[Record]) {
         for run in records.chunk_by(|a, b| (a.source, a.kind) == (b.source, b.kind)) {
             self.count_run(run[0].kind, run[0].source, run.len());
         }
     }
 
-    /// Counts so many entries.
+    /// Counts `length` entries of one kind and source.
     pub(crate) fn count_run(&mut self, kind: u8, source: u32, length: usize) {
         self.by_source.entry(source).or_default()[usize::from(kind & 3)] += length as u64;
     }
@@ -44,24 +44,24 @@ impl EntryCounts {
         }
     }
 
-    /// Entries whose record names this source, by kind.
+    /// Returns the number of entries whose record names this source, by kind.
     pub(crate) fn kinds_of_source(&self, source: u32) -> [u64; 4] {
         self.by_source.get(&source).copied().unwrap_or_default()
     }
 
-    /// Adds what another worker counted.
+    /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, other: &Self) {
         for (source, kinds) in &other.by_source {
             self.count_source(*source, *kinds);
         }
     }
 
-    /// All entries.
+    /// Returns the number of all entries.
     pub(crate) fn entries(&self) -> u64 {
         self.kinds().iter().sum()
     }
 
-    /// Entries by kind.
+    /// Returns the number of entries by kind.
     pub(crate) fn kinds(&self) -> [u64; 4] {
         let mut sums = [0; 4];
         for kinds in self.by_source.values() {
@@ -72,14 +72,14 @@ impl EntryCounts {
         sums
     }
 
-    /// Entries whose record names this source.
+    /// Returns the number of entries whose record names this source.
     pub(crate) fn of_source(&self, source: u32) -> u64 {
         self.by_source
             .get(&source)
             .map_or(0, |kinds| kinds.iter().sum())
     }
 
-    /// Kinds present, as the header has them.
+    /// Returns the kinds present, as the header stores them.
     pub(crate) fn kind_bits(&self) -> u8 {
         (0_u8..)
             .zip(self.kinds())
@@ -88,13 +88,13 @@ impl EntryCounts {
     }
 }
 
-/// Steps in which a stream is counted.
+/// Number of steps in which a stream is counted.
 const STEPS: u64 = 4096;
 
-/// Counts a stream by source and kind, to its end.
+/// Counts a stream to its end, by source and kind.
 ///
 /// # Errors
-/// When a file fails, and on an interrupt.
+/// When a file cannot be read, and on an interrupt.
 pub(crate) fn count_entries(
     stream: &mut impl Sorted,
     progress: &Progress,

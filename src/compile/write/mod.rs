@@ -3,7 +3,7 @@
 //! | file | about |
 //! |---|---|
 //! | `records` | records in the order of their keys, from filters and staged keys, joined |
-//! | `entry_counts` | how many there are, by source and kind |
+//! | `entry_counts` | the number of entries, by source and kind |
 //! | `sources` | the lists and filters that they come from |
 //! | `turns` | pages of several workers, appended in order |
 //! | `assemble` | pages and records in file order, on all threads |

@@ -7,8 +7,9 @@
 //!   keys to remove ----------------------------------------+
 //! ```
 //!
-//! A caller that needs to know how many there are walks the stream once before, with
-//! [`count_entries`](super::entry_counts::count_entries): records are read in sequence, which is far cheaper than to read text.
+//! A caller that needs the number of records reads the stream once before, with
+//! [`count_entries`](super::entry_counts::count_entries): to read records in sequence is far
+//! cheaper than to read text.
 
 use std::fmt;
 
@@ -20,8 +21,7 @@ use crate::numbers::grouped;
 
 /// Records in the order of their keys, each key once.
 pub(crate) trait Sorted: Send {
-    /// Appends all records before `end` (without: all that are left) that have not been
-    /// taken yet.
+    /// Appends all records before `end` that were not taken yet; without `end`, all that are left.
     fn take_before(&mut self, end: Option<Key>, into: &mut Vec<Record>) -> Result<(), Error>;
 }
 
@@ -31,7 +31,7 @@ impl<S: Sorted + ?Sized> Sorted for Box<S> {
     }
 }
 
-/// The records of a filter file, its sources renumbered.
+/// The records of a filter file, with their sources renumbered.
 pub(crate) struct FileRecords<'a> {
     records: Records<'a>,
     /// Old number of a source -> new one.
@@ -39,6 +39,8 @@ pub(crate) struct FileRecords<'a> {
 }
 
 impl<'a> FileRecords<'a> {
+    /// Returns the records of a filter. `numbers` are the new numbers of its sources.
+    ///
     /// # Errors
     /// When the filter has no records.
     pub(crate) fn new(filter: &'a Filter, numbers: Vec<u32>) -> Result<Self, Error> {
@@ -59,14 +61,15 @@ impl Sorted for FileRecords<'_> {
     }
 }
 
-/// What an update makes of the records of a filter.
+/// How an update changes the records of a filter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Changed {
     /// Entries that the filter did not have.
     pub added: u64,
-    /// Entries to add that the filter had already.
+    /// Entries to add that the filter already had.
     pub already_there: u64,
-    /// Entries whose source or dates the update changed; they are among `already_there`.
+    /// Entries whose source or dates were changed by the update; they also count as
+    /// `already_there`.
     pub redated: u64,
     /// Entries that were removed.
     pub removed: u64,
@@ -77,13 +80,13 @@ pub struct Changed {
 }
 
 impl Changed {
-    /// Whether the filter stays as it is.
+    /// Returns whether the filter stays as it is.
     pub(crate) fn is_nothing(self) -> bool {
         self.added + self.redated + self.removed + self.expired == 0
     }
 }
 
-/// "1 added, 2 already there, 3 removed, 4 not found"; what did not happen is left out.
+/// Shows "1 added, 2 already there, 3 removed, 4 not found"; counts of zero are left out.
 impl fmt::Display for Changed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
@@ -102,12 +105,12 @@ impl fmt::Display for Changed {
     }
 }
 
-/// Several streams as one.
+/// Several streams joined into one.
 pub(crate) struct Joined<'a> {
     streams: Vec<Box<dyn Sorted + 'a>>,
     /// Keys to leave out.
     removed: Option<Box<dyn Sorted + 'a>>,
-    /// Entries that end on this day (since 1970) or before are left out.
+    /// Entries are left out if they expire on this day (counted from 1970) or before.
     today: u16,
     leaving: Vec<Record>,
     /// How the result differs from the first stream.
@@ -129,12 +132,13 @@ impl<'a> Joined<'a> {
         }
     }
 
-    /// How what was taken so far differs from the first stream. The streams hold each key once.
+    /// Returns how the records taken so far differ from the first stream. Each stream holds each
+    /// key once.
     pub(crate) fn changed(&self) -> Changed {
         self.changed
     }
 
-    /// Counts how `joined` differs from the records of the first stream, `old`; the other streams
+    /// Counts how `joined` differs from `old`, the records of the first stream. The other streams
     /// gave `offered` records.
     fn count_changes(&mut self, old: &[Record], offered: usize, joined: &[Record]) {
         let mut before = old.iter().peekable();
@@ -162,7 +166,7 @@ impl Sorted for Joined<'_> {
             }
         }
         let offered = taken.len() - old.len();
-        // The library's stable sort finds the sorted runs and merges them.
+        // The stable sort of the standard library finds the sorted runs and merges them.
         taken.sort_by_key(|record| record.key);
         taken.dedup_by(|next, kept| {
             let same = next.key == kept.key;
@@ -195,8 +199,8 @@ impl Sorted for Joined<'_> {
     }
 }
 
-/// Joins two records of the same key by rules that do not depend on who comes first, as staged
-/// [staged keys](crate::compile::partition::StagedKey) are joined.
+/// Joins two records of the same key by rules that do not depend on their order, as [staged
+/// keys](crate::compile::partition::StagedKey) are joined.
 fn join_records(a: Record, b: Record) -> Record {
     Record {
         key: a.key,

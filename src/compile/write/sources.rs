@@ -1,19 +1,19 @@
-//! The sources of a filter that is made from filters and lists.
+//! The sources of a filter that is made from other filters and lists.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::filter::Source;
 
-/// The sources of several filters and lists as one list, sorted by file as a build
-/// sorts them. A file that several name is one source.
+/// The sources of several filters and lists in one list, sorted by file as in a build. If
+/// several of them name a file, it is one source.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     by_file: BTreeMap<(String, String), Source>,
 }
 
 impl Sources {
-    /// Adds sources; those added later replace those of the same file, which was read again.
+    /// Adds sources. A source replaces an earlier one of the same file, which was read again.
     pub(crate) fn add(&mut self, sources: &[Source]) {
         for source in sources {
             self.by_file
@@ -21,8 +21,8 @@ impl Sources {
         }
     }
 
-    /// Adds sources of filters that each hold a part: the counts of one file add up. Only one
-    /// piece of a file has the note of its licence.
+    /// Adds the sources of filters that each hold a part of a list: the counts of one file
+    /// are added up. Only one piece of a file contains the note about its licence.
     pub(crate) fn add_counts(&mut self, sources: &[Source]) {
         for source in sources {
             let key = (source.file.clone(), source.name.clone());
@@ -43,7 +43,7 @@ impl Sources {
         }
     }
 
-    /// The number of each of `sources`, all of which were added.
+    /// Returns the number of each of `sources`, all of which were added.
     pub(crate) fn numbers(&self, sources: &[Source]) -> Vec<u32> {
         let places: BTreeMap<_, u32> = self.by_file.keys().zip(0..).collect();
         let place = |source: &Source| {
@@ -57,7 +57,7 @@ impl Sources {
             .collect()
     }
 
-    /// The list.
+    /// Returns the sources in order.
     pub(crate) fn into_list(self) -> Vec<Source> {
         self.by_file.into_values().collect()
     }

@@ -1,11 +1,11 @@
-//! Pages that several workers encode at once, appended in their order.
+//! Pages that several workers encode at the same time, appended in order.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::compile::Error;
 use crate::filter::{EncodedPage, Shape, Writer};
 
-/// A file that grows at its end, by turns.
+/// A file to which workers append in turns.
 pub(crate) struct Turns {
     appending: Mutex<Appending>,
     turn: Condvar,
@@ -14,12 +14,12 @@ pub(crate) struct Turns {
 struct Appending {
     writer: Writer,
     turn: u64,
-    /// A worker failed; nobody's turn will come.
+    /// A worker failed: further turns will not come.
     failed: bool,
 }
 
 impl Turns {
-    /// The first turn is 0.
+    /// Returns a file whose first turn is 0.
     pub(crate) fn new(writer: Writer) -> Self {
         Self {
             appending: Mutex::new(Appending {
@@ -31,13 +31,13 @@ impl Turns {
         }
     }
 
-    /// The shape of the file's pages, and whether it has records.
+    /// Returns the shape of the file's pages, and whether it has records.
     pub(crate) fn layout(&self) -> (Shape, bool) {
         let writer = &self.held().writer;
         (writer.shape(), writer.spec().records)
     }
 
-    /// Waits for a turn, and appends the pages. Nothing happens when it will not come.
+    /// Waits for a turn, and appends the pages. If the turn will not come, appends nothing.
     ///
     /// # Errors
     /// When the disk fails.
@@ -57,8 +57,8 @@ impl Turns {
         Ok(())
     }
 
-    /// Does the work of one worker. When it fails or panics, those who wait for a turn that will
-    /// not come go on, after `stop`, which keeps them from taking more work.
+    /// Does the work of one worker. If it fails or panics, calls `stop`, which keeps the others
+    /// from taking more work, and wakes those that wait for a turn that will not come.
     ///
     /// # Errors
     /// Those of `work`.
@@ -77,7 +77,7 @@ impl Turns {
         done
     }
 
-    /// The file, which is still to be finished.
+    /// Returns the file, which the caller must finish.
     pub(crate) fn into_writer(self) -> Writer {
         let appending = self.appending.into_inner();
         appending.unwrap_or_else(PoisonError::into_inner).writer
@@ -90,7 +90,7 @@ impl Turns {
     }
 }
 
-/// Wakes those who wait for a turn that will not come.
+/// Wakes the workers that wait for a turn that will not come.
 struct EndOthers<'a, S: Fn()> {
     turns: &'a Turns,
     stop: S,
