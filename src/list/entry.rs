@@ -21,11 +21,24 @@ pub(super) enum Wildcards {
 
 /// Returns an error if `text` (one entry, trimmed) cannot be an entry.
 pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReason> {
+    if is_cut_off(text) {
+        return Err(RejectReason::CutOff);
+    }
     if !characters(text).special {
-        return ordinary(text);
+        return if is_glued(text) {
+            Err(RejectReason::Several)
+        } else {
+            ordinary(text)
+        };
     }
     if text.contains(&0) {
         return Err(RejectReason::Nul);
+    }
+    if text
+        .iter()
+        .any(|b| b.is_ascii_control() && !b.is_ascii_whitespace())
+    {
+        return Err(RejectReason::Control);
     }
     // Only the text in the brackets counts, not the display name before them.
     let address = match (text.strip_suffix(b">"), memchr::memrchr(b'<', text)) {
@@ -49,6 +62,29 @@ pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReaso
     }
     ordinary(address)?;
     one_address(address)
+}
+
+/// Returns whether dots stand for omitted text: `spam@bad.exam...`, `spam...@bad.example`. No domain
+/// ends with two; some mailboxes do.
+fn is_cut_off(text: &[u8]) -> bool {
+    let ends =
+        |text: &[u8], dots: &[u8]| text.ends_with(dots) || text.ends_with("\u{2026}".as_bytes());
+    let local = || text.get(..memchr::memrchr(b'@', text)?);
+    ends(text, b"..") || local().is_some_and(|local| ends(local, b"..."))
+}
+
+/// Returns whether two lines were joined because the first had no newline: `a@bad.exampleb@bad.example`.
+/// Clients do send `a@b@bad.example` and `a@bad.com@bad.example`.
+fn is_glued(text: &[u8]) -> bool {
+    let mut parts = text.split(|&b| b == b'@').skip(1).peekable();
+    while let (Some(part), Some(_)) = (parts.next(), parts.peek()) {
+        let part = part.to_ascii_lowercase();
+        let ends_as_domain = psl::suffix(&part).is_some_and(|suffix| suffix.is_known());
+        if part.contains(&b'.') && !ends_as_domain {
+            return true;
+        }
+    }
+    false
 }
 
 /// Rejects what would become a strange address that never matches: two addresses in one

@@ -87,8 +87,6 @@ impl<'s> Out<'s> {
             Ok(()) if (special || text.first() == Some(&b'+')) && has_prefix(bare(text)) => {
                 Err(RejectReason::Prefix)
             }
-            // A program that shows lists has cut the text off.
-            Ok(()) if text.ends_with("\u{2026}".as_bytes()) => Err(RejectReason::DomainSigns),
             Ok(()) if special && has_wildcard(bare(text)) => Err(RejectReason::Wildcard),
             checked => checked,
         };

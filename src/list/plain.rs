@@ -40,8 +40,12 @@ where
     F: FnMut(u64, Row<'_>),
 {
     let characters = characters(line);
-    if characters.at && !characters.special && line.first() != Some(&b'+') {
-        sink(number, Row::Entry(RawEntry::new(line)));
+    if characters.at && !characters.special {
+        if line.first() == Some(&b'+') || is_doubtful(line) {
+            entries(line, &mut Out::new(number, line, sink));
+        } else {
+            sink(number, Row::Entry(RawEntry::new(line)));
+        }
     } else if !characters.at && !characters.special && !line.is_empty() && !line.starts_with(BOM) {
         // One word, and no separator, comment or quote: a domain, or `OK`.
         let mut out = Out::new(number, line, sink);
@@ -53,6 +57,15 @@ where
         let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
         entries(line, &mut Out::new(number, line, sink));
     }
+}
+
+/// Returns whether a line with only an address may be two joined lines, or cut off.
+#[inline]
+fn is_doubtful(line: &[u8]) -> bool {
+    let (local, domain) = line.split_at(memchr::memchr(b'@', line).unwrap_or(line.len()));
+    local.ends_with(b".")
+        || domain.ends_with(b".")
+        || memchr::memrchr(b'@', domain).is_some_and(|last| last > 0)
 }
 
 /// Returns whether a text in a list is read unchanged: no character of it has another meaning

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   email=spam@bad.example     1=spam@bad.example     {spam@bad.example     +spam@bad.example
+//!   list.txt:spam@bad.example  [1]spam@bad.example    >spam@bad.example     x;spam@bad.example
 //!   bounce=x@bad.example       [x]@bad.example     local parts: spammers use any character
 //! ```
 
@@ -15,17 +16,30 @@ pub(super) fn has_prefix(text: &[u8]) -> bool {
         return false;
     };
     let (local, _) = text.split_at(at);
+    // `mailto:` is no part of it, nor is a name before a bracket that nothing closes.
+    let local = match (local.split_at_checked(7), memchr::memrchr(b'<', local)) {
+        (_, Some(bracket)) => local.get(bracket + 1..).unwrap_or_default(),
+        (Some((scheme, rest)), _) if scheme.eq_ignore_ascii_case(b"mailto:") => rest,
+        _ => local,
+    };
     let digits = local.iter().take_while(|b| b.is_ascii_digit()).count();
     match local {
         // A line of a diff.
         [b'+', _, ..] => true,
-        // A list in another language; `[x]@bad.example` is an address.
-        [b'{', ..] => !local.contains(&b'}'),
-        [b'[', ..] => !local.contains(&b']'),
+        [b'{', ..] if !local.contains(&b'}') => true,
+        [b'"', ..] => false,
+        // `[x]@bad.example` is an address.
+        [b'[', inner @ .., b']'] => inner.iter().copied().any(parts_words),
+        _ if local.iter().copied().any(parts_words) => true,
         [0x80..=0xff, ..] => starts_with_bullet(local),
         _ if digits > 0 => matches!(local.get(digits), Some(b'=' | b':' | b')' | b'|')),
         _ => label_of_address(local).is_some(),
     }
+}
+
+/// Returns whether a character cannot stand in a local part without quotes (RFC 5321, section 4.1.2).
+fn parts_words(b: u8) -> bool {
+    b":;,<>()[]\\\"".contains(&b) || b.is_ascii_whitespace()
 }
 
 /// Returns whether a text begins with a bullet, dash, quote, arrow, shape or mark, not with a

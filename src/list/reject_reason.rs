@@ -26,6 +26,12 @@ pub enum RejectReason {
     /// A NUL byte.
     #[error("a NUL byte; is this a text file in UTF-8?")]
     Nul,
+    /// Another control character, such as those that color the output of a program.
+    #[error("a control character; was this copied from a terminal?")]
+    Control,
+    /// An entry that a program has shortened to show it.
+    #[error("cut off by the program that has written it; export the whole list")]
+    CutOff,
     /// A web address.
     #[error("a web address; list its domain")]
     Url,
