@@ -1,5 +1,5 @@
-//! What records share: the entry's kind, its source and its dates. A page keeps
-//! each distinct class once.
+//! The data that records have in common: the entry's kind, its source and its dates. A
+//! page stores each distinct class once.
 //!
 //! ```text
 //!   u8 kind   u8 has expires   u32 source   u16 added   u16 expires
@@ -8,10 +8,11 @@
 use super::key::Key;
 use super::record::Record;
 
-/// Bytes of a class in a block.
+/// Size of a class in a block.
 pub(super) const CLASS_BYTES: usize = 10;
 
-/// Whether a record is of a declared kind, one bit each, and of a source below `sources`.
+/// Checks that a record's kind is declared (`kinds` has one bit per kind), and that its
+/// source is below `sources`.
 pub(super) fn check_class(
     kind: u8,
     source: u32,
@@ -28,7 +29,7 @@ pub(super) fn check_class(
     }
 }
 
-/// What records share.
+/// The data that records have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Class {
     pub(crate) kind: u8,
@@ -57,8 +58,8 @@ impl Class {
         }
     }
 
-    /// Spreads classes over a table of 2^`bits` slots; a weak hash will do. The high
-    /// bits of the product depend on all bits of the factor.
+    /// Distributes classes over a table of 2^`bits` slots; a weak hash is enough. The
+    /// high bits of the product depend on all bits of the factor.
     pub(super) fn hash(self, bits: u32) -> usize {
         let dates = u64::from(self.added) << 16 | u64::from(self.expires.unwrap_or(0));
         let word = dates << 32 ^ u64::from(self.source) ^ u64::from(self.kind) << 24;
@@ -91,7 +92,7 @@ impl Class {
     }
 }
 
-/// Bits that tell so many classes apart.
+/// Returns the number of bits that distinguish this many classes.
 pub(super) fn class_bits(classes: usize) -> u8 {
     let bits = usize::BITS - classes.saturating_sub(1).leading_zeros();
     u8::try_from(bits).unwrap_or(32)

@@ -1,4 +1,4 @@
-//! SHA-256: which filter a file is, for those who must not trust who gave it to them.
+//! SHA-256: identifies a filter file, for those who cannot trust the source of their copy.
 
 use std::fmt;
 use std::fs::File;
@@ -7,21 +7,22 @@ use std::os::unix::fs::FileExt;
 
 use sha2::{Digest as _, Sha256};
 
-/// Bytes of a digest.
+/// Size of a digest.
 pub(super) const DIGEST_BYTES: usize = 32;
 
-/// A SHA-256, shown as `sha256sum` shows it; `{:.16}` shows the first 16 digits.
+/// A SHA-256, shown as `sha256sum` shows it; `{:.16}` shows only the first 16 digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; DIGEST_BYTES]);
 
 impl Digest {
-    /// Of bytes in memory.
+    /// Returns the digest of bytes in memory.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// Of a whole file; `None` if `go_on` says no, which is asked before each piece.
+    /// Returns the digest of a whole file; `None` if `go_on`, which is called before each
+    /// piece, returns `false`.
     pub(super) fn of_file(
         file: &File,
         mut go_on: impl FnMut() -> bool,

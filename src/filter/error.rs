@@ -12,14 +12,14 @@ use crate::replacement;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// What was being done, in words that follow "cannot".
         action: &'static str,
-        /// What the system said.
+        /// The operating system's reason.
         source: io::Error,
     },
     /// The file fails its checks.
@@ -35,25 +35,25 @@ pub enum Error {
     Memory {
         /// The file.
         path: PathBuf,
-        /// Bytes that were asked for.
+        /// Number of bytes needed.
         bytes: u64,
     },
-    /// Records were asked of a filter that has none.
+    /// The records of a filter that has none were needed.
     #[error("{}: the filter has no records; build it without --no-records", path.display())]
     NoRecords {
         /// The file.
         path: PathBuf,
     },
-    /// What was to be read is not a regular file.
+    /// The file to read is not a regular file.
     #[error("{}: not a regular file", path.display())]
     NotAFile {
-        /// The output.
+        /// The file.
         path: PathBuf,
     },
     /// The output cannot be claimed or replaced.
     #[error(transparent)]
     Replacement(#[from] replacement::Error),
-    /// What was to be written cannot be written so that it could be read.
+    /// The output would break a limit of the format, and could not be read again.
     #[error("{}: {what}", path.display())]
     Unwritable {
         /// The output.
@@ -64,7 +64,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: what was tried on which path.
+    /// Returns a function for `map_err` that adds what was being done, and with which path.
     pub(super) fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),
@@ -88,18 +88,18 @@ pub enum Fault {
     /// The magic is missing.
     #[error("not a filter file; build one with blocklist-compile build")]
     NotAFilter,
-    /// A part of a list in the place of a filter.
+    /// A part of a list in place of a filter.
     #[error("one part of a list, not a filter; join all its parts with blocklist-compile merge")]
     Part,
-    /// A filter in the place of a part.
+    /// A filter in place of a part.
     #[error("not a part of a list; make one with blocklist-compile build --part")]
     NotAPart,
-    /// A share of a merge in the place of a filter.
+    /// A share of a merge in place of a filter.
     #[error(
         "one share of a merge, not a filter; join the pages of all shares with blocklist-compile merge"
     )]
     Share,
-    /// A layout this program does not know.
+    /// A version of the layout that this program does not know.
     #[error(
         "format version {found}, but this program reads {known}: build the filter again, or update the program"
     )]
@@ -109,7 +109,7 @@ pub enum Fault {
         /// The version that this program reads.
         known: u32,
     },
-    /// A field of the header holds what no writer writes.
+    /// A field of the header has a value that no writer writes.
     #[error(
         "the header's field {field} has the invalid value {value}: the file is damaged; build it again"
     )]
@@ -124,9 +124,9 @@ pub enum Fault {
         "the file has {got} bytes, its header says {expected}: it is truncated or still being copied; copy it again, or build it again"
     )]
     Size {
-        /// Bytes the header accounts for.
+        /// Number of bytes according to the header.
         expected: u64,
-        /// Bytes found.
+        /// Number of bytes found.
         got: u64,
     },
     /// A checksum does not match.
@@ -141,7 +141,7 @@ pub enum Fault {
         /// Number of the page.
         page: u64,
     },
-    /// Records cannot be what a writer wrote.
+    /// Records have a form that no writer writes.
     #[error("records of page {page}: {what}: the file is damaged; build it again")]
     Records {
         /// Number of the page.
@@ -149,53 +149,53 @@ pub enum Fault {
         /// What is wrong.
         what: &'static str,
     },
-    /// The directory or the sources cannot be what a writer wrote.
+    /// The directory or the sources have a form that no writer writes.
     #[error("the {part} are malformed: build the filter again")]
     Malformed {
         /// "directory" or "sources".
         part: &'static str,
     },
-    /// Not as many bits set as declared.
+    /// The number of bits set differs from the declared one.
     #[error(
         "{counted} bits are set, but the header says {declared}: the file is damaged; build it again"
     )]
     Fill {
-        /// Bits set by the header.
+        /// Number of bits set, according to the header.
         declared: u64,
-        /// Bits set in the pages.
+        /// Number of bits set in the pages.
         counted: u64,
     },
-    /// The pages are not as full as so many entries make them.
+    /// The fill of the pages does not match the number of entries.
     #[error(
         "the pages hold about {estimated:.0} entries, but the header says {declared}: build the filter again"
     )]
     Entries {
-        /// Entries by the header.
+        /// Number of entries according to the header.
         declared: u64,
-        /// Entries by the fill of the pages.
+        /// Number of entries estimated from the fill of the pages.
         estimated: f64,
     },
-    /// Not as many records as entries declared.
+    /// The number of records differs from the declared number of entries.
     #[error(
         "{counted} records, but the header says {declared} entries: the file is damaged; build it again"
     )]
     Count {
-        /// Entries by the header.
+        /// Number of entries according to the header.
         declared: u64,
-        /// Records found.
+        /// Number of records found.
         counted: u64,
     },
-    /// More entries declared than records have room.
+    /// More entries are declared than the file has room for.
     #[error(
         "room for at most {most} records, but the header says {declared} entries: the file is damaged; build it again"
     )]
     Room {
-        /// Entries by the header.
+        /// Number of entries according to the header.
         declared: u64,
-        /// Records that the file has room for.
+        /// Number of records that the file has room for.
         most: u64,
     },
-    /// The pages would answer wrongly far more often than declared.
+    /// The false-positive rate of the pages is far above the declared one.
     #[error(
         "the pages match {rate:.2e} of unlisted senders, but the header declares {fpr:.2e}: build the filter again"
     )]
@@ -205,7 +205,7 @@ pub enum Fault {
         /// Declared rate.
         fpr: f64,
     },
-    /// A record whose key the pages deny: a listed sender would be missed.
+    /// A record whose key is not in the pages: a listed sender would be missed.
     #[error(
         "the record {:016x} is not in page {page}: the file is damaged, and a listed sender would be missed; build it again",
         key.0
@@ -219,7 +219,7 @@ pub enum Fault {
     /// The magic of a delta is missing.
     #[error("not a delta; make one with blocklist-compile delta")]
     NotADelta,
-    /// A layout of deltas that this program does not know.
+    /// A version of the layout of deltas that this program does not know.
     #[error(
         "delta version {found}, but this program reads {known}: use the whole filter, or update the program"
     )]
@@ -229,13 +229,13 @@ pub enum Fault {
         /// The version that this program reads.
         known: u32,
     },
-    /// Another file in the place of the counts of a share of a merge.
+    /// Another file in place of the counts of a share of a merge.
     #[error("not the counts of a share; make them with blocklist-compile merge --count")]
     NotCounts,
-    /// Another file in the place of the pages of a share of a merge.
+    /// Another file in place of the pages of a share of a merge.
     #[error("not the pages of a share; make them with blocklist-compile merge --pages")]
     NotPages,
-    /// A layout of shares that this program does not know.
+    /// A version of the layout of shares that this program does not know.
     #[error(
         "share version {found}, but this program reads {known}: make all shares with the same version of the program"
     )]
@@ -245,13 +245,13 @@ pub enum Fault {
         /// The version that this program reads.
         known: u32,
     },
-    /// A share cannot be what a writer wrote.
+    /// A share has a form that no writer writes.
     #[error("{what}: the share is damaged; copy it again, or make it again")]
     DamagedShare {
         /// What is wrong.
         what: &'static str,
     },
-    /// A delta cannot be what a writer wrote.
+    /// A delta has a form that no writer writes.
     #[error("{what}: the delta is damaged; copy it again, or use the whole filter")]
     Delta {
         /// What is wrong.

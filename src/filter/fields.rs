@@ -1,8 +1,9 @@
-//! Numbers and texts, one behind the other: little-endian, a text behind its length in 16 bits.
+//! Numbers and texts, one after the other: little-endian numbers; each text after its length in
+//! 16 bits.
 
 use super::error::Fault;
 
-/// Takes little-endian fields from the front.
+/// Reads little-endian fields from the front.
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl Fields<'_> {
@@ -41,14 +42,14 @@ impl Fields<'_> {
 ///
 /// # Panics
 ///
-/// When it is longer than 65,535 bytes.
+/// If it is longer than 65,535 bytes.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     let length = u16::try_from(text.len()).expect("its length was checked");
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Whether a text has no control characters.
+/// Returns whether a text has no control characters.
 pub(super) fn is_plain(text: &str) -> bool {
     !text.contains(char::is_control)
 }

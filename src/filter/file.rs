@@ -2,14 +2,14 @@
 //!
 //! What is checked when:
 //!
-//! | | header, sizes, sums, directory, sources | pages against their sums, bits counted, rate | records against their sums | every record decoded and found in its page |
+//! | | header, sizes, sums, directory, sources | pages against their sums, number of bits, rate | records against their sums | every record decoded and found in its page |
 //! |-|-|-|-|-|
 //! | open         | yes | a page when it is read | a block when it is read | |
 //! | pages loaded | yes | yes | a block when it is read | |
 //! | after writing | yes | yes | yes | |
 //! | verify, check | yes | yes | yes | yes |
 //!
-//! Memory is taken only after the file's length has shown that the file has as much.
+//! Memory is allocated only after the length of the file has shown that the file has as many bytes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -32,8 +32,9 @@ use super::sizing;
 use super::sources;
 use crate::parallel::{on_threads, processors};
 
-/// The records of a filter are in memory, too, if they are not more than this: those of about 200,000 entries.
-/// Then nothing that is done to the file later, such as writing a new list over it, keeps a hit from being proved.
+/// Maximum size of records that are kept in memory along with the pages: those of about 200,000
+/// entries. Whatever happens to such a file later, for example if a new list overwrites it, a hit
+/// can still be confirmed.
 pub const RECORDS_IN_MEMORY_BYTES: u64 = 1 << 20;
 
 /// A page's row in the directory.
@@ -43,7 +44,7 @@ pub(super) struct Slot {
     pub(super) sum: u64,
 }
 
-/// An open filter file whose small parts are read and checked.
+/// An open filter file, whose small sections are read and checked.
 #[derive(Debug)]
 pub(super) struct Reader {
     path: PathBuf,
@@ -53,14 +54,14 @@ pub(super) struct Reader {
     directory: Vec<Slot>,
 }
 
-/// What the pages come to.
+/// Totals of the pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageCounts {
     pub(super) set_bits: u64,
     pub(super) records: u64,
-    /// Sum of the rates of the pages.
+    /// Sum of the false-positive rates of the pages.
     rates: f64,
-    /// Sum of the entries that the fill of each page speaks for.
+    /// Sum of the entries estimated from the fill of each page.
     entries: f64,
 }
 
@@ -73,7 +74,7 @@ impl Reader {
         self.file.try_clone()
     }
 
-    /// Opens a file and reads its header, without the sources, of which it gives the number.
+    /// Opens a file and reads its header, without the sources; returns their number.
     pub(super) fn open_header(path: &Path) -> Result<(File, Header, u32), Error> {
         let failed = |action| Error::io(path, action);
         let invalid = |fault| Error::invalid(path, fault);
@@ -141,7 +142,7 @@ impl Reader {
         })
     }
 
-    /// SHA-256 of the whole file; `None` if `go_on` says no.
+    /// Returns the SHA-256 of the whole file; `None` if `go_on` returns `false`.
     pub(super) fn digest(&self, go_on: impl FnMut() -> bool) -> Result<Option<Digest>, Error> {
         Digest::of_file(&self.file, go_on).map_err(Error::io(&self.path, "read"))
     }
@@ -156,7 +157,7 @@ impl Reader {
         }
     }
 
-    /// Refuses a part of a list.
+    /// Rejects a part of a list.
     pub(super) fn of_filter(self) -> Result<Self, Error> {
         match self.header.part {
             Some(_) => Err(self.invalid(Fault::Part)),
@@ -164,14 +165,14 @@ impl Reader {
         }
     }
 
-    /// Reads one page and checks its sum.
+    /// Reads one page, and checks its sum.
     pub(super) fn page(&self, number: u64) -> Result<Page, Error> {
         let mut page = [0; PAGE_BYTES];
         self.read_pages(number, std::slice::from_mut(&mut page))?;
         Ok(page)
     }
 
-    /// Reads pages from `first` on and checks their sums.
+    /// Reads pages from number `first` on, and checks their sums.
     fn read_pages(&self, first: u64, pages: &mut [Page]) -> Result<(), Error> {
         let offset = self.header.sections.pages.offset + first * PAGE_BYTES as u64;
         self.file
@@ -185,7 +186,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Where a page's records are in their section.
+    /// Returns the range of a page's records in their section.
     fn range(&self, number: u64) -> Range<u64> {
         let start = number
             .checked_sub(1)
@@ -193,7 +194,7 @@ impl Reader {
         start..self.directory[index(number)].end
     }
 
-    /// The bytes of all records, if they are to be in memory; otherwise 0.
+    /// Returns the size of all records if they are kept in memory, else 0.
     pub(super) fn small_records_bytes(&self) -> u64 {
         let bytes = self.header.sections.records.length;
         match bytes <= RECORDS_IN_MEMORY_BYTES {
@@ -202,8 +203,8 @@ impl Reader {
         }
     }
 
-    /// The records of all pages, if they are to be in memory and are sound. Those that are not stay in the file,
-    /// where each look-up finds the fault.
+    /// Returns the records of all pages, if they are kept in memory and are sound. Damaged records
+    /// stay in the file, where each look-up finds the fault.
     pub(super) fn small_records(&self) -> Option<Vec<u8>> {
         let bytes = usize::try_from(self.small_records_bytes()).ok()?;
         if bytes == 0 {
@@ -219,13 +220,13 @@ impl Reader {
         is_sound.then_some(all)
     }
 
-    /// The records of the page of `key`, of those of all pages.
+    /// Returns the block of the page of `key`, from the records of all pages.
     pub(super) fn block_in<'a>(&self, all: &'a [u8], key: Key) -> &'a [u8] {
         let range = self.range(page::page_of(key, self.header.shape.pages));
         &all[index(range.start)..index(range.end)]
     }
 
-    /// Reads a page's records into `block` and checks their sum.
+    /// Reads a page's records into `block`, and checks their sum.
     pub(super) fn block(&self, number: u64, block: &mut Vec<u8>) -> Result<(), Error> {
         let slot = self.directory[index(number)];
         let range = self.range(number);
@@ -259,14 +260,14 @@ impl Reader {
         Ok((pages, counts))
     }
 
-    /// Visits the pages from `first` to before `end`, read many at once.
+    /// Visits the pages from `first` to before `end`. Reads many pages at once.
     pub(super) fn each_page(
         &self,
         first: u64,
         end: u64,
         mut visit: impl FnMut(u64, &Page) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        /// Pages read at once: 256 KiB, which stay in the second-level cache.
+        /// Number of pages read at once: 256 KiB, which stay in the second-level cache.
         const AT_ONCE: usize = 64;
         let mut buffer = vec![[0; PAGE_BYTES]; AT_ONCE];
         let mut next = first;
@@ -289,8 +290,8 @@ impl Reader {
         counts.entries += sizing::entries_of_fill(set, self.header.shape.probes);
     }
 
-    /// Is the filter as full as it says and as its entries fill it, and does it answer as
-    /// rarely wrongly?
+    /// Checks that the filter has as many bits set as its header says, and as many as its entries
+    /// would set, and that its false-positive rate is as low as declared.
     pub(super) fn check_fill(&self, counts: &PageCounts) -> Result<(), Error> {
         let declared = self.header.set_bits;
         if counts.set_bits != declared {
@@ -302,14 +303,14 @@ impl Reader {
         let pages = self.header.shape.pages as f64;
         let fpr = self.header.spec.fpr;
         let rate = counts.rates / pages;
-        // Twice the target. The mean of a few unevenly loaded pages strays further:
-        // of two pages at 1e-12 one in a million comes to 15 times the target.
+        // Twice the target. The mean of a few unevenly loaded pages deviates more: at a target of
+        // 1e-12, one in a million filters of two pages reaches 15 times the target.
         if rate > 2.0 * fpr * (1.0 + 32.0 / pages) {
             return Err(self.invalid(Fault::Rate { rate, fpr }));
         }
         let entries = self.header.entries as f64;
-        // Eight standard deviations, and what the estimate is off where that is small: its bias,
-        // far below a thousandth, and the bits of a few entries that fall together.
+        // Eight standard deviations, and the error of the estimate if the deviation is small: its
+        // bias, far below a thousandth, and a few entries whose bits coincide.
         let deviation = sizing::estimate_deviation(entries, self.header.shape);
         if (counts.entries - entries).abs() > 8.0 * deviation + entries / 1000.0 + 3.0 {
             return Err(self.invalid(Fault::Entries {
@@ -320,10 +321,10 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads everything, on up to `threads` threads; with `deep`, every record is decoded and
-    /// looked up in its page.
+    /// Reads everything, on up to `threads` threads. With `deep`, decodes every record and looks it
+    /// up in its page.
     pub(super) fn check(&self, deep: bool, threads: usize) -> Result<PageCounts, Error> {
-        /// Fewer pages than this are not worth a thread.
+        /// A thread for fewer pages than this is not worth its cost.
         const PAGES_A_THREAD: u64 = 256;
         let pages = self.header.shape.pages;
         let threads = (threads as u64).min(pages.div_ceil(PAGES_A_THREAD));
@@ -385,7 +386,7 @@ impl Reader {
         self.check_classes(number, records)
     }
 
-    /// Is each record of a declared kind, and of a source that is there?
+    /// Checks that each record has a declared kind and an existing source.
     fn check_classes(&self, number: u64, records: &[Record]) -> Result<(), Error> {
         let spec = &self.header.spec;
         for record in records {
@@ -396,7 +397,8 @@ impl Reader {
     }
 }
 
-/// A regular file and its length. Without waiting: a pipe in the place of the file would wait for a writer.
+/// Opens a regular file, and returns its length. Does not block: a pipe in place of the file would
+/// wait for a writer.
 pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
     let file = OpenOptions::new()
         .read(true)
@@ -414,8 +416,8 @@ pub(super) fn open(path: &Path) -> Result<(File, u64), Error> {
     Ok((file, metadata.len()))
 }
 
-/// The ends must rise and the last be the end of the records, so that no row
-/// reaches out of the section.
+/// Decodes the directory. The ends of its rows must rise, and the last must be the end of the
+/// records, so that no row reaches out of the section.
 pub(super) fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<Slot>, Fault> {
     let slots = decode_slots(bytes, Some(0), records_bytes)?;
     match slots.last().map_or(0, |slot| slot.end) {
@@ -424,8 +426,8 @@ pub(super) fn decode_directory(bytes: &[u8], records_bytes: u64) -> Result<Vec<S
     }
 }
 
-/// Rows of the directory that follow each other, the first after a row that ends at `before`, if that
-/// is known: their ends must rise, and not beyond the records.
+/// Decodes consecutive rows of the directory. `before` is the end of the row before them, if known.
+/// Their ends must rise, and must be within the records.
 pub(super) fn decode_slots(
     bytes: &[u8],
     mut before: Option<u64>,
@@ -435,7 +437,7 @@ pub(super) fn decode_slots(
     for row in bytes.as_chunks::<16>().0 {
         let [end, sum] = [0, 8]
             .map(|at| u64::from_le_bytes(*row[at..].first_chunk().expect("a row has 16 bytes")));
-        // A block grows with its page's records: 4 GiB would be a page of 200 million.
+        // A block grows with its page's records: 4 GiB would be a page with 200 million.
         let rises = match before {
             Some(before) => end >= before && end - before <= u64::from(u32::MAX),
             None => true,
@@ -449,7 +451,7 @@ pub(super) fn decode_slots(
     Ok(slots)
 }
 
-/// Reads a file that was just written and checks every sum.
+/// Reads a file that was just written, and checks every sum.
 pub(super) fn check_sums(path: &Path) -> Result<(), Error> {
     Reader::open(path)?.check(false, processors()).map(drop)
 }

@@ -1,8 +1,8 @@
-//! The file layout: the header to bytes and back. Works on slices alone.
+//! The file layout: encodes and decodes the header. Works on slices only.
 //!
-//! All numbers are little-endian. The sections follow each other without gaps, the
-//! file ends with the last, so every offset and length can be checked before any of
-//! it is read. `contrib/filter-format.md` is the same for readers outside.
+//! All numbers are little-endian. The sections follow each other without gaps, and the file ends
+//! with the last one, so every offset and length can be checked before any section is read.
+//! `contrib/filter-format.md` describes the same for readers of other programs.
 //!
 //! ```text
 //!   header      4096                one page, below
@@ -22,12 +22,12 @@
 //!                                   76  page size   u32   4088  XXH3-64 of 0..4088
 //! ```
 //!
-//! Pages and records are summed page by page, in the sums and the directory; their
-//! own checksum in the section table is 0. Without records (flag 0 clear) directory
-//! and records are empty.
+//! Pages and records are checksummed page by page, in the sums and the directory; their own
+//! checksum in the section table is 0. Without records (flag 0 clear), directory and records are
+//! empty.
 //!
-//! A part of a list (flag 2, see `part`) has no pages and no sums; `pages` is its number of
-//! blocks of records, and the digest of its input stands at 4072.
+//! A part of a list (flag 2, see `part`) has no pages and no sums; `pages` is its number of blocks
+//! of records, and the digest of its input is at offset 4072.
 
 use twox_hash::XxHash3_64;
 
@@ -41,17 +41,17 @@ use super::sources::{self, MAX_SOURCES, MAX_SOURCES_BYTES, Source};
 /// Version of the layout that this program writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// First bytes of a filter file. The first is no ASCII and the line ends differ, so
-/// that a transfer as text shows at once (the idea is PNG's).
+/// First bytes of a filter file. The first byte is not ASCII, and there are different line ends, so
+/// that a transfer as text is noticed at once (the idea is from PNG).
 pub const MAGIC: [u8; 8] = *b"\x89blf\r\n\x1a\n";
 
-/// First bytes of a [share](super::share) of a merge, which is no filter.
+/// First bytes of a [share](super::share) of a merge, which is not a filter.
 pub(crate) const SHARE_MAGIC: [u8; 8] = *b"\x89bls\r\n\x1a\n";
 
-/// Bytes of the header.
+/// Size of the header.
 pub const HEADER_BYTES: usize = PAGE_BYTES;
 
-/// Longest list name in bytes.
+/// Maximum length of a list name in bytes.
 pub const MAX_NAME: usize = 255;
 
 /// What a filter is made for: all that is known before its entries are counted.
@@ -59,13 +59,13 @@ pub const MAX_NAME: usize = 255;
 pub struct Spec {
     /// Name of the list: at most [`MAX_NAME`] bytes, no control characters.
     pub name: String,
-    /// Rises with each build of the list.
+    /// Number of the build of the list, which rises with each one.
     pub generation: u64,
     /// When it was built, in seconds since 1970.
     pub built: u64,
     /// Seed of the keys.
     pub seed: u64,
-    /// Version of the rules that made the keys.
+    /// Version of the address rules that made the keys.
     pub rules_version: u16,
     /// Options of those rules.
     pub rules: u8,
@@ -73,24 +73,25 @@ pub struct Spec {
     pub kinds: u8,
     /// Target false-positive rate of the pages, within [`RATES`].
     pub fpr: f64,
-    /// Are exact records kept?
+    /// Whether exact records are kept.
     pub records: bool,
-    /// The input lists; a record names its source by the position here.
+    /// The input lists; a record refers to its source by its position here.
     pub sources: Vec<Source>,
 }
 
 /// The whole header of a filter, with its sources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
-    /// What it was made for.
+    /// What the filter was made for.
     pub spec: Spec,
-    /// Pages and probes.
+    /// Number of pages and probes.
     pub shape: Shape,
-    /// Distinct entries.
+    /// Number of distinct entries.
     pub entries: u64,
-    /// The entries are not counted but estimated: a union of pages without records.
+    /// Whether the number of entries is estimated, not counted: in a union of pages without
+    /// records.
     pub estimated: bool,
-    /// Bits set in all pages.
+    /// Number of bits set in all pages.
     pub set_bits: u64,
     /// For a part of a list: the XXH3-128 of the text it was made from.
     pub part: Option<u128>,
@@ -98,28 +99,29 @@ pub struct Header {
 }
 
 impl Header {
-    /// Size of the whole file in bytes.
+    /// Returns the size of the whole file in bytes.
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.sections.records.end()
     }
 
-    /// Whether both were built with the same seed from the same entries.
+    /// Returns whether both were built from the same entries with the same seed.
     #[must_use]
     pub fn has_entries_of(&self, other: &Self) -> bool {
-        // The sum of the pages' sums.
+        // The checksum over the sums of the pages.
         let entries = |header: &Self| (header.spec.seed, header.entries, header.sections.sums.sum);
         entries(self) == entries(other)
     }
 
-    /// Whether two parts of a list, or two filters of one shape, have equal records and sources.
+    /// Returns whether two parts of a list, or two filters of one shape, have equal records and
+    /// sources.
     #[must_use]
     pub fn has_records_of(&self, other: &Self) -> bool {
-        // The sum of the records' sums, and that of the sources.
+        // The checksum over the sums of the records, and that of the sources.
         self.record_sums() == other.record_sums()
     }
 
-    /// What [`has_records_of`](Self::has_records_of) compares.
+    /// Returns what [`has_records_of`](Self::has_records_of) compares.
     pub(crate) fn record_sums(&self) -> [u64; 3] {
         let Sections {
             directory, sources, ..
@@ -127,27 +129,27 @@ impl Header {
         [self.entries, directory.sum, sources.sum]
     }
 
-    /// SHA-256 of the header page. The header holds the checksums of all parts, so this tells one file
-    /// from another, and takes no time.
+    /// Returns the SHA-256 of the header page. The header contains the checksums of all sections,
+    /// so this distinguishes files without reading all of them.
     #[must_use]
     pub fn identity(&self) -> Digest {
         Digest::of(&encode_header(self))
     }
 
-    /// Size of the Bloom pages in bytes.
+    /// Returns the size of the Bloom pages in bytes.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.sections.pages.length
     }
 
-    /// Size of the records with their directory in bytes.
+    /// Returns the size of the records and their directory in bytes.
     #[must_use]
     pub fn record_bytes(&self) -> u64 {
         self.sections.directory.length + self.sections.records.length
     }
 }
 
-/// Where a part of the file lies.
+/// The place of a section in the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) offset: u64,
@@ -170,18 +172,18 @@ pub(super) struct Sections {
     pub(super) records: Section,
 }
 
-/// Bytes of a page's sum, and of a page's row in the directory.
+/// Size of a page's sum, and of a page's row in the directory.
 pub(super) const SUM_BYTES: u64 = 8;
 pub(super) const SLOT_BYTES: u64 = 16;
 
 impl Sections {
-    /// The one order and size of the sections of so many pages of bits and blocks of records;
-    /// sums still to be filled in.
+    /// Returns the only valid order and size of the sections for this many pages of bits and blocks
+    /// of records. The caller must set the sums.
     pub(super) fn lay_out(pages: u64, blocks: u64, sources: u64, records_bytes: u64) -> Self {
         Self::lay_out_behind(HEADER_BYTES as u64, pages, blocks, sources, records_bytes)
     }
 
-    /// The same behind a head of so many bytes.
+    /// Returns the same after a head of `head_bytes`.
     pub(super) fn lay_out_behind(
         head_bytes: u64,
         pages: u64,
@@ -219,7 +221,7 @@ impl Sections {
     }
 }
 
-/// Bytes of a page, and of the header, as their fields hold them.
+/// Size of a page and of the header, as their fields store it.
 const PAGE_SIZE: u32 = PAGE_BITS / 8;
 const FLAG_RECORDS: u32 = 1;
 const FLAG_ESTIMATED: u32 = 2;
@@ -227,7 +229,7 @@ const FLAG_PART: u32 = 4;
 const DIGEST_AT: usize = HEADER_BYTES - 24;
 const SUM_AT: usize = HEADER_BYTES - 8;
 
-/// The header page.
+/// Encodes the header page.
 pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     let Header { spec, shape, .. } = header;
     let flags = if spec.records { FLAG_RECORDS } else { 0 }
@@ -265,8 +267,8 @@ pub(super) fn encode_header(header: &Header) -> Vec<u8> {
     out
 }
 
-/// The header, each field checked, of a file of `file_bytes`. The sources are still
-/// to be read: their number comes beside the header.
+/// Decodes the header of a file of `file_bytes`, and checks each field. The caller must read the
+/// sources, whose number is returned with the header.
 pub(super) fn decode_header(
     bytes: &[u8; HEADER_BYTES],
     file_bytes: u64,
@@ -370,7 +372,7 @@ pub(super) fn decode_header(
     Ok((header, source_count))
 }
 
-/// What is said of a file that begins like this, and not as a filter.
+/// Returns the fault of a file that does not begin like a filter.
 pub(super) fn not_ours(magic: [u8; 8]) -> Fault {
     match magic {
         SHARE_MAGIC => Fault::Share,
@@ -378,7 +380,7 @@ pub(super) fn not_ours(magic: [u8; 8]) -> Fault {
     }
 }
 
-/// The sections must be where they would have been laid out, to the byte.
+/// Checks that the sections are exactly where they would be written.
 fn check_sections(
     sections: &Sections,
     pages: u64,
@@ -422,7 +424,7 @@ fn expect_field(
     }
 }
 
-/// Checks what a caller wants written, so that what is written can be read.
+/// Checks that what a caller wants to write can be read again.
 pub(super) fn check_spec(spec: &Spec) -> Result<(), &'static str> {
     if spec.name.len() > MAX_NAME || !is_plain(&spec.name) {
         return Err("the list's name is longer than 255 bytes or holds control characters");

@@ -1,9 +1,9 @@
-//! A compiled list: Bloom pages in front, exact records behind.
+//! A compiled list: Bloom pages first, then exact records.
 //!
-//! A filter knows the 64-bit keys of entries and what was recorded of each; what an entry
-//! means is its users' affair. A look-up asks one page of 4096 bytes. Almost every key
-//! that is not listed ends there, after two bits on average. Where the page says
-//! "perhaps", the records of that page are read from disk and decide:
+//! A filter stores the 64-bit keys of entries, and data about each; its users decide what an entry
+//! means. A look-up tests one page of 4096 bytes. Almost every key that is not listed ends there,
+//! after two bits on average. If the page says "perhaps", the records of that page are read from
+//! disk and decide:
 //!
 //! ```text
 //!   key --page--> clear bit ----------------------------> Miss
@@ -17,20 +17,20 @@
 //! | `key`        | the hash that an entry is found by |
 //! | [`sizing`]   | entries and rate to pages and probes; all formulas |
 //! | [`page`]     | 4096 bytes: draws, set, test |
-//! | `record`     | what is known of a key |
+//! | `record`     | the data about a key |
 //! | `records`    | sorted keys of a page with source and dates |
-//! | `class`, `packed` | what records share; numbers of few bits side by side |
+//! | `class`, `packed` | the data that records have in common; numbers of few bits side by side |
 //! | [`format`](mod@format), [`sources`], `fields` | the file layout; the lists it was made from |
 //! | `file`       | reading, and checking what was read |
 //! | `part`       | a part of a list: records without pages, on their way to a filter |
 //! | `part_excerpt` | some blocks of a part, without its whole directory |
 //! | `writer`     | encoding pages on any thread, writing them in order |
-//! | `share`      | what one of several machines does of a merge |
-//! | `delta`      | what makes one filter of another |
+//! | `share`      | the part of a merge that one of several machines does |
+//! | `delta`      | the changes that make one filter from another |
 //! | `digest`     | SHA-256 of files |
 //! | `stats`      | fill, estimated entries, rates, page loads |
 //!
-//! A file that fails its checks is an [`Error`], never an answer.
+//! A file that fails its checks gives an [`Error`], never an answer.
 
 mod class;
 pub(crate) mod delta;
@@ -83,38 +83,37 @@ pub use stats::Stats;
 pub use writer::{Complete, EncodedPage, Writer, encode_block, encode_page};
 pub(crate) use writer::{encode_block_alike, encode_page_alike};
 
-/// Where the pages are while a filter is open. Many records stay on disk.
+/// Where the pages are while a filter is open. Larger records stay on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Load {
-    /// In memory, all checked when opening.
+    /// In memory; all are checked when the filter is opened.
     #[default]
     Memory,
-    /// On disk: one read a look-up, of a page that is checked then. For filters
-    /// larger than memory.
+    /// On disk: each look-up reads one page, and checks it. For filters larger than memory.
     Disk,
 }
 
-/// What a filter says of a key.
+/// The answer of a filter for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Not listed.
     Miss,
-    /// Not listed, though the page said "perhaps": the records prove it.
+    /// Not listed: the page said "perhaps", and the records show that it is not.
     FalsePositive,
-    /// Perhaps listed: the filter has no records to prove it.
+    /// Perhaps listed: the filter has no records to confirm it.
     Unproved,
     /// Listed.
     Listed(Record),
 }
 
-/// An open filter. Look-ups take no lock, so threads share one.
+/// An open filter. Look-ups take no lock, so threads can share one.
 ///
-/// It holds its file open: a file that is replaced goes on answering as the one that
-/// was opened.
+/// It keeps its file open: after the file is replaced, it still answers from the file that was
+/// opened.
 #[derive(Debug)]
 pub struct Filter {
     reader: Reader,
-    /// Once it is loaded.
+    /// Set once the pages are loaded.
     memory: OnceLock<Memory>,
 }
 
@@ -123,7 +122,7 @@ pub struct Filter {
 struct Memory {
     /// All pages.
     pages: Vec<Page>,
-    /// The blocks of all pages, if they are small enough.
+    /// The blocks of all pages, if they are small.
     records: Option<Vec<u8>>,
 }
 
@@ -147,43 +146,43 @@ impl Filter {
         Ok(filter)
     }
 
-    /// Takes all pages, and the records if they are few, into memory and checks them; until then each look-up reads its page.
-    /// Look-ups go on meanwhile.
+    /// Loads all pages into memory, and the records if they are small, and checks them. Until then,
+    /// each look-up reads its page; look-ups continue meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open). Look-ups then go on reading pages.
+    /// As [`open`](Self::open). Look-ups then still read pages.
     pub fn load_pages(&self) -> Result<(), Error> {
         if self.memory.get().is_none() {
             let (pages, counts) = self.reader.load()?;
             self.reader.check_fill(&counts)?;
             let records = self.reader.small_records();
-            // Somebody else was as fast: the same pages.
+            // Another thread may have loaded the same pages meanwhile.
             let _ = self.memory.set(Memory { pages, records });
         }
         Ok(())
     }
 
-    /// Whether the pages are in memory.
+    /// Returns whether the pages are in memory.
     #[must_use]
     pub fn is_in_memory(&self) -> bool {
         self.memory.get().is_some()
     }
 
-    /// Bytes in memory once it is loaded.
+    /// Returns the bytes that it has in memory once it is loaded.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.page_bytes() + self.reader.small_records_bytes()
     }
 
-    /// Bytes of the pages.
+    /// Returns the size of the pages in bytes.
     #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.header().sections.pages.length
     }
 
-    /// Reads all of the file, on up to `threads` threads: every sum, every record, every
-    /// record's bits.
+    /// Reads the whole file, on up to `threads` threads, and checks every sum, every record, and
+    /// the bits of every record.
     ///
     /// # Errors
     ///
@@ -192,7 +191,7 @@ impl Filter {
         self.reader.check(true, threads).map(drop)
     }
 
-    /// The same without decoding the records: every sum.
+    /// Does the same without decoding the records: checks every sum.
     ///
     /// # Errors
     ///
@@ -201,7 +200,8 @@ impl Filter {
         self.reader.check(false, threads).map(drop)
     }
 
-    /// SHA-256 of the whole file; `None` if `go_on` says no, which is asked now and then.
+    /// Returns the SHA-256 of the whole file; `None` if `go_on`, which is called regularly, returns
+    /// `false`.
     ///
     /// # Errors
     ///
@@ -210,8 +210,8 @@ impl Filter {
         self.reader.digest(go_on)
     }
 
-    /// Reads all of a filter file, or of a part of a list: every sum, every record, every
-    /// record's bits.
+    /// Reads a whole filter file, or a part of a list, and checks every sum, every record, and the
+    /// bits of every record.
     ///
     /// # Errors
     ///
@@ -225,59 +225,58 @@ impl Filter {
         Ok(reader.header)
     }
 
-    /// Another descriptor of its file, which stays the one that was opened, whatever becomes of its name.
+    /// Returns another descriptor of its file: the file that was opened, even if it was replaced or
+    /// renamed.
     ///
     /// # Errors
     ///
-    /// There are no more descriptors.
+    /// When there are no more descriptors.
     pub fn file(&self) -> io::Result<File> {
         self.reader.file()
     }
 
-    /// The file, as it was named when it was opened.
+    /// Returns the path with which it was opened.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.reader.path()
     }
 
-    /// The whole header.
+    /// Returns the whole header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.reader.header
     }
 
-    /// What the filter was made for.
+    /// Returns what the filter was made for.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.header().spec
     }
 
-    /// Pages and probes.
+    /// Returns the number of pages and probes.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.header().shape
     }
 
-    /// Distinct entries.
+    /// Returns the number of distinct entries.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.header().entries
     }
 
-    /// The source that a record names.
+    /// Returns the source that a record refers to.
     #[must_use]
     pub fn source(&self, number: u32) -> Option<&Source> {
         self.spec().sources.get(number as usize)
     }
 
-    /// Looks a key up. A miss allocates nothing, and with [`Load::Memory`] reads
-    /// nothing.
+    /// Looks a key up. A miss allocates nothing, and with [`Load::Memory`] reads nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the page or the records it read are damaged,
-    /// [`Error::Io`] when they cannot be read. That is no answer: the sender may
-    /// be listed or not.
+    /// [`Error::Invalid`] when the page or the records that were read are damaged, [`Error::Io`]
+    /// when they cannot be read. An error is no answer: the sender may be listed or not.
     #[inline]
     pub fn look_up(&self, key: Key) -> Result<Answer, Error> {
         if let Some(answer) = self.look_up_in_memory(key) {
@@ -289,7 +288,8 @@ impl Filter {
         }
     }
 
-    /// What memory alone says of a key, without a read; `None`: only the file has it.
+    /// Returns the answer that memory alone gives for a key, without reading; `None` if the file
+    /// must be read.
     #[inline]
     #[must_use]
     pub fn look_up_in_memory(&self, key: Key) -> Option<Answer> {
@@ -300,12 +300,12 @@ impl Filter {
         if !self.spec().records {
             return Some(Answer::Unproved);
         }
-        // A fault is for the file's reader to find and to name.
+        // If the block is damaged, the look-up in the file reports the fault.
         self.prove_by(self.reader.block_in(memory.records.as_ref()?, key), key)
             .ok()
     }
 
-    /// Asks the pages alone: `false` is certain.
+    /// Tests the pages alone: `false` is certain.
     ///
     /// # Errors
     ///
@@ -324,12 +324,12 @@ impl Filter {
     fn page_holds(&self, memory: &[Page], key: Key) -> bool {
         let Shape { pages, probes } = self.shape();
         let number = page::page_of(key, pages);
-        // Opening took all pages, and `page_of` is below their number.
+        // All pages were loaded, and `page_of` is below their number.
         let page = &memory[usize::try_from(number).unwrap_or(usize::MAX)];
         page::contains(page, key, probes)
     }
 
-    /// Settles a hit by the records.
+    /// Decides a hit by the records.
     #[cold]
     fn prove(&self, key: Key) -> Result<Answer, Error> {
         if !self.spec().records {
@@ -342,7 +342,7 @@ impl Filter {
             .map_err(|fault| self.reader.invalid(fault))
     }
 
-    /// Settles a hit by the block of its page.
+    /// Decides a hit by the block of its page.
     #[cold]
     fn prove_by(&self, block: &[u8], key: Key) -> Result<Answer, Fault> {
         let number = page::page_of(key, self.shape().pages);
@@ -350,7 +350,7 @@ impl Filter {
         Ok(found.map_or(Answer::FalsePositive, Answer::Listed))
     }
 
-    /// Copies a page: for unions and comparisons of filters without records.
+    /// Returns a copy of a page, for unions and comparisons of filters without records.
     ///
     /// # Errors
     ///
@@ -358,7 +358,7 @@ impl Filter {
     ///
     /// # Panics
     ///
-    /// When the filter has no page of this number.
+    /// If the filter has no page with this number.
     pub fn page(&self, number: u64) -> Result<Page, Error> {
         assert!(number < self.shape().pages, "no page {number}");
         match self.memory.get() {
@@ -376,7 +376,7 @@ impl Filter {
             .map_err(|fault| self.reader.invalid(fault))
     }
 
-    /// All records in the order of their keys, read page by page.
+    /// Returns all records in the order of their keys. They are read page by page.
     ///
     /// # Errors
     ///
@@ -385,7 +385,7 @@ impl Filter {
         self.records_from(Key::default())
     }
 
-    /// The records of the page of `key` and of all pages behind it.
+    /// Returns the records of the page of `key` and of all later pages.
     ///
     /// # Errors
     ///
@@ -408,13 +408,13 @@ impl Filter {
 pub struct Records<'a> {
     filter: &'a Filter,
     next_page: u64,
-    /// Of one page; those before `next` were taken.
+    /// The records of one page; those before `next` were returned.
     records: Vec<Record>,
     next: usize,
 }
 
 impl Records<'_> {
-    /// Appends all records before `end` (without: all that are left) that have not been taken yet.
+    /// Appends all records before `end` that were not taken yet; without `end`, all that are left.
     ///
     /// # Errors
     ///
@@ -436,7 +436,7 @@ impl Records<'_> {
         }
     }
 
-    /// Goes on to the next page; after an error there are no more.
+    /// Reads the next page; after an error there are no more.
     fn read_page(&mut self) -> Result<(), Error> {
         self.records.clear();
         self.next = 0;

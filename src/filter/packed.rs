@@ -1,12 +1,12 @@
 //! Numbers of few bits, side by side: number i has the bits `i * width` to
 //! `(i + 1) * width - 1`, where bit b is bit `b % 8` of byte `b / 8`.
 
-/// The lowest `bits` bits; at most 63.
+/// Returns a mask of the lowest `bits` bits; at most 63.
 pub(super) fn mask(bits: u8) -> u64 {
     (1_u64 << bits) - 1
 }
 
-/// The number of records, classes or words of a page's block, as its head stores it.
+/// Returns the number of records, classes or words of a page's block, as its head stores it.
 pub(super) fn length(count: usize) -> u32 {
     u32::try_from(count).expect("a page holds far fewer than 2^32 records")
 }
@@ -27,7 +27,7 @@ pub(super) fn pack(out: &mut Vec<u8>, width: u8, values: impl Iterator<Item = u6
     out.extend_from_slice(&word.to_le_bytes()[..used.div_ceil(8) as usize]);
 }
 
-/// Value number `i` of those that [`pack`] wrote; 0 beyond them.
+/// Returns value number `i` of those that [`pack`] wrote; 0 beyond them.
 #[inline]
 pub(super) fn unpack(bytes: &[u8], width: u8, i: usize) -> u64 {
     let bit = i * usize::from(width);

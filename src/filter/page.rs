@@ -1,9 +1,8 @@
-//! 4096 bytes of Bloom bits: the page of a key, its draws, setting and testing.
+//! 4096 bytes of Bloom bits: the page of a key, its draws, setting and testing bits.
 //!
-//! The page of a key is `(key * pages) >> 64`, so sorted keys are in page order
-//! and a filter is written from front to back. Inside the page a key owns k bits,
-//! drawn from a SplitMix64 stream that starts at the key, four draws of 15 bits
-//! to a word, low bits first:
+//! The page of a key is `(key * pages) >> 64`, so sorted keys are in page order and a filter is
+//! written from front to back. Inside the page, each key has k bits, drawn from a SplitMix64
+//! stream that starts at the key: four draws of 15 bits per word, low bits first:
 //!
 //! ```text
 //!   word i = mix(key + (i + 1) * GAMMA)
@@ -18,10 +17,10 @@ use wide::u8x16;
 
 use super::key::Key;
 
-/// Bytes of a page.
+/// Size of a page in bytes.
 pub const PAGE_BYTES: usize = 4096;
 
-/// Bits of a page.
+/// Number of bits of a page.
 pub const PAGE_BITS: u32 = 32_768;
 
 /// A page as it is in the file: bit b is bit `b % 8` of byte `b / 8`.
@@ -30,18 +29,18 @@ pub type Page = [u8; PAGE_BYTES];
 /// The increment of SplitMix64 (Steele, Lea, Flood 2014).
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The bits of one draw.
+/// Mask of the bits of one draw.
 const DRAW: u64 = PAGE_BITS as u64 - 1;
 
-/// The page of a key in a filter of so many pages.
+/// Returns the page of a key in a filter with this many pages.
 #[must_use]
 #[inline]
 pub fn page_of(key: Key, pages: u64) -> u64 {
-    // The product is below pages * 2^64, so what is left of it fits.
+    // The product is below pages * 2^64, so the shifted result fits into 64 bits.
     u64::try_from((u128::from(key.0) * u128::from(pages)) >> 64).unwrap_or(u64::MAX)
 }
 
-/// The smallest key that belongs to a page, of so many pages.
+/// Returns the smallest key that belongs to a page, in a filter with this many pages.
 #[must_use]
 pub fn first_key(page: u64, pages: u64) -> Key {
     debug_assert!(page < pages);
@@ -58,7 +57,7 @@ fn mix(state: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The SplitMix64 stream from a seed: the draws of a key, and cheap random probes.
+/// The SplitMix64 stream from a seed: the draws of a key, and cheap random keys.
 #[derive(Clone, Debug)]
 pub(super) struct SplitMix(pub(super) u64);
 
@@ -70,8 +69,8 @@ impl SplitMix {
     }
 }
 
-/// Are all bits of this key set? Stops at the first clear one: on a miss that is
-/// the second draw on average.
+/// Returns whether all bits of this key are set. Stops at the first clear bit, which is
+/// the second draw on average if the key is not in the page.
 #[must_use]
 #[inline]
 pub fn contains(page: &Page, key: Key, probes: u32) -> bool {
@@ -91,11 +90,11 @@ pub fn contains(page: &Page, key: Key, probes: u32) -> bool {
     true
 }
 
-/// Bits of a page in the making, a byte each: setting one is a store and nothing
-/// else, and 32 KiB stay in the first-level cache.
+/// Bits of a page that is being filled, one byte each: setting a bit is a single store,
+/// and 32 KiB stay in the first-level cache.
 pub(super) struct Filling([u8; PAGE_BITS as usize]);
 
-/// The byte of a bit that is set: its highest bit is the one that is gathered.
+/// The byte of a bit that is set: `write` gathers its highest bit.
 const SET: u8 = 0x80;
 
 impl Filling {
@@ -128,7 +127,7 @@ impl Filling {
         self.0[(draw & DRAW) as usize] = SET;
     }
 
-    /// The page as it is in the file.
+    /// Writes the page as it is in the file.
     pub(super) fn write(&self, page: &mut Page) {
         for (two, sixteen) in page.as_chunks_mut().0.iter_mut().zip(self.0.as_chunks().0) {
             let [low, high, ..] = u8x16::new(*sixteen).to_bitmask().to_le_bytes();
@@ -137,7 +136,7 @@ impl Filling {
     }
 }
 
-/// How many bits of a page are set.
+/// Returns the number of bits set in a page.
 #[must_use]
 pub fn count_set(page: &Page) -> u32 {
     let (words, _) = page.as_chunks::<8>();
@@ -147,15 +146,15 @@ pub fn count_set(page: &Page) -> u32 {
         .sum()
 }
 
-/// Sets in `page` every bit that is set in `other`: the union of two sets, where
-/// both pages have the same place in filters of the same shape and seed.
+/// Sets in `page` every bit that is set in `other`. Gives the union of two sets if both
+/// pages have the same number in filters of the same shape and seed.
 pub fn unite(page: &mut Page, other: &Page) {
     for (byte, other) in page.iter_mut().zip(other) {
         *byte |= other;
     }
 }
 
-/// The checksum of a page: its XXH3-64.
+/// Returns the checksum of a page: its XXH3-64.
 #[must_use]
 pub fn sum(page: &Page) -> u64 {
     twox_hash::XxHash3_64::oneshot(page)
@@ -168,7 +167,7 @@ mod tests {
 
     #[test]
     fn splitmix_is_the_published_one() {
-        // First outputs of the reference implementation for the seed 1234567.
+        // The first outputs of the reference implementation for the seed 1234567.
         let mut stream = SplitMix(1_234_567);
         assert_eq!(stream.next_word(), 6_457_827_717_110_365_317);
         assert_eq!(stream.next_word(), 3_203_168_211_198_807_973);

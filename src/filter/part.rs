@@ -1,12 +1,12 @@
 //! A part of a list: the sorted records of a piece of the text, on their way to a filter.
 //!
-//! A list that is too large for one machine is cut into pieces. Each piece becomes a part,
-//! anywhere and in any order; all parts together become the filter. A part is a filter file
-//! without pages: it answers nobody, so that a list of which most is missing blocks nobody.
+//! A list that is too large for one machine is cut into pieces. Each piece becomes a part, on any
+//! machine and in any order; all parts together become the filter. A part is a filter file without
+//! pages: no look-up uses it, since most of its list is missing.
 //!
-//! What is compact in a filter is quick here, because a part is written once and read once. Its
-//! records lie in as many blocks as there are about [`BLOCK_RECORDS`] in each, and a block is a
-//! block of [records](super::records) with 64 low bits and no high parts:
+//! A part is written once and read once, so its layout is fast where that of a filter is compact.
+//! Its records are in blocks of about [`BLOCK_RECORDS`] records, and a block is a block of
+//! [records](super::records) with 64 low bits and no high parts:
 //!
 //! ```text
 //!   u32 records   u32 classes   u8 64   u8 class bits   u16 0   u32 0
@@ -15,9 +15,9 @@
 //!   class         number of each record's class, side by side; no bits when there is one class
 //! ```
 //!
-//! The records of one class take 8.01 to 8.02 bytes each, against 5.0 in a filter. There are
-//! 2^n blocks, so that a block begins with a key of n bits and zeros: one who has sorted keys
-//! by their upper bits has blocks.
+//! A record of a part with one class takes 8.01 to 8.02 bytes, in a filter 5.0. There are 2^n
+//! blocks, so the first key of a block has n bits and then zeros: keys that are sorted by their
+//! upper bits are already in blocks.
 
 use std::path::Path;
 
@@ -32,14 +32,15 @@ use super::record::Record;
 use super::records::Scratch;
 use super::sizing::{MAX_PAGES, Shape};
 
-/// Records of a block at most, about; and more than half of that. The directory has 16 bytes
-/// for each block, and stays in memory while a part is open.
+/// Approximate maximum number of records in a block; a block has more than half of that. The
+/// directory has 16 bytes per block, and stays in memory while a part is open.
 const BLOCK_RECORDS: u64 = 2048;
 const HEAD_BYTES: usize = 16;
 /// All bits of a distance are low bits.
 const LOW_BITS: u8 = 64;
 
-/// The blocks of a part of so many entries. A part has no bits, so nothing is probed.
+/// Returns the number of blocks for a part of this many entries, as a shape. A part has no bits, so
+/// the probes are not used.
 pub(super) fn shape(entries: u64) -> Shape {
     Shape {
         pages: entries
@@ -50,11 +51,12 @@ pub(super) fn shape(entries: u64) -> Shape {
     }
 }
 
-/// Appends the block of these records to `out`, which is empty: nothing when there are none.
+/// Appends the block of these records to `out`, which must be empty; appends nothing if there are
+/// none.
 ///
 /// # Panics
 ///
-/// When they are not sorted by key, not distinct, or of several blocks.
+/// If they are not sorted by key, not distinct, or of several blocks.
 pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, out: &mut Vec<u8>) {
     let keys = records.iter().map(|record| record.key);
     let Some(base) = base_of_all(shape, keys.clone()) else {
@@ -69,7 +71,7 @@ pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, ou
     }
 }
 
-/// Replaces `out` by the block of keys of which nothing else differs.
+/// Replaces `out` by the block of keys whose records differ in nothing else.
 ///
 /// # Panics
 ///
@@ -81,7 +83,7 @@ pub(super) fn encode_alike(shape: Shape, keys: &[Key], class: Class, out: &mut V
     }
 }
 
-/// The first key of the block that these keys are of; nothing when there are none.
+/// Returns the first key of the block that these keys are in; `None` if there are none.
 ///
 /// # Panics
 ///
@@ -95,7 +97,7 @@ fn base_of_all(shape: Shape, keys: impl DoubleEndedIterator<Item = Key> + Clone)
     Some(page::first_key(number, shape.pages).0)
 }
 
-/// Replaces `out` by all of a block but the classes' numbers.
+/// Replaces `out` by a block without the numbers of the classes.
 fn encode_keys(
     base: u64,
     keys: impl ExactSizeIterator<Item = Key>,
@@ -104,7 +106,7 @@ fn encode_keys(
 ) {
     let class_bits = class_bits(classes.len());
     let start = HEAD_BYTES + classes.len() * CLASS_BYTES;
-    // Each byte is written: what is there need not be cleared.
+    // Every byte is overwritten, so the old ones need not be cleared.
     out.resize(start + keys.len() * 8, 0);
     let (head, distances) = out.split_at_mut(start);
     let (head, listed) = head.split_at_mut(HEAD_BYTES);
@@ -124,7 +126,7 @@ fn encode_keys(
     }
 }
 
-/// A block, its parts told apart.
+/// A block, split into its sections.
 pub(super) struct Block<'a> {
     base: u64,
     distances: &'a [[u8; 8]],
@@ -134,7 +136,7 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// Checks all but the numbers of the classes.
+    /// Checks everything except the numbers of the classes.
     pub(super) fn parse(shape: Shape, number: u64, block: &'a [u8]) -> Result<Self, Fault> {
         let fault = |what| Fault::Records { page: number, what };
         let short = || fault("the block is cut off");
@@ -159,7 +161,7 @@ impl<'a> Block<'a> {
         if bits != [LOW_BITS, class_bits, 0, 0, 0, 0, 0, 0] || !(1..=count).contains(&class_count) {
             return Err(fault("the block's head is malformed"));
         }
-        // Products of 32-bit numbers: they cannot overflow 64 bits.
+        // These are products of 32-bit numbers, which cannot overflow 64 bits.
         let (classes, rest) = rest
             .split_at_checked(class_count * CLASS_BYTES)
             .ok_or_else(short)?;
@@ -177,7 +179,7 @@ impl<'a> Block<'a> {
         if !distances.is_sorted_by(|a, b| u64::from_le_bytes(*a) < u64::from_le_bytes(*b)) {
             return Err(fault("keys out of order"));
         }
-        // The last is the greatest.
+        // The last one is the greatest.
         let greatest = distances
             .last()
             .map(|distance| u64::from_le_bytes(*distance));
@@ -193,8 +195,8 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// Visits the records in the order of their keys, as many at once as differ in their keys only;
-    /// `no_class` is the error when one names a class that is not there.
+    /// Visits the records in the order of their keys, as runs that differ only in their keys.
+    /// `no_class` is the error if a record names a class that does not exist.
     pub(super) fn each_run<E>(
         &self,
         mut visit: impl FnMut(Run<'a>) -> Result<(), E>,
@@ -211,7 +213,7 @@ impl<'a> Block<'a> {
         Ok(())
     }
 
-    /// The run that starts with this record.
+    /// Returns the run that starts with this record.
     fn run(&self, start: usize) -> Option<Run<'a>> {
         let number = |i| unpack(self.numbers, self.class_bits, i);
         let end = match self.class_bits {
@@ -229,37 +231,37 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What is said of a block whose records name more classes than it has.
+/// The fault of a block whose records name more classes than it has.
 pub(super) const NO_CLASS: &str = "a record names a class that is not there";
 
-/// Records that follow each other and differ in their keys only.
+/// Consecutive records that differ only in their keys.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run<'a> {
-    /// What they share.
+    /// The data that they have in common.
     pub(crate) class: Class,
     base: u64,
     distances: &'a [[u8; 8]],
 }
 
 impl<'a> Run<'a> {
-    /// Their keys, in order.
+    /// Returns their keys in order.
     pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = Key> + Clone + use<'a> {
         let base = self.base;
         let key = move |distance: &[u8; 8]| Key(base + u64::from_le_bytes(*distance));
         self.distances.iter().map(key)
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     pub(crate) fn len(&self) -> usize {
         self.distances.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there are no records.
     pub(crate) fn is_empty(&self) -> bool {
         self.distances.is_empty()
     }
 
-    /// Those before a key, and the others.
+    /// Splits the run into the records before a key, and the others.
     pub(crate) fn split_before(self, end: Key) -> (Self, Self) {
         let Some(end) = end.0.checked_sub(self.base) else {
             return (self.of(&[]), self);
@@ -273,7 +275,7 @@ impl<'a> Run<'a> {
         (self.of(here), self.of(others))
     }
 
-    /// Those from a key to before another.
+    /// Returns the records from one key to before another.
     pub(super) fn between(self, from: Key, end: Option<Key>) -> Self {
         let (_, run) = self.split_before(from);
         end.map_or(run, |end| run.split_before(end).0)
@@ -283,7 +285,7 @@ impl<'a> Run<'a> {
         Self { distances, ..self }
     }
 
-    /// Whether they are of one of these kinds, and of a source below `sources`.
+    /// Checks that their kind is one of these, and that their source is below `sources`.
     pub(super) fn check_class(&self, kinds: u8, sources: usize) -> Result<(), &'static str> {
         let Class { kind, source, .. } = self.class;
         check_class(kind, source, kinds, sources)
@@ -308,7 +310,7 @@ impl Part {
         Self::of(Reader::open(path)?)
     }
 
-    /// Whether a filter file is a part of a list.
+    /// Returns whether a filter file is a part of a list.
     ///
     /// # Errors
     ///
@@ -321,7 +323,7 @@ impl Part {
         if reader.header.part.is_none() {
             return Err(reader.invalid(Fault::NotAPart));
         }
-        // Who merges divides the keys by their number, before a record is read.
+        // Merging divides the keys by this number before it reads any record.
         let declared = reader.header.entries;
         let most = reader.header.file_bytes() / size_of::<u64>() as u64;
         if declared > most {
@@ -333,20 +335,20 @@ impl Part {
         })
     }
 
-    /// The whole header.
+    /// Returns the whole header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.reader.header
     }
 
-    /// How many blocks of records there are.
+    /// Returns the number of blocks of records.
     #[must_use]
     pub fn blocks(&self) -> u64 {
         self.header().shape.pages
     }
 
-    /// Appends the records of a block to `out`, in the order of their keys; all of one block are
-    /// before those of the next.
+    /// Appends the records of a block to `out`, in the order of their keys. All keys of a block are
+    /// below those of the next.
     ///
     /// # Errors
     ///
@@ -354,7 +356,7 @@ impl Part {
     ///
     /// # Panics
     ///
-    /// When the part has no block of this number.
+    /// If the part has no block with this number.
     pub fn records(&mut self, number: u64, out: &mut Vec<Record>) -> Result<(), Error> {
         self.each_run(number, |run| {
             out.extend(run.keys().map(|key| run.class.record(key)));
@@ -362,12 +364,12 @@ impl Part {
         })
     }
 
-    /// Visits the records of a block in the order of their keys, as many at once as differ in
-    /// their keys only.
+    /// Visits the records of a block in the order of their keys, as runs that differ only in their
+    /// keys.
     ///
     /// # Errors
     ///
-    /// As [`records`](Self::records), and what `visit` says.
+    /// As [`records`](Self::records), and the errors of `visit`.
     ///
     /// # Panics
     ///
@@ -393,7 +395,7 @@ impl Part {
         )
     }
 
-    /// Whether so many records are all that there are.
+    /// Checks the number of records.
     ///
     /// # Errors
     ///

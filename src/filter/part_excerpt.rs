@@ -1,16 +1,16 @@
 //! Some blocks of a part, without its whole directory.
 //!
-//! Who merges thousands of parts by ranges of keys opens each of them for each range, and
-//! then needs a few blocks of it. To read and check the directory and the sources each time would
-//! take longer than to read the blocks. So an excerpt reads the header, the rows of
-//! the directory that name the blocks, and the blocks, whose own checksums are in these rows:
+//! A merge of thousands of parts by ranges of keys opens each part for each range, and then needs
+//! only a few of its blocks. To read and check the directory and the sources each time would take
+//! longer than to read the blocks. So an excerpt reads the header, the rows of the directory for
+//! these blocks, and the blocks, whose checksums are in these rows:
 //!
 //! ```text
 //!   header   ...   row row [row row row] row   ...   block block [block block block] block
 //! ```
 //!
-//! The part has been [opened](super::Part) as a whole before: its directory was sound then. That it
-//! is still the same part, the caller sees by its header.
+//! The part was [opened](super::Part) as a whole before, so its directory was sound then. The
+//! caller sees by the header whether it is still the same part.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -24,11 +24,11 @@ use super::page;
 use super::part::{Block, NO_CLASS, Run};
 use super::records;
 
-/// Bytes of records that are read at once, unless one block has more: they stay in the second
-/// cache until they are decoded.
+/// Maximum number of bytes of records that are read at once, unless one block has more. They stay
+/// in the second-level cache until they are decoded.
 const READ_BYTES: u64 = 256 << 10;
 
-/// Memory that reading keeps from excerpt to excerpt.
+/// Memory that is reused from excerpt to excerpt.
 #[derive(Debug, Default)]
 pub(crate) struct ExcerptMemory {
     rows: Vec<u8>,
@@ -44,12 +44,12 @@ pub(crate) struct Excerpt {
 }
 
 impl Excerpt {
-    /// Opens a part and checks its header, which comes without the sources.
+    /// Opens a part and checks its header, which is returned without the sources.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the header fails its checks or is that of no part, [`Error::Io`] when
-    /// it cannot be read.
+    /// [`Error::Invalid`] when the header fails its checks or is not that of a part, [`Error::Io`]
+    /// when it cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let (file, header, _) = Reader::open_header(path)?;
         if header.part.is_none() {
@@ -62,18 +62,18 @@ impl Excerpt {
         })
     }
 
-    /// The header, without the sources.
+    /// Returns the header, without the sources.
     pub(crate) fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Visits the records from the key `from` to before `end` (without: to the last) in the order of
-    /// their keys, as many at once as differ in their keys only. They name a source below `sources`.
+    /// Visits the records from the key `from` to before `end` (`None`: to the last) in the order of
+    /// their keys, as runs that differ only in their keys. Their sources must be below `sources`.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when a block is damaged, [`Error::Io`] when it cannot be read, and what
-    /// `visit` says.
+    /// [`Error::Invalid`] when a block is damaged, [`Error::Io`] when it cannot be read, and the
+    /// errors of `visit`.
     pub(crate) fn each_run<E: From<Error>>(
         &self,
         (from, end): (Key, Option<Key>),
@@ -117,7 +117,8 @@ impl Excerpt {
                 block.each_run(
                     |run| {
                         run.check_class(kinds, sources).map_err(fault)?;
-                        // Only the first and the last block have records before and behind.
+                        // Only the first and the last block have other records before or after
+                        // these.
                         let run = match number == first || number == last {
                             true => run.between(from, end),
                             false => run,
@@ -135,9 +136,9 @@ impl Excerpt {
         Ok(())
     }
 
-    /// The rows of the directory of these blocks, and where the first begins.
+    /// Returns the rows of the directory for these blocks, and where the first block begins.
     fn slots(&self, first: u64, last: u64, rows: &mut Vec<u8>) -> Result<(u64, Vec<Slot>), Error> {
-        // The end of a block is the start of the next.
+        // The end of a block is the start of the next one.
         let before = first.saturating_sub(1);
         rows.resize(index((last + 1 - before) * SLOT_BYTES), 0);
         let offset = self.header.sections.directory.offset + before * SLOT_BYTES;
@@ -196,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A part with blocks of one class, of two, and without records.
+    /// Writes a part with blocks of one class, of two, and without records.
     fn part(path: &Path) -> Vec<Record> {
         let replacement = Replacement::claim(path).unwrap();
         let mut writer = Writer::begin_part(replacement, spec(), 9000, 7).unwrap();
@@ -260,7 +261,7 @@ mod tests {
                 assert_eq!(found, expected, "{from} {end:?}");
             }
         }
-        // Of two sources one is not there.
+        // There are two sources, but only one is allowed.
         let none = excerpt.each_run((Key(0), None), 1, &mut memory, |_| Ok::<_, Error>(()));
         assert!(
             none.unwrap_err()

@@ -1,10 +1,10 @@
-//! The records of one page: sorted keys with what is known of each.
+//! The records of one page: sorted keys with the data about each.
 //!
-//! The keys of a page lie between the page's first key and the next page's, so
-//! only their distance from the first is kept, split in two (Elias-Fano): the low
-//! bits side by side, the high part in unary, where record i of high part h sets bit
-//! h + i. What is known of a key repeats from key to key; each distinct *class*
-//! of (kind, source, added, expires) is kept once, and a record has its number.
+//! The keys of a page are between the page's first key and the next page's, so only their
+//! distance from the first one is stored, split in two (Elias-Fano): the low bits side by side;
+//! the high part in unary, where record i with high part h sets bit h + i. The data is often the
+//! same for many keys, so each distinct *class* of (kind, source, added, expires) is stored once,
+//! and a record has its number.
 //!
 //! ```text
 //!   u32 records   u32 classes   u8 low bits   u8 class bits   u16 0   u32 high words
@@ -14,12 +14,12 @@
 //!   class         number of each record's class, side by side; no bits when there is one class
 //! ```
 //!
-//! A page without keys has no block at all (length 0). For 100 million entries
-//! of one source a record takes 5.0 bytes. Finding one key reads only the high bits before it: no
-//! record is decoded in vain.
+//! A page without keys has no block (length 0). For 100 million entries of one source, a record
+//! takes 5.0 bytes. Finding one key reads only the high bits before it, and decodes no other
+//! record.
 //!
-//! The checksum of a block is checked before it comes here; still nothing in it is
-//! believed: a wrong count, a key out of order or out of the page is a fault.
+//! The checksum of a block is checked before this module reads it. Still nothing in it is
+//! trusted: a wrong count, a key out of order or out of the page is a fault.
 
 use super::class::{self, CLASS_BYTES, Class, class_bits};
 use super::error::Fault;
@@ -31,28 +31,28 @@ use super::sizing::Shape;
 
 const HEAD_BYTES: usize = 16;
 
-/// The checksum of a block: its XXH3-64.
+/// Returns the checksum of a block: its XXH3-64.
 pub(super) fn sum(block: &[u8]) -> u64 {
     twox_hash::XxHash3_64::oneshot(block)
 }
 
-/// Memory that encoding keeps from page to page.
+/// Memory that encoding reuses from page to page.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     high: Vec<u64>,
     pub(super) classes: Vec<Class>,
-    /// Number of each record's class; empty while there is but one class.
+    /// Number of each record's class; empty while there is only one class.
     pub(super) numbers: Vec<u32>,
-    /// Where a class was put: hash table with open addressing, number + 1 or 0.
+    /// Places of the classes: a hash table with open addressing; number + 1, or 0 if free.
     table: Vec<u32>,
 }
 
-/// The page that these keys are of; nothing when there are none.
+/// Returns the page that these keys are in; `None` if there are none.
 ///
 /// # Panics
 ///
-/// When they are not sorted, not distinct, or of several pages: a block that reads back as
-/// other keys would lose entries.
+/// If they are not sorted, not distinct, or of several pages: the block would be read as other
+/// keys, and entries would be lost.
 fn page_of_all(shape: Shape, keys: impl DoubleEndedIterator<Item = Key> + Clone) -> Option<u64> {
     let page_of = |key| page::page_of(key, shape.pages);
     let page = keys.clone().next().map(page_of);
@@ -65,7 +65,7 @@ fn page_of_all(shape: Shape, keys: impl DoubleEndedIterator<Item = Key> + Clone)
     page
 }
 
-/// Appends the block of a page's records to `out`: nothing when there are none.
+/// Appends the block of a page's records to `out`; appends nothing if there are none.
 ///
 /// # Panics
 ///
@@ -81,7 +81,7 @@ pub(super) fn encode(shape: Shape, records: &[Record], scratch: &mut Scratch, ou
     }
 }
 
-/// The same for keys of which nothing else differs.
+/// Does the same for keys whose records differ in nothing else.
 ///
 /// # Panics
 ///
@@ -98,7 +98,7 @@ pub(super) fn encode_alike(
     encode_keys(shape, keys.iter().copied(), scratch, out);
 }
 
-/// All of a block but the numbers of the classes, which are in `scratch`.
+/// Appends a block without the numbers of the classes; the classes are in `scratch`.
 fn encode_keys(
     shape: Shape,
     keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
@@ -136,7 +136,7 @@ fn encode_keys(
 }
 
 impl Scratch {
-    /// Numbers the classes in the order in which they first appear.
+    /// Numbers the classes in the order of their first appearance.
     pub(super) fn classify(&mut self, records: &[Record]) {
         self.classes.clear();
         self.numbers.clear();
@@ -156,7 +156,7 @@ impl Scratch {
             let mut at = class.hash(bits);
             let number = loop {
                 match self.table[at].checked_sub(1) {
-                    // The first class has its number already, but no slot yet.
+                    // The first class already has its number, but no slot.
                     None if class == first => break 0,
                     None => {
                         self.classes.push(class);
@@ -172,8 +172,8 @@ impl Scratch {
     }
 }
 
-/// Bits of a distance that are kept as they are: about as many as leave one or two
-/// high parts a record, the cheapest split.
+/// Returns the number of low bits of a distance. It leaves one or two high parts per record,
+/// which is about the cheapest split.
 fn low_bits(pages: u64, records: usize) -> u8 {
     let width = (1_u128 << 64) / u128::from(pages);
     let spacing = width / records.max(1) as u128;
@@ -185,7 +185,7 @@ fn index(value: u64) -> usize {
     usize::try_from(value).expect("a bit number inside one page's block")
 }
 
-/// A block, its parts told apart.
+/// A block, split into its sections.
 pub(super) struct RecordBlock<'a> {
     base: u64,
     end: Option<Key>,
@@ -200,7 +200,7 @@ pub(super) struct RecordBlock<'a> {
 }
 
 impl<'a> RecordBlock<'a> {
-    /// Reads the lengths of a page's block and checks that they fill it exactly.
+    /// Reads the lengths in a page's block, and checks that they fill it exactly.
     pub(super) fn parse(shape: Shape, page: u64, block: &'a [u8]) -> Result<Self, Fault> {
         let fault = |what| Fault::Records { page, what };
         let short = || fault("the block is cut off");
@@ -240,7 +240,7 @@ impl<'a> RecordBlock<'a> {
         if low_bits > 63 || class_count > count || class_bits != class::class_bits(class_count) {
             return Err(fault("the block's head is malformed"));
         }
-        // Products of 32-bit numbers: they cannot overflow 64 bits.
+        // These are products of 32-bit numbers, which cannot overflow 64 bits.
         let packed = |bits: u8| (count * usize::from(bits)).div_ceil(8);
         let (classes, rest) = rest
             .split_at_checked(class_count * CLASS_BYTES)
@@ -272,19 +272,19 @@ impl<'a> RecordBlock<'a> {
         })
     }
 
-    /// How many records the block holds.
+    /// Returns the number of records in the block.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// The record of a key of this page.
+    /// Returns the record of a key of this page.
     pub(super) fn find(&self, key: Key) -> Result<Option<Record>, Fault> {
         let Some(distance) = key.0.checked_sub(self.base) else {
             return Ok(None);
         };
         let wanted = distance >> self.low_bits;
         let low = distance & mask(self.low_bits);
-        // Each clear bit ends the records of one high part: skip `wanted` of them.
+        // Each clear bit ends the records of one high part: skips `wanted` of them.
         let mut zeros = 0;
         let mut first = 0;
         for (at, word) in self.high.iter().enumerate() {
@@ -303,7 +303,7 @@ impl<'a> RecordBlock<'a> {
         }
         let mut bit = first;
         while self.high_bit(bit) {
-            // Of `bit` bits before this one, `wanted` are clear: the rest are records.
+            // Of the `bit` bits before this one, `wanted` are clear; the others are records.
             let i = bit - index(wanted);
             if unpack(self.low, self.low_bits, i) == low {
                 return self.class(i).map(|class| Some(class.record(key)));
@@ -374,7 +374,7 @@ impl<'a> RecordBlock<'a> {
     }
 }
 
-/// The position behind so many clear bits of a word that has as many.
+/// Returns the position after this many clear bits of a word, which must have as many.
 fn select_zero(word: u64, zeros: u64) -> usize {
     if zeros == 0 {
         return 0;
@@ -392,7 +392,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn record() -> impl Strategy<Value = Record> {
-        // Small ranges, so that classes repeat; whole ranges for one in ten.
+        // Mostly small ranges, so that classes repeat; the whole range in one of ten cases.
         let small = (
             any::<u64>(),
             0_u8..4,
@@ -416,7 +416,7 @@ mod tests {
         })
     }
 
-    /// The records of the page of the first, sorted and distinct.
+    /// Returns the records in the page of the first one, sorted and distinct.
     fn one_page(shape: Shape, mut records: Vec<Record>) -> (u64, Vec<Record>) {
         let page = records
             .first()

@@ -1,14 +1,14 @@
-//! Entries and rate to pages and probes; every formula of the Bloom arithmetic.
+//! From entries and rate to pages and probes; all formulas of the Bloom filter.
 //!
-//! A filter is `pages` little Bloom filters of m = 32,768 bits, and a key belongs
-//! to one of them. The pages are not loaded alike: their loads are binomial (for
-//! many pages Poisson), and a page with more keys than the mean answers wrongly
-//! more often than a page with fewer gains. The textbook formula knows nothing of
-//! this: with its bits the rate would be 8 % above a target of one in a million. So
-//! [`rate`] is the mean over the loads, and [`shape`] searches the fewest pages whose
-//! mean meets the target. Measured by `cargo bench --bench filter_rates`:
+//! A filter is `pages` small Bloom filters of m = 32,768 bits, and a key belongs to one
+//! of them. The pages have different loads: these are binomial (for many pages Poisson).
+//! A page with more keys than the mean raises the rate more than a page with fewer keys
+//! lowers it. The textbook formula ignores this: with its number of bits, the rate would
+//! be 8 % above a target of one in a million. So [`rate`] is the mean over the loads, and
+//! [`shape`] finds the smallest number of pages whose mean meets the target. Measured by
+//! `cargo bench --bench filter_rates`:
 //!
-//! | target | bits an entry | probes | over the textbook's 1.4427 log2(1/p) |
+//! | target | bits per entry | probes | over the textbook's 1.4427 log2(1/p) |
 //! |-------:|--------------:|-------:|-----:|
 //! |   1e-2 |          9.60 |      7 | 0.2 % |
 //! |   1e-4 |         19.22 |     13 | 0.3 % |
@@ -18,35 +18,34 @@
 
 use super::page::PAGE_BITS;
 
-/// How a filter is laid out: the number of pages, and how many bits of its page a
-/// key sets.
+/// The layout of a filter: the number of pages, and the number of bits of its page that a key sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
-    /// Pages of 4096 bytes; 1 to [`MAX_PAGES`].
+    /// Number of pages of 4096 bytes; 1 to [`MAX_PAGES`].
     pub pages: u64,
-    /// Bits drawn for a key; 1 to [`MAX_PROBES`].
+    /// Number of bits drawn for a key; 1 to [`MAX_PROBES`].
     pub probes: u32,
 }
 
-/// The most pages of a filter: 4 PiB, far beyond any disk, and small enough that
-/// no product of the layout overflows.
+/// Maximum number of pages of a filter: 4 PiB, far larger than any disk, but small enough
+/// that no product in the layout overflows.
 pub const MAX_PAGES: u64 = 1 << 40;
 
-/// The most probes; the lowest rate needs about 40.
+/// Maximum number of probes; the lowest rate needs about 40.
 pub const MAX_PROBES: u32 = 64;
 
-/// The rates a filter can be made for. Above a half a filter is of no use; below
-/// 1e-12 the 64 bits of a key itself would begin to count for large lists.
+/// The possible rates of a filter. Above one half a filter is useless; below 1e-12,
+/// collisions of the 64-bit keys themselves would matter for large lists.
 pub const RATES: std::ops::RangeInclusive<f64> = 1e-12..=0.5;
 
-/// Bits of a page, as the formulas use them.
+/// Number of bits of a page, for the formulas.
 const M: f64 = PAGE_BITS as f64;
 
-/// The smallest filter that holds `entries` at a false-positive rate of at most
+/// Returns the smallest filter that holds `entries` at a false-positive rate of at most
 /// `fpr`, which is clamped to [`RATES`].
 ///
-/// Among shapes with equally few pages the one with the fewest probes is taken:
-/// a small list fits one page long before its bits are used up.
+/// Of the shapes with the same number of pages, it has the fewest probes: a small list
+/// fits into one page long before its bits are used up.
 #[must_use]
 pub fn shape(entries: u64, fpr: f64) -> Shape {
     let fpr = fpr.clamp(*RATES.start(), *RATES.end());
@@ -58,7 +57,7 @@ pub fn shape(entries: u64, fpr: f64) -> Shape {
     if let Some(shape) = one_page {
         return shape;
     }
-    // The uneven loads shift the optimum a little below the textbook's.
+    // The uneven loads put the optimum slightly below the textbook's.
     (ideal.saturating_sub(3).max(1)..=last)
         .map(|probes| Shape {
             pages: fewest_pages(entries, fpr, probes),
@@ -68,8 +67,8 @@ pub fn shape(entries: u64, fpr: f64) -> Shape {
         .expect("the range of probes holds at least one")
 }
 
-/// The fewest pages that hold `entries` at `fpr` with `probes`, by bisection: the
-/// rate falls as pages are added. It starts at what evenly loaded pages would need.
+/// Returns the smallest number of pages that hold `entries` at `fpr` with `probes`, by
+/// bisection: more pages lower the rate. Starts at the number for evenly loaded pages.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -102,15 +101,15 @@ fn fewest_pages(entries: u64, fpr: f64, probes: u32) -> u64 {
     high.min(MAX_PAGES)
 }
 
-/// The false-positive rate to expect of a filter of this shape with this many
+/// Returns the expected false-positive rate of a filter of this shape with this many
 /// entries: the mean over the binomial loads of its pages.
 #[must_use]
 pub fn rate(entries: u64, shape: Shape) -> f64 {
-    /// Loads rarer than this against the commonest one are left out. The rate of
-    /// a page is at most 1, so what is left out stays far below the lowest rate.
+    /// Loads are left out if they are this much rarer than the most frequent one. The
+    /// rate of a page is at most 1, so their sum stays far below the lowest rate.
     const RARE: f64 = 1e-18;
-    /// With so many draws for each bit no bit is clear. A header may claim any number of
-    /// entries, and the loads to sum over grow with its square root.
+    /// With this many draws per bit, no bit stays clear. A header may claim any number of
+    /// entries, and the number of loads to sum grows with its square root.
     const FULL: f64 = 64.0;
 
     let n = entries as f64;
@@ -142,9 +141,8 @@ pub fn rate(entries: u64, shape: Shape) -> f64 {
     sum / weights
 }
 
-/// The expected rate of one page with `load` entries: E[(X/m)^k] for X bits set,
-/// to the second order around the mean fill. (The first order alone is 0.2 %
-/// low at k = 20.)
+/// Returns the expected rate of one page with `load` entries: E[(X/m)^k] for X bits set, to the
+/// second order around the mean fill. (The first order alone is 0.2 % too low at k = 20.)
 fn page_rate(load: f64, probes: u32) -> f64 {
     let k = f64::from(probes);
     let draws = load * k;
@@ -159,24 +157,23 @@ fn page_rate(load: f64, probes: u32) -> f64 {
     (power * (1.0 + k * (k - 1.0) / 2.0 * variance / (fill * fill))).min(1.0)
 }
 
-/// The exact rate of a page of which `set` bits are set: (X/m)^k.
+/// Returns the exact rate of a page with `set` bits set: (X/m)^k.
 #[must_use]
 pub fn rate_of_fill(set: u32, probes: u32) -> f64 {
     (f64::from(set) / M).powf(f64::from(probes))
 }
 
-/// Estimated entries of a page of which `set` bits are set: -(m/k) ln(1 - X/m).
+/// Returns the estimated entries of a page with `set` bits set: -(m/k) ln(1 - X/m).
 ///
-/// Sum this over the pages: the estimate from the fill of the whole is biased low
-/// by the uneven loads. A full page says only "many"; it counts as if half a bit
-/// were clear.
+/// Add up the estimates of the pages: because of the uneven loads, an estimate from the total
+/// fill would be too low. A full page only says "many"; it counts as if half a bit were clear.
 #[must_use]
 pub fn entries_of_fill(set: u32, probes: u32) -> f64 {
     let clear = (M - f64::from(set)).max(0.5);
     -(M / f64::from(probes)) * (clear / M).ln()
 }
 
-/// The standard deviation of an estimate by [`entries_of_fill`] over all pages of
+/// Returns the standard deviation of an estimate by [`entries_of_fill`] over all pages of
 /// a filter with about this many entries: sqrt(P m (e^t - t - 1)) / k, t = kn/(Pm)
 /// (linear counting, Whang 1990).
 #[must_use]
@@ -187,7 +184,7 @@ pub fn estimate_deviation(entries: f64, shape: Shape) -> f64 {
     (bits * (t.exp() - t - 1.0)).max(0.0).sqrt() / k
 }
 
-/// The textbook's best number of probes for a rate, log2(1/p) rounded.
+/// Returns the textbook's best number of probes for a rate: log2(1/p), rounded.
 #[must_use]
 #[allow(
     clippy::cast_possible_truncation,
@@ -202,7 +199,7 @@ pub fn probes_for_rate(fpr: f64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Relative distance.
+    /// Returns the relative difference.
     fn off(got: f64, expected: f64) -> f64 {
         (got / expected - 1.0).abs()
     }
@@ -214,7 +211,7 @@ mod tests {
             let shape = shape(entries, fpr);
             let bits = shape.pages as f64 * M / entries as f64;
             assert_eq!(shape.probes, probes);
-            // One large filter takes -ln p / (ln 2)^2 bits an entry.
+            // One large filter takes -ln p / (ln 2)^2 bits per entry.
             let textbook_bits = -fpr.ln() / std::f64::consts::LN_2.powi(2);
             assert!(bits / textbook_bits < 1.0 + over, "{fpr}: {bits}");
             assert!(rate(entries, shape) <= fpr);

@@ -8,13 +8,13 @@
 use super::error::Fault;
 use super::fields::{Fields, is_plain, put_text};
 
-/// Most sources of a filter: a list of lists has thousands at most.
+/// Maximum number of sources of a filter; a list of lists has a few thousand.
 pub const MAX_SOURCES: usize = 1 << 20;
 
-/// Longest sources section in bytes, read into memory at once.
+/// Maximum size of the sources section in bytes; it is read into memory as a whole.
 pub const MAX_SOURCES_BYTES: u64 = 64 << 20;
 
-/// Longest text of a source in bytes.
+/// Maximum length of a text of a source in bytes.
 pub const MAX_TEXT: usize = 4096;
 
 /// An input list that a filter was made from.
@@ -22,19 +22,19 @@ pub const MAX_TEXT: usize = 4096;
 pub struct Source {
     /// Short name, shown in logs.
     pub name: String,
-    /// File it was read from.
+    /// The file that it was read from.
     pub file: String,
     /// Licence note.
     pub licence: String,
-    /// Lines read.
+    /// Number of lines read.
     pub lines: u64,
-    /// Entries found, duplicates included.
+    /// Number of entries found, duplicates included.
     pub entries: u64,
-    /// Lines refused.
+    /// Number of lines rejected.
     pub rejected: u64,
 }
 
-/// Checks what a caller wants written, so that what is written can be read.
+/// Checks that what a caller wants to write can be read again.
 pub(super) fn check(sources: &[Source]) -> Result<(), &'static str> {
     if sources.len() > MAX_SOURCES {
         return Err("more than 1,048,576 sources");
@@ -49,7 +49,7 @@ pub(super) fn check(sources: &[Source]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The sources section.
+/// Encodes the sources section.
 pub(super) fn encode(sources: &[Source]) -> Vec<u8> {
     let mut out = Vec::new();
     for source in sources {

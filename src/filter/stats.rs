@@ -1,35 +1,35 @@
-//! What the pages of a filter say of themselves: fill, entries, rates, loads.
+//! Figures that the pages of a filter give: fill, entries, rates, loads.
 
 use super::key::Key;
 use super::page::{self, PAGE_BITS, SplitMix};
 use super::sizing;
 use super::{Error, Filter};
 
-/// Figures of an open filter, from all its pages.
+/// Figures of an open filter, computed from all its pages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stats {
-    /// Part of all bits that is set, 0 to 1.
+    /// Fraction of all bits that are set, 0 to 1.
     pub fill: f64,
-    /// Entries by the fill of each page.
+    /// Number of entries, estimated from the fill of each page.
     pub entries_estimated: f64,
     /// Standard deviation of that estimate.
     pub entries_deviation: f64,
-    /// Rate designed: that of the header's shape and entries.
+    /// Designed rate: that of the header's shape and entries.
     pub rate_designed: f64,
-    /// Rate of the pages as they are: the mean of (set bits / bits)^probes.
+    /// Rate of the actual pages: the mean of (set bits / bits)^probes.
     pub rate_expected: f64,
-    /// Bits of the pages an entry; infinite for an empty list.
+    /// Bits of the pages per entry; infinite for an empty list.
     pub bits_per_entry: f64,
-    /// How many pages hold how many entries: the lower bound of each of up to 16 equal
-    /// ranges of estimated entries, and the pages in it. Few pages have few ranges.
+    /// Number of pages by their load: the lower bound of each of up to 16 equal ranges of
+    /// estimated entries, and the number of pages in it. Few pages have few ranges.
     pub loads: Vec<(f64, u64)>,
 }
 
-/// The most ranges of page loads that are told apart.
+/// Maximum number of ranges of page loads.
 const LOADS: u32 = 16;
 
 impl Filter {
-    /// Reads the pages, where they are not in memory, and reckons.
+    /// Reads the pages, if they are not in memory, and computes the figures.
     ///
     /// # Errors
     ///
@@ -73,8 +73,8 @@ impl Filter {
         })
     }
 
-    /// The part of so many random keys that the pages hit: what
-    /// [`Stats::rate_expected`] reckons, tried out. The same keys each time.
+    /// Measures by random keys what [`Stats::rate_expected`] computes: returns the
+    /// fraction of `probes` keys that the pages match. Uses the same keys each time.
     ///
     /// # Errors
     ///
@@ -89,13 +89,13 @@ impl Filter {
     }
 }
 
-/// Pages by ranges of their loads, which come in rising order.
+/// Counts pages by ranges of their loads, which must be in rising order.
 fn histogram(by_load: &[(f64, u64)]) -> Vec<(f64, u64)> {
     let (Some(&(lowest, _)), Some(&(highest, _))) = (by_load.first(), by_load.last()) else {
         return Vec::new();
     };
-    // One more each time the pages double (Sturges), so that a few pages do not stand
-    // lost among empty ranges.
+    // One more range for each doubling of the pages (Sturges), so that a few pages do not
+    // leave most ranges empty.
     let pages: u64 = by_load.iter().map(|&(_, pages)| pages).sum();
     let count = (1 + pages.ilog2()).min(LOADS);
     let width = (highest - lowest) / f64::from(count);

@@ -1,10 +1,9 @@
-//! Writing a filter: pages encoded anywhere, appended in order, header last.
+//! Writing a filter: pages are encoded on any thread and appended in order; the header is last.
 //!
-//! [`encode_page`] is pure and runs on as many threads as there are; [`Writer`] takes
-//! the encoded pages in page order and streams the two growing sections, pages and
-//! records, to their places. The header is written last: a file without it is
-//! no filter. Before the new file takes the old one's name it is read again and every sum
-//! is checked.
+//! [`encode_page`] is pure, and can run on many threads. [`Writer`] takes the encoded pages in
+//! page order, and writes the two growing sections, pages and records, to their places. The header
+//! is written last: a file without it is no filter. Before the new file takes the old one's name,
+//! it is read again and every sum is checked.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -25,16 +24,16 @@ use super::sizing::Shape;
 use super::sources;
 use crate::replacement::Replacement;
 
-/// One page as it will be in the file, with its records. Reusable: it keeps its
-/// memory, so that encoding many pages allocates once.
+/// One page as it will be in the file, with its records. Reusable: it keeps its memory, so that
+/// encoding many pages allocates once.
 #[derive(Debug)]
 pub struct EncodedPage {
     bits: Box<Page>,
     sum: u64,
     set_bits: u32,
-    /// Number of the page, where a key has it.
+    /// Number of the page, if it has a key.
     number: Option<u64>,
-    /// Keys in the page, where they were counted.
+    /// Number of keys in the page, if known.
     count: Option<u32>,
     block: Vec<u8>,
     block_sum: u64,
@@ -59,14 +58,14 @@ impl Default for EncodedPage {
 }
 
 impl EncodedPage {
-    /// An empty page.
+    /// Returns an empty page.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the bits of a page as they are, without records and without knowing how
-    /// many keys they hold: for the union of two pages.
+    /// Takes the bits of a page unchanged, without records, and without the number of keys: for
+    /// the union of two pages.
     pub fn set_bits(&mut self, bits: &Page) {
         self.bits.copy_from_slice(bits);
         self.block.clear();
@@ -88,11 +87,11 @@ impl EncodedPage {
     }
 }
 
-/// Encodes one page: the sorted, distinct records of that page, which may be none.
+/// Encodes one page: its sorted, distinct records, if any.
 ///
 /// # Panics
 ///
-/// When the records are out of order, or of several pages.
+/// If the records are out of order, or of several pages.
 pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &mut EncodedPage) {
     out.block.clear();
     if with_records {
@@ -101,7 +100,7 @@ pub fn encode_page(shape: Shape, records: &[Record], with_records: bool, out: &m
     fill_page(shape, records.iter().map(|record| record.key), out);
 }
 
-/// The same, with records, for those that differ in their keys only, and in them from `like`.
+/// Does the same, with records, if these differ only in their keys from each other and from `like`.
 ///
 /// # Panics
 ///
@@ -113,7 +112,7 @@ pub(crate) fn encode_page_alike(shape: Shape, keys: &[Key], like: &Record, out: 
     fill_page(shape, keys.iter().copied(), out);
 }
 
-/// The bits of a page.
+/// Sets the bits of a page.
 fn fill_page(
     shape: Shape,
     keys: impl DoubleEndedIterator<Item = Key> + ExactSizeIterator + Clone,
@@ -132,18 +131,18 @@ fn fill_page(
     out.seal(number, Some(count));
 }
 
-/// Encodes one block of a part: the sorted, distinct records of that block, which may be none.
+/// Encodes one block of a part: its sorted, distinct records, if any.
 ///
 /// # Panics
 ///
-/// When the records are out of order, or of several blocks.
+/// If the records are out of order, or of several blocks.
 pub fn encode_block(shape: Shape, records: &[Record], out: &mut EncodedPage) {
     out.block.clear();
     part::encode(shape, records, &mut out.scratch, &mut out.block);
     out.seal_block(shape, records.first().map(|first| first.key), records.len());
 }
 
-/// The same for records that differ in their keys only, and in them from `like`.
+/// Does the same for records that differ only in their keys from each other and from `like`.
 ///
 /// # Panics
 ///
@@ -153,7 +152,7 @@ pub(crate) fn encode_block_alike(shape: Shape, keys: &[Key], like: &Record, out:
     out.seal_block(shape, keys.first().copied(), keys.len());
 }
 
-/// The sources section, if all can be read again.
+/// Returns the sources section, if all of it can be read again.
 pub(super) fn check_sources(spec: &Spec) -> Result<Vec<u8>, &'static str> {
     format::check_spec(spec)?;
     let sources = sources::encode(&spec.sources);
@@ -163,10 +162,10 @@ pub(super) fn check_sources(spec: &Spec) -> Result<Vec<u8>, &'static str> {
     }
 }
 
-/// Bytes gathered before they are written.
+/// Number of bytes collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A filter file in the making.
+/// A filter file that is being written.
 #[derive(Debug)]
 pub struct Writer {
     pub(super) replacement: Replacement,
@@ -176,17 +175,17 @@ pub struct Writer {
     pub(super) sums: Vec<u8>,
     pub(super) directory: Vec<u8>,
     pub(super) sources: Vec<u8>,
-    /// Numbers of the pages that are still to come.
+    /// Numbers of the pages that are not appended yet.
     pub(super) left: Range<u64>,
     pub(super) counted: Option<u64>,
 }
 
 impl Writer {
-    /// Begins a filter of exactly so many entries, of a given shape, in an output that is claimed.
+    /// Begins a filter of exactly this many entries, with a given shape, in a claimed output.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] when the spec breaks a bound.
+    /// [`Error::Unwritable`] when the spec exceeds a limit.
     pub fn begin(
         replacement: Replacement,
         spec: Spec,
@@ -196,13 +195,13 @@ impl Writer {
         Self::start(replacement, spec, entries, shape, None)
     }
 
-    /// Begins a part of a list, of about so many entries, made from a text of this XXH3-128.
-    /// It takes what [`encode_block`] encodes. The kinds of entry are said at its
-    /// [end](Self::finish_part).
+    /// Begins a part of a list with about this many entries, made from a text with this XXH3-128.
+    /// It takes blocks from [`encode_block`]. [`finish_part`](Self::finish_part) sets the kinds of
+    /// entry.
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] when the spec breaks a bound, or is without records.
+    /// [`Error::Unwritable`] when the spec exceeds a limit, or has no records.
     pub fn begin_part(
         replacement: Replacement,
         spec: Spec,
@@ -251,7 +250,7 @@ impl Writer {
         Ok(Self::of(replacement, header, sources, 0..shape.pages))
     }
 
-    /// Begins to write these pages, where the sections of the header say.
+    /// Begins to write these pages, in the sections of the header.
     pub(super) fn of(
         replacement: Replacement,
         header: Header,
@@ -271,24 +270,24 @@ impl Writer {
         }
     }
 
-    /// The shape the pages have to be encoded for.
+    /// Returns the shape for which the pages must be encoded.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.header.shape
     }
 
-    /// What the filter is made for.
+    /// Returns what the filter is made for.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.header.spec
     }
 
-    /// Numbers of the pages that are still to be appended.
+    /// Returns the numbers of the pages that are not appended yet.
     pub(crate) fn pages_left(&self) -> Range<u64> {
         self.left.clone()
     }
 
-    /// Whether this is a part of a list.
+    /// Returns whether this is a part of a list.
     fn is_part(&self) -> bool {
         self.header.part.is_some()
     }
@@ -324,7 +323,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Bytes of the records so far.
+    /// Returns the size of the records written so far, in bytes.
     pub(super) fn records_bytes(&self) -> u64 {
         self.records.end() - self.header.sections.records.offset
     }
@@ -335,33 +334,32 @@ impl Writer {
         self.directory.extend_from_slice(&sum.to_le_bytes());
     }
 
-    /// Writes the rest, checks the whole, and puts it in the place of the old file.
+    /// Writes the rest, checks the whole file, and replaces the old one with it.
     ///
     /// # Errors
     ///
-    /// As [`complete`](Self::complete). The old file stays then.
+    /// As [`complete`](Self::complete). The old file then stays.
     pub fn finish(self) -> Result<Header, Error> {
         self.complete()?.commit()
     }
 
-    /// The same for a part of a list, whose entries are of these kinds.
+    /// Does the same for a part of a list, whose entries are of these kinds.
     ///
     /// # Errors
     ///
-    /// As [`complete`](Self::complete). The old file stays then.
+    /// As [`complete`](Self::complete). The old file then stays.
     pub fn finish_part(mut self, kinds: u8) -> Result<Header, Error> {
         self.header.spec.kinds = kinds;
         self.header.entries = self.counted.unwrap_or(0);
         self.finish()
     }
 
-    /// Writes the rest and checks the whole, which is still to take the place of the old file.
+    /// Writes the rest and checks the whole file. The caller then replaces the old file with it.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] when the disk is full or fails, [`Error::Unwritable`] when pages or
-    /// entries are missing, [`Error::Invalid`] when what was read back is not what was
-    /// written.
+    /// [`Error::Io`] when the disk is full or fails, [`Error::Unwritable`] when pages or entries
+    /// are missing, [`Error::Invalid`] when what is read back differs from what was written.
     pub fn complete(mut self) -> Result<Complete, Error> {
         if !self.left.is_empty() {
             return Err(self.unwritable("fewer pages than the shape has"));
@@ -381,7 +379,7 @@ impl Writer {
         self.write_sections()?;
         self.replacement.sync()?;
         write_at(&self.replacement, &format::encode_header(&self.header), 0)?;
-        // What reads a part checks every block; nothing is in use until then.
+        // Reading a part checks every block, and nobody uses the part before that.
         if !self.is_part() {
             file::check_sums(self.replacement.path())?;
         }
@@ -391,7 +389,7 @@ impl Writer {
         })
     }
 
-    /// Writes all but the header, and sets the sums and lengths of the sections.
+    /// Writes everything except the header, and sets the sums and lengths of the sections.
     pub(super) fn write_sections(&mut self) -> Result<(), Error> {
         self.pages.flush(&self.replacement)?;
         self.records.flush(&self.replacement)?;
@@ -417,7 +415,7 @@ impl Writer {
     }
 }
 
-/// A filter file that is written and checked, under its hidden name. Dropping it removes it.
+/// A filter file that was written and checked, under its hidden name. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Complete {
     replacement: Replacement,
@@ -425,13 +423,14 @@ pub struct Complete {
 }
 
 impl Complete {
-    /// Its header.
+    /// Returns its header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// SHA-256 of the whole file; `None` if `go_on` says no, which is asked now and then.
+    /// Returns the SHA-256 of the whole file; `None` if `go_on`, which is called regularly,
+    /// returns `false`.
     ///
     /// # Errors
     ///
@@ -441,7 +440,7 @@ impl Complete {
             .map_err(Error::io(self.replacement.path(), "read"))
     }
 
-    /// Puts it in the place of the old file.
+    /// Replaces the old file with it.
     ///
     /// # Errors
     ///
@@ -452,7 +451,7 @@ impl Complete {
     }
 }
 
-/// A section that grows at its end, written in large pieces.
+/// A section that grows at its end, and is written in large pieces.
 #[derive(Debug)]
 pub(super) struct Stream {
     written_to: u64,

@@ -1,4 +1,4 @@
-//! The head of a delta: which filters it is between, and what its edits refer to.
+//! The head of a delta: the two filters, and the classes that its edits refer to.
 //!
 //! ```text
 //!   32   identity of OLD: SHA-256 of its header page
@@ -6,8 +6,8 @@
 //!   32   SHA-256 of NEW, the whole file
 //!   u64  bytes of NEW
 //!   4096 header page of NEW; then its sources section
-//!   u16  day: records of OLD that expire then or before are not in NEW
-//!   u32  pairs of classes, 10 + 10 bytes each: what becomes of records that no edit names
+//!   u16  day: records of OLD that expire on it or before are not in NEW
+//!   u32  pairs of classes, 10 + 10 bytes each: old and new class of records that no edit names
 //!   u32  classes that edits give to records of OLD, 10 bytes each
 //!   u32  classes of added records, 10 bytes each
 //!   u64  records of OLD that edits name;  u64 added records
@@ -30,31 +30,31 @@ use super::super::format::{self, HEADER_BYTES, Header};
 use super::super::sizing;
 use super::super::sources;
 
-/// Most classes of a list of them: every day of 11 years for 256 sources.
+/// Maximum number of classes in a list: every day of 11 years for 256 sources.
 pub(crate) const MAX_CLASSES: usize = 1 << 20;
 
-/// What a delta says before its edits.
+/// The data of a delta before its edits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Head {
-    /// The filter it is for.
+    /// The filter that the delta is for.
     pub(crate) old: Digest,
-    /// Generation of that.
+    /// Generation of that filter.
     pub(crate) old_generation: u64,
-    /// Digest of the whole file that it makes.
+    /// Digest of the whole file that the delta makes.
     pub(crate) digest: Digest,
-    /// The header of that, with its sources.
+    /// The header of that file, with its sources.
     pub(crate) new: Header,
     /// Records of OLD that expire on this day or before are not in NEW.
     pub(crate) expired: u16,
-    /// Classes of records of OLD that no edit names, and what they are in NEW; the others stay.
+    /// Classes of records of OLD that no edit names, and their classes in NEW; other classes stay.
     pub(crate) mapped: Vec<(Class, Class)>,
     /// Classes that edits give to records of OLD.
     pub(crate) changed: Vec<Class>,
     /// Classes of added records.
     pub(crate) added: Vec<Class>,
-    /// How many records of OLD are removed or changed by an edit.
+    /// Number of records of OLD that an edit removes or changes.
     pub(crate) touched_count: u64,
-    /// How many records are added.
+    /// Number of records that are added.
     pub(crate) added_count: u64,
 }
 
@@ -84,7 +84,8 @@ impl Head {
         out.finish()
     }
 
-    /// Every field is checked; memory is taken as bytes come, and for lists of bounded length.
+    /// Decodes a head and checks every field. Memory grows as bytes are read, and lists have a
+    /// maximum length.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let mut fields = Fields(ZlibDecoder::new(bytes));
         let old = Digest(fields.array::<DIGEST_BYTES>()?);
@@ -94,7 +95,7 @@ impl Head {
         let header = fields.array::<HEADER_BYTES>()?;
         let (mut new, source_count) = format::decode_header(&header, new_bytes)?;
         let sources = new.sections.sources;
-        // Its length was checked with the header.
+        // Its length was checked together with the header.
         let listed = fields.bytes(sources.length)?;
         if XxHash3_64::oneshot(&listed) != sources.sum {
             return Err(Fault::Sum { part: "sources" });
@@ -134,8 +135,8 @@ impl Head {
     }
 }
 
-/// Whether size and pages of a filter follow from its entries and rate, so that it can be made again
-/// from its records, and nobody can ask for more pages than those need.
+/// Returns whether size and pages of a filter follow from its entries and rate. Then it can be made
+/// again from its records, and a delta cannot demand more pages than those need.
 pub(crate) fn is_derived(header: &Header) -> bool {
     header.spec.records
         && header.part.is_none()
@@ -154,7 +155,7 @@ fn malformed() -> Fault {
     }
 }
 
-/// Takes little-endian fields from a compressed stream.
+/// Reads little-endian fields from a compressed stream.
 struct Fields<R>(R);
 
 impl<R: Read> Fields<R> {
@@ -168,7 +169,7 @@ impl<R: Read> Fields<R> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Length of a list of classes.
+    /// Reads the length of a list of classes.
     fn count(&mut self) -> Result<usize, Fault> {
         let count = usize::try_from(u32::from_le_bytes(self.array()?)).unwrap_or(usize::MAX);
         if count > MAX_CLASSES {

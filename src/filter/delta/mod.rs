@@ -1,14 +1,15 @@
-//! What makes one filter of another: a file with the records that were added, removed and changed.
+//! The changes that make one filter from another: a file with the records that were added, removed
+//! and changed.
 //!
-//! Keys are hashes, so nothing in them repeats and nothing compresses them; but they are sorted, and the
-//! gaps between them take about 1.5 bits more than log2 of their mean. Of 100 million entries a removed
-//! one takes 11.5 bits if one in a thousand is removed, and an added one 49. Pages are not in a delta: they
+//! Keys are hashes, so they cannot be compressed. But they are sorted, and the gaps between them
+//! take about 1.5 bits more than log2 of their mean. For 100 million entries, a removed entry takes
+//! 11.5 bits if one in a thousand is removed, and an added one 49. Pages are not in a delta: they
 //! follow from the keys.
 //!
 //! ```text
 //!   8    magic            u32 version          u32 bytes of the head
 //!        head             see `head`: OLD, NEW, classes
-//!        segments         edits in the order of their keys, at most 4096 to a segment
+//!        segments         edits in the order of their keys, at most 4096 per segment
 //!   u64  XXH3-64 of all bytes before
 //!
 //!   segment, in bits:
@@ -18,13 +19,13 @@
 //!   then zeros to the next byte
 //! ```
 //!
-//! Index i is the i-th record of OLD that has not expired (see `head`). A gap is what lies between two
-//! edits: from the edit before in any segment, or from the beginning. A number takes no bits where
-//! there is only one to choose.
+//! Index i is the i-th record of OLD that has not expired (see `head`). A gap is the distance from
+//! the previous edit in any segment, or from the beginning. A number takes no bits if there is only
+//! one choice.
 //!
-//! Segments hold the edits in the order of keys, so that both sides pass once over OLD, NEW and the delta.
-//! Nothing in a delta is believed. All that is allocated is bounded: by the file's length, by
-//! the segment, by the limits in [`format`](super::format) and `head`.
+//! Segments hold the edits in the order of keys, so that both sides read OLD, NEW and the delta
+//! once from front to back. Nothing in a delta is trusted. All memory is bounded: by the length of
+//! the file, by the segment, by the limits in [`format`](super::format) and `head`.
 
 mod head;
 mod read;
@@ -43,16 +44,16 @@ pub(crate) const MAGIC: [u8; 8] = *b"\x89bld\r\n\x1a\n";
 /// Version of the layout.
 const VERSION: u32 = 1;
 
-/// Bytes before the head, and behind the segments.
+/// Size of the part before the head, and of the checksum after the segments.
 const PRELUDE_BYTES: usize = 16;
 const SUM_BYTES: u64 = 8;
 
-/// Most edits of a segment, and the bits of a number up to that.
+/// Maximum number of edits in a segment, and the bits of a number up to that.
 const SEGMENT_EDITS: usize = 4096;
 const COUNT_BITS: u8 = 13;
 const PARAMETER_BITS: u8 = 6;
 
-/// What is done with a record of OLD.
+/// What happens to a record of OLD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
     /// It is not in NEW.

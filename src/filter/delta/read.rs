@@ -19,11 +19,11 @@ use super::{
     VERSION,
 };
 
-/// Longest head: more than 64 MiB of sources and three full lists of classes take, if nothing in them
-/// can be compressed.
+/// Maximum size of a head: larger than 64 MiB of sources and three full lists of classes, if
+/// nothing in them can be compressed.
 const MAX_HEAD_BYTES: u32 = 128 << 20;
 
-/// A delta whose checksum is right and whose head is read.
+/// A delta whose checksum is correct and whose head is read.
 #[derive(Debug)]
 pub(crate) struct Delta {
     path: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Delta {
 }
 
 impl Delta {
-    /// Whether a file begins as a delta does.
+    /// Returns whether a file begins as a delta does.
     pub(crate) fn is_one(path: &Path) -> bool {
         let mut start = [0; MAGIC.len()];
         open(path)
@@ -85,7 +85,7 @@ impl Delta {
             .read_to_end(&mut head)
             .map_err(failed())?;
         let head = Head::decode(&head).map_err(invalid)?;
-        // Each edit takes a bit at least.
+        // Each edit takes at least one bit.
         let edits = head.touched_count.saturating_add(head.added_count);
         if edits > segments_bytes.saturating_mul(8) {
             return Err(cut_off());
@@ -101,7 +101,7 @@ impl Delta {
         &self.path
     }
 
-    /// The edits, and the head that they refer to.
+    /// Returns the edits, and the head that they refer to.
     pub(crate) fn into_edits(self) -> (Edits, Head) {
         let edits = Edits {
             touched_left: self.head.touched_count,
@@ -119,7 +119,7 @@ impl Delta {
     }
 }
 
-/// Compares the bytes before `end` with the checksum behind them.
+/// Compares the bytes before `end` with the checksum after them.
 fn check_sum(path: &Path, file: &File, end: u64) -> Result<(), Error> {
     let failed = || Error::io(path, "read");
     let mut sum = XxHash3_64::new();
@@ -149,26 +149,27 @@ pub(crate) struct Edits {
     bits: BitReader<Take<BufReader<File>>>,
     changed_classes: Vec<Class>,
     added_classes: Vec<Class>,
-    /// In segments that are still to be read.
+    /// The number of edits in segments that were not read yet.
     touched_left: u64,
     added_left: u64,
-    /// Of this segment.
+    /// The edits of the current segment that were not taken yet.
     touched: VecDeque<(u64, Touch)>,
     added: VecDeque<(Key, Class)>,
-    /// The lowest index and key that the next edit can have; `None`: there is none.
+    /// The lowest index and key that the next edit can have; `None` if it can have none.
     next_index: Option<u64>,
     next_key: Option<u64>,
 }
 
 impl Edits {
-    /// What is done with the record of OLD with this index; indexes are asked for in their order.
+    /// Returns what happens to the record of OLD with this index; the caller must ask in the order
+    /// of indexes.
     pub(crate) fn touch(&mut self, index: u64) -> Result<Option<Touch>, Error> {
         self.load()?;
         let touched = self.touched.pop_front_if(|touched| touched.0 == index);
         Ok(touched.map(|(_, touch)| touch))
     }
 
-    /// The next added record, if its key is before `end` (without: whatever its key).
+    /// Returns the next added record, if its key is before `end`; without `end`, for any key.
     pub(crate) fn added_before(&mut self, end: Option<Key>) -> Result<Option<(Key, Class)>, Error> {
         self.load()?;
         Ok(self
@@ -176,7 +177,7 @@ impl Edits {
             .pop_front_if(|added| end.is_none_or(|end| added.0 < end)))
     }
 
-    /// Whether every edit was taken, and nothing is left of the file.
+    /// Returns whether every edit was taken, and nothing is left of the file.
     pub(crate) fn is_done(&mut self) -> Result<bool, Error> {
         self.load()?;
         let taken = self.touched.is_empty() && self.added.is_empty();
@@ -187,7 +188,7 @@ impl Edits {
         Ok(taken && at_end)
     }
 
-    /// Reads the next segment, when this one has been used up and there is one.
+    /// Reads the next segment, if the current one is used up and there is another.
     fn load(&mut self) -> Result<(), Error> {
         if !self.touched.is_empty()
             || !self.added.is_empty()
@@ -202,9 +203,9 @@ impl Edits {
         })
     }
 
-    /// `None`: it is malformed.
+    /// Reads a segment; returns `None` if it is malformed.
     fn segment(&mut self) -> io::Result<Option<()>> {
-        /// Returns from this function if there is no value.
+        /// Returns `None` from this function if there is no value.
         macro_rules! some {
             ($value:expr) => {
                 match $value {

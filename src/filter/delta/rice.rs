@@ -1,19 +1,19 @@
-//! Numbers as bits: Rice codes, which suit gaps between hashed keys.
+//! Numbers as bits: Rice codes, which are suitable for gaps between hashed keys.
 //!
 //! A Rice code with parameter k writes n as `n >> k` clear bits, one set bit, and the low k bits of
-//! n. Gaps of random numbers are distributed geometrically, and for these the code takes about a tenth
-//! of a bit more than the entropy, if k fits their mean ([`parameter`]).
+//! n. Gaps of random numbers are distributed geometrically, and for these the code takes about a
+//! tenth of a bit more than the entropy, if k matches their mean ([`parameter`]).
 //!
-//! Bits fill bytes from the lowest. Nothing that is read is believed: a code that does not end, or
-//! is not a number of 64 bits, is a fault, and reading allocates nothing.
+//! Bits fill bytes from the lowest. Nothing that is read is trusted: a code that does not end, or
+//! whose number exceeds 64 bits, is a fault, and reading allocates nothing.
 
 use std::io::{self, Read};
 
-/// The largest parameter: a gap of 64 bits has a quotient of at most 1 then.
+/// The largest parameter: with it, a gap of 64 bits has a quotient of at most 1.
 pub(super) const MAX_PARAMETER: u8 = 63;
 
-/// The parameter for `count` numbers with this sum (Kiely 2004, "Selecting the Golomb parameter in
-/// Rice coding"): 1 + log2 of 0.4812 times their mean, rounded down.
+/// Returns the parameter for `count` numbers with this sum (Kiely 2004, "Selecting the Golomb
+/// parameter in Rice coding"): 1 + log2 of 0.4812 times their mean, rounded down.
 pub(super) fn parameter(sum: u128, count: usize) -> u8 {
     let scaled = sum.saturating_mul(4812) / (count.max(1) as u128 * 10_000);
     let parameter = scaled.checked_ilog2().map_or(0, |bits| bits + 1);
@@ -23,14 +23,14 @@ pub(super) fn parameter(sum: u128, count: usize) -> u8 {
 /// Appends bits to bytes.
 #[derive(Debug, Default)]
 pub(super) struct BitWriter {
-    /// The bits of `used` that are not in `bytes` yet.
+    /// The last `used` bits, which are not in `bytes` yet.
     word: u128,
     used: u32,
     pub(super) bytes: Vec<u8>,
 }
 
 impl BitWriter {
-    /// Appends the low `bits` bits (at most 64) of a value that has no others.
+    /// Appends the low `bits` bits (at most 64) of a value whose other bits are clear.
     pub(super) fn put(&mut self, value: u64, bits: u8) {
         self.word |= u128::from(value) << self.used;
         self.used += u32::from(bits);
@@ -60,11 +60,11 @@ impl BitWriter {
     }
 }
 
-/// Takes bits from bytes. `None` of its methods: the bytes are not what a writer writes.
+/// Reads bits from bytes. Its methods return `None` if no writer writes such bytes.
 #[derive(Debug)]
 pub(super) struct BitReader<R> {
     from: R,
-    /// `have` bits that were read and not taken.
+    /// `have` bits that were read, but not taken.
     word: u128,
     have: u32,
 }
@@ -79,7 +79,7 @@ impl<R: Read> BitReader<R> {
         }
     }
 
-    /// The next bits, at most 64.
+    /// Returns the next bits, at most 64.
     pub(super) fn take(&mut self, bits: u8) -> io::Result<Option<u64>> {
         while self.have < u32::from(bits) {
             if !self.more()? {
@@ -92,7 +92,7 @@ impl<R: Read> BitReader<R> {
         Ok(Some(value))
     }
 
-    /// The next Rice code.
+    /// Returns the next Rice code.
     pub(super) fn rice(&mut self, parameter: u8) -> io::Result<Option<u64>> {
         let mut quotient = 0;
         while self.word == 0 {
@@ -111,13 +111,13 @@ impl<R: Read> BitReader<R> {
         Ok(high.zip(rest).map(|(high, rest)| high | rest))
     }
 
-    /// Skips to the next byte: `None` if a skipped bit is set.
+    /// Skips to the next byte; returns `None` if a skipped bit is set.
     pub(super) fn align(&mut self) -> io::Result<Option<()>> {
         let skipped = u8::try_from(self.have % 8).unwrap_or(0);
         Ok(self.take(skipped)?.filter(|&bits| bits == 0).map(|_| ()))
     }
 
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     pub(super) fn is_at_end(&mut self) -> io::Result<bool> {
         Ok(self.have == 0 && !self.more()?)
     }
@@ -138,7 +138,7 @@ impl<R: Read> BitReader<R> {
     }
 }
 
-/// The lowest `bits` bits; at most 63.
+/// Returns a mask of the lowest `bits` bits; at most 63.
 fn low(bits: u8) -> u64 {
     (1 << bits) - 1
 }
@@ -151,7 +151,7 @@ mod tests {
     proptest! {
         #[test]
         fn codes_come_back(values in prop::collection::vec((any::<u64>(), 0_u8..64), 0..100)) {
-            // Whatever the parameter, the quotient stays short enough for a test.
+            // Keeps the quotient short enough for a test, with any parameter.
             let values: Vec<_> = values
                 .into_iter()
                 .map(|(value, k)| (value >> (52 - k.min(52)), k))

@@ -13,32 +13,32 @@ use super::rice::{BitWriter, parameter};
 use super::{COUNT_BITS, Head, MAGIC, PARAMETER_BITS, SEGMENT_EDITS, Touch, VERSION};
 use crate::replacement::Replacement;
 
-/// Bytes gathered before they are written.
+/// Number of bytes collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// How writing a delta ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
-    /// In place, with so many bytes.
+    /// It is in place, with this many bytes.
     Bytes(u64),
-    /// It would be as large as the filter that it makes. Nothing was written.
+    /// It would be as large as the filter that it makes, so nothing was written.
     TooLarge,
 }
 
-/// A delta in the making.
+/// A delta that is being written.
 pub(crate) struct DeltaWriter {
     replacement: Replacement,
     sum: XxHash3_64,
     written_to: u64,
     limit: u64,
-    /// Numbers of classes.
+    /// The numbers of the classes.
     changed: HashMap<Class, u64>,
     added: HashMap<Class, u64>,
     segment: Segment,
     bits: BitWriter,
 }
 
-/// Edits that are not written yet: gap, and number.
+/// Edits that are not written yet, each with its gap and number.
 #[derive(Debug, Default)]
 struct Segment {
     touched: Vec<(u64, u64)>,
@@ -49,7 +49,7 @@ struct Segment {
 }
 
 impl DeltaWriter {
-    /// Begins a delta that is of use only if it is smaller than the filter that it makes.
+    /// Begins a delta, which is only useful if it is smaller than the filter that it makes.
     pub(crate) fn begin(replacement: Replacement, head: &Head) -> Result<Self, Error> {
         let failed = Error::io(replacement.target(), "write");
         let encoded = head.encode().map_err(failed)?;
@@ -73,10 +73,10 @@ impl DeltaWriter {
         Ok(writer)
     }
 
-    /// Removes or changes the record of OLD with this index; indexes and keys of edits rise.
+    /// Removes or changes the record of OLD with this index. Indexes and keys of edits must rise.
     ///
     /// # Panics
-    /// When the head does not have the class.
+    /// If the head does not have the class.
     pub(crate) fn touch(&mut self, index: u64, touch: Touch) -> Result<(), Error> {
         let number = match touch {
             Touch::Removed => 0,
@@ -91,10 +91,10 @@ impl DeltaWriter {
     /// Adds a record.
     ///
     /// # Panics
-    /// When the head does not have its class.
+    /// If the head does not have its class.
     pub(crate) fn add(&mut self, Key(key): Key, class: Class) -> Result<(), Error> {
         let gap = key - self.segment.next_key;
-        // Behind the last of all keys there is none.
+        // No key comes after the last of all keys.
         self.segment.next_key = key.saturating_add(1);
         self.segment.added.push((gap, self.added[&class]));
         self.flush_if_full()
@@ -142,7 +142,7 @@ impl DeltaWriter {
         bits.align();
     }
 
-    /// Whether it already is as large as it may become.
+    /// Returns whether it has already reached the maximum size.
     pub(crate) fn is_too_large(&self) -> bool {
         self.written_to + self.bits.bytes.len() as u64 >= self.limit
     }

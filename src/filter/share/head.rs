@@ -1,6 +1,6 @@
-//! The head of a share: to bytes and back. Works on slices alone.
+//! The head of a share: encodes and decodes it. Works on slices only.
 //!
-//! All numbers are little-endian. s is the number of sources, p that of parts.
+//! All numbers are little-endian. s is the number of sources, p the number of parts.
 //!
 //! ```text
 //!    0  magic 8   u32 version   u32 kind: 1 counts, 2 pages   u64 bytes of the head
@@ -38,60 +38,60 @@ use super::number::{Share, ShareKind};
 /// Version of the layout.
 const VERSION: u32 = 1;
 
-/// Bytes before what differs between counts and pages.
+/// Size of the part that counts and pages have in common.
 pub(super) const PRELUDE_BYTES: usize = 80;
-/// Bytes of the checksum at the end.
+/// Size of the checksum at the end.
 pub(super) const SUM_BYTES: usize = 8;
-/// Longest head: all sources and parts that there may be, with long names.
+/// Maximum size of a head: for the maximum number of sources and parts, with long names.
 pub(super) const MAX_HEAD_BYTES: u64 = 512 << 20;
-/// Most parts of a merge in shares.
+/// Maximum number of parts of a merge in shares.
 pub(crate) const MAX_PARTS: usize = 1 << 20;
 
-/// What a share was made of: equal in all shares of a merge.
+/// What a share was made from: equal in all shares of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Basis {
-    /// Tells one set of parts from another.
+    /// Distinguishes one set of parts from another.
     pub(crate) parts: Digest,
-    /// Entries that end on this day (since 1970) or before are left out.
+    /// Entries are left out if they expire on this day (counted from 1970) or before.
     pub(crate) day: u16,
 }
 
-/// The entries of one source.
+/// The number of entries of one source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SourceCounts {
-    /// Entries whose record names it, by kind.
+    /// Entries whose record names this source, by kind.
     pub(crate) kinds: [u64; 4],
-    /// Entries left out because they have expired.
+    /// Entries that were left out because they have expired.
     pub(crate) expired: u64,
 }
 
-/// How many entries there are in a share of the keys.
+/// The number of entries in a share of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) share: Share,
     pub(crate) basis: Basis,
-    /// Whether records have other dates than the first of all.
+    /// Whether some records have other dates than the first one.
     pub(crate) dated: bool,
     pub(crate) sources: Vec<SourceCounts>,
-    /// Records of each part, duplicates and expired ones included.
+    /// Number of records of each part, duplicates and expired ones included.
     pub(crate) records: Vec<u64>,
 }
 
-/// What a share of the pages says of itself.
+/// The head of a share of the pages.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PagesHead {
     pub(crate) share: Share,
     pub(crate) basis: Basis,
-    /// That of the filter, with its sources; without its name, generation, time and sums.
+    /// The header of the filter, with its sources; without its name, generation, time and sums.
     pub(crate) header: Header,
-    /// Of the whole filter.
+    /// The counts of the whole filter.
     pub(crate) sources: Vec<SourceCounts>,
     /// Name and digest of each piece.
     pub(crate) pieces: Vec<(String, u128)>,
     pub(crate) body: Body,
 }
 
-/// What is behind the head of a share of the pages.
+/// What follows the head of a share of the pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Body {
     pub(crate) entries: u64,
@@ -105,12 +105,12 @@ fn damaged(what: &'static str) -> Fault {
     Fault::DamagedShare { what }
 }
 
-/// What is said of a head whose fields are not what they can be.
+/// Returns the fault of a head with impossible fields.
 fn malformed() -> Fault {
     damaged("its head is malformed")
 }
 
-/// What both kinds begin with.
+/// The beginning of both kinds.
 struct Prelude {
     share: Share,
     basis: Basis,
@@ -126,7 +126,7 @@ impl Prelude {
         for value in [VERSION, kind.number()] {
             out.extend_from_slice(&value.to_le_bytes());
         }
-        // Filled in by `seal`.
+        // `seal` fills this in.
         out.extend_from_slice(&[0; 8]);
         for value in [self.share.number(), self.share.of()] {
             out.extend_from_slice(&value.to_le_bytes());
@@ -143,7 +143,7 @@ impl Prelude {
         out
     }
 
-    /// From behind the length of the head.
+    /// Decodes the fields after the length of the head.
     fn decode(fields: &mut Fields<'_>) -> Result<Self, Fault> {
         let (number, of) = (fields.u32()?, fields.u32()?);
         let share = Share::new(number, of).ok_or_else(malformed)?;
@@ -175,7 +175,7 @@ impl Prelude {
     }
 }
 
-/// The kind of a share, and the length of its head, by its first bytes.
+/// Returns the kind of a share and the length of its head, from its first bytes.
 pub(super) fn begun(prelude: &[u8; PRELUDE_BYTES]) -> Result<(ShareKind, u64), Fault> {
     let mut fields = Fields(prelude);
     let _magic: [u8; 8] = fields.array()?;
@@ -188,7 +188,7 @@ pub(super) fn begun(prelude: &[u8; PRELUDE_BYTES]) -> Result<(ShareKind, u64), F
     Ok((kind, fields.u64()?))
 }
 
-/// The fields of a whole head between its length and its checksum, which is checked.
+/// Returns the fields of a whole head between its length and its checksum, which is checked.
 fn fields(head: &[u8]) -> Result<Fields<'_>, Fault> {
     let summed = head.len().checked_sub(SUM_BYTES);
     let (summed, sum) = summed
@@ -197,7 +197,7 @@ fn fields(head: &[u8]) -> Result<Fields<'_>, Fault> {
     if XxHash3_64::oneshot(summed).to_le_bytes() != sum {
         return Err(damaged("its head does not match its checksum"));
     }
-    // Magic, version, kind, length.
+    // The first 24 bytes are magic, version, kind and length.
     summed.get(24..).map(Fields).ok_or_else(malformed)
 }
 
@@ -218,7 +218,7 @@ fn put_counts(out: &mut Vec<u8>, sources: &[SourceCounts]) {
     }
 }
 
-/// Their number was checked; memory grows as they come.
+/// Reads the counts of the sources. Their number was checked; memory grows as they are read.
 fn take_counts(fields: &mut Fields<'_>, sources: usize) -> Result<Vec<SourceCounts>, Fault> {
     let mut counts = Vec::new();
     for _ in 0..sources {
@@ -269,19 +269,19 @@ impl Counts {
         };
         let all = sum(counts.records.iter().copied());
         match (entries(&counts.sources), all) {
-            // Their sum fits: that was checked.
+            // Their sum fits into 64 bits: this was checked.
             (Some((entries, expired)), Some(all)) if entries + expired <= all => Ok(counts),
             _ => Err(damaged("it counts more entries than records")),
         }
     }
 
-    /// Distinct entries.
+    /// Returns the number of distinct entries.
     pub(crate) fn entries(&self) -> u64 {
         entries(&self.sources).map_or(0, |(entries, _)| entries)
     }
 }
 
-/// Entries and expired entries of all sources, if both together fit into 64 bits.
+/// Returns the entries and expired entries of all sources, if their sum fits into 64 bits.
 fn entries(sources: &[SourceCounts]) -> Option<(u64, u64)> {
     let entries = sum(sources.iter().flat_map(|source| source.kinds))?;
     let expired = sum(sources.iter().map(|source| source.expired))?;
@@ -294,7 +294,8 @@ fn sum(mut counts: impl Iterator<Item = u64>) -> Option<u64> {
 }
 
 impl PagesHead {
-    /// That of pages which are still to be written, for a filter of so many entries and this shape.
+    /// Returns the head of pages that are not written yet, for a filter with this many entries and
+    /// this shape.
     pub(crate) fn new(
         (share, basis): (Share, Basis),
         (spec, entries, shape): (Spec, u64, Shape),
@@ -320,7 +321,7 @@ impl PagesHead {
         }
     }
 
-    /// Whether both are shares of one merge.
+    /// Returns whether both are shares of one merge.
     pub(crate) fn is_of_merge(&self, other: &Self) -> bool {
         let merge = |head: &Self| (head.share.of(), head.basis);
         merge(self) == merge(other)
@@ -368,7 +369,8 @@ impl PagesHead {
         seal(out)
     }
 
-    /// Every field is checked, and that the size of the filter follows from its entries and rate.
+    /// Decodes a head. Checks every field, and that the size of the filter follows from its entries
+    /// and rate.
     pub(super) fn decode(head: &[u8]) -> Result<Self, Fault> {
         let mut fields = fields(head)?;
         let prelude = Prelude::decode(&mut fields)?;
@@ -429,7 +431,7 @@ impl PagesHead {
                 .any(|source| source.kinds[kind as usize] > 0);
             is_there == (spec.kinds >> kind & 1 == 1)
         });
-        // What has expired is not among the entries of a source any more.
+        // Expired entries no longer count among the entries of a source.
         let fits = spec
             .sources
             .iter()
@@ -444,7 +446,7 @@ impl PagesHead {
         Ok(())
     }
 
-    /// Where the sections of these pages are, behind a head of so many bytes.
+    /// Returns the sections of these pages, after a head of `head_bytes`.
     pub(super) fn sections(&self, head_bytes: u64) -> Sections {
         let pages = self.share.pages(self.header.shape.pages);
         let count = pages.end - pages.start;

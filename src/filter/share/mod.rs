@@ -1,19 +1,19 @@
-//! A share of a merge: what one of several machines does of it.
+//! A share of a merge: the part of it that one of several machines does.
 //!
-//! Above some ten thousand million entries, to merge the parts of a list takes one machine too long. So the keys are
-//! divided into shares, and any machine can do any share:
+//! For more than about ten billion entries, merging the parts of a list takes one machine too long.
+//! So the keys are divided into shares, and any machine can do any share:
 //!
 //! ```text
-//!   parts --> counts of 1/3, 2/3, 3/3      how many entries there are: the size of the filter
+//!   parts --> counts of 1/3, 2/3, 3/3      the number of entries, hence the size of the filter
 //!   parts, all counts --> pages of 1/3, 2/3, 3/3
 //!   all pages --> the filter
 //! ```
 //!
-//! Both are files of their own kind, so that neither is ever taken for a filter:
+//! Counts and pages are files of their own kinds, so that neither is taken for a filter:
 //!
 //! ```text
-//!   head       see `head`; its length is in it, its checksum at its end
-//!              the rest in a share of the pages alone, as in a filter, of these pages only:
+//!   head       see `head`; it contains its length, and ends with its checksum
+//!              the following only in a share of the pages, as in a filter, for these pages only:
 //!   pages      pages * 4096
 //!   sums       pages * 8
 //!   directory  pages * 16: ends are counted from the first record of the share
@@ -22,14 +22,14 @@
 //!
 //! | file | about |
 //! |---|---|
-//! | `number` | which share, of how many: its keys and its pages |
-//! | `head` | what a share says of itself, to bytes and back |
-//! | `read` | shares read and checked |
-//! | `write` | shares written, and joined to a filter |
+//! | `number` | the number of a share, and of how many: its keys and its pages |
+//! | `head` | the head of a share, encoded and decoded |
+//! | `read` | reading and checking shares |
+//! | `write` | writing shares, and joining them to a filter |
 //!
-//! All of a share follows from the parts, the day, the rate and its number, so that two attempts at one
-//! share are equal to the last byte. Nothing in a share is believed: lengths are checked against the file's
-//! before memory is taken, and the sizes of the filter against its entries and rate.
+//! A share follows completely from the parts, the day, the rate and its number, so two attempts at
+//! one share give equal bytes. Nothing in a share is trusted: lengths are checked against the file
+//! before memory is allocated, and the size of the filter is checked against its entries and rate.
 
 mod head;
 mod number;

@@ -1,4 +1,4 @@
-//! Which share, of how many, and of what: its keys and its pages.
+//! The number of a share, the number of shares, and its kind: its keys and its pages.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,13 +7,13 @@ use std::str::FromStr;
 use super::super::key::Key;
 use super::super::page::first_key;
 
-/// Most shares of a merge.
+/// Maximum number of shares of a merge.
 pub const MAX_SHARES: u32 = 1 << 16;
 
-/// What is in a share.
+/// The content of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareKind {
-    /// How many entries there are.
+    /// The number of entries.
     Counts,
     /// Pages and records.
     Pages,
@@ -43,7 +43,7 @@ impl fmt::Display for ShareKind {
     }
 }
 
-/// Which share, from 1, of how many.
+/// The number of a share, from 1, and the number of shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share {
     number: u32,
@@ -51,7 +51,8 @@ pub struct Share {
 }
 
 impl Share {
-    /// Share `number` (from 1) of `of`; `None` when there is no such share, or more than [`MAX_SHARES`].
+    /// Returns share `number` (from 1) of `of`; `None` if there is no such share, or more than
+    /// [`MAX_SHARES`].
     #[must_use]
     pub fn new(number: u32, of: u32) -> Option<Self> {
         (1..=MAX_SHARES)
@@ -60,29 +61,29 @@ impl Share {
             .filter(|_| (1..=of).contains(&number))
     }
 
-    /// Its number, from 1.
+    /// Returns its number, from 1.
     #[must_use]
     pub fn number(self) -> u32 {
         self.number
     }
 
-    /// How many shares there are.
+    /// Returns the number of shares.
     #[must_use]
     pub fn of(self) -> u32 {
         self.of
     }
 
-    /// Its keys, where all keys are divided: the first, and the one behind the last, if there is one.
+    /// Returns its range of all keys: the first one, and the one after the last, if there is one.
     pub(crate) fn keys(self) -> (Key, Option<Key>) {
         let of = u64::from(self.of);
         let Range { start, end } = self.pages(of);
         (first_key(start, of), (end < of).then(|| first_key(end, of)))
     }
 
-    /// Its pages, of so many; none when there are more shares than pages.
+    /// Returns its range of this many pages; empty if there are more shares than pages.
     pub(crate) fn pages(self, pages: u64) -> Range<u64> {
         let of = u64::from(self.of);
-        // At most 2^40 pages and 2^16 shares.
+        // This cannot overflow: there are at most 2^40 pages and 2^16 shares.
         let before = |number: u32| u64::from(number) * pages / of;
         before(self.number - 1)..before(self.number)
     }
@@ -94,7 +95,7 @@ impl fmt::Display for Share {
     }
 }
 
-/// From `3/8`.
+/// Parses `3/8`.
 impl FromStr for Share {
     type Err = String;
 

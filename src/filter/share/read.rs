@@ -1,4 +1,4 @@
-//! Shares of a merge, read and checked.
+//! Reading and checking the shares of a merge.
 
 use std::fs::File;
 use std::ops::Range;
@@ -16,15 +16,16 @@ use super::super::records::{self, RecordBlock};
 use super::head::{Counts, MAX_HEAD_BYTES, PRELUDE_BYTES, PagesHead, begun};
 use super::number::{Share, ShareKind};
 
-/// Bytes of pages, and of records, that are read at once: they stay in the second cache.
+/// Number of bytes of pages, and of records, that are read at once: they stay in the second-level
+/// cache.
 const READ_BYTES: usize = 256 << 10;
 
-/// What kind of share a file is; `None` when it is something else.
+/// Returns the kind of share that a file is; `None` if it is something else.
 ///
 /// # Errors
 ///
-/// [`Error::Io`] when it cannot be read, [`Error::Invalid`] when it begins like a share that this program does not
-/// know.
+/// [`Error::Io`] when it cannot be read, [`Error::Invalid`] when it begins like a share, but of a
+/// version that this program does not know.
 pub(crate) fn kind_at(path: &Path) -> Result<Option<ShareKind>, Error> {
     let (file, bytes) = open(path)?;
     let prelude = match prelude_of(&file, bytes).map_err(Error::io(path, "read"))? {
@@ -60,7 +61,8 @@ fn prelude_of(file: &File, file_bytes: u64) -> std::io::Result<Start> {
     })
 }
 
-/// Opens a share and reads its whole head, whose checksum is still to be checked; with the length of the file.
+/// Opens a share and reads its whole head, whose checksum the caller must check. Also returns the
+/// length of the file.
 fn open_head(path: &Path, wanted: ShareKind) -> Result<(File, u64, Vec<u8>), Error> {
     let invalid = |fault| Error::invalid(path, fault);
     let other = || match wanted {
@@ -84,7 +86,7 @@ fn open_head(path: &Path, wanted: ShareKind) -> Result<(File, u64, Vec<u8>), Err
     Ok((file, file_bytes, head))
 }
 
-/// Bytes that the file is known to have.
+/// Reads bytes that the file is known to have.
 fn read_section(path: &Path, file: &File, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
     let no_memory = || Error::Memory {
         path: path.to_owned(),
@@ -104,7 +106,8 @@ impl Counts {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the file fails its checks or is something else, [`Error::Io`] when it cannot be read.
+    /// [`Error::Invalid`] when the file fails its checks or is something else, [`Error::Io`] when
+    /// it cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let (_, file_bytes, head) = open_head(path, ShareKind::Counts)?;
         let invalid = |fault| Error::invalid(path, fault);
@@ -129,8 +132,8 @@ impl SharedPages {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the head fails its checks, the length is another, or the file is something else;
-    /// [`Error::Io`] when it cannot be read.
+    /// [`Error::Invalid`] when the head fails its checks, the length differs, or the file is
+    /// something else; [`Error::Io`] when it cannot be read.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let (file, file_bytes, bytes) = open_head(path, ShareKind::Pages)?;
         let invalid = |fault| Error::invalid(path, fault);
@@ -157,7 +160,7 @@ impl SharedPages {
         &self.path
     }
 
-    /// Numbers of its pages.
+    /// Returns the numbers of its pages.
     pub(super) fn pages(&self) -> Range<u64> {
         self.head.share.pages(self.head.header.shape.pages)
     }
@@ -174,19 +177,20 @@ impl SharedPages {
         }
     }
 
-    /// The sums of its pages, as they are in the file.
+    /// Returns the sums of its pages, as they are in the file.
     pub(super) fn sums(&self) -> Result<Vec<u8>, Error> {
         self.section("page sums", self.sections.sums, self.head.body.sums_sum)
     }
 
-    /// The rows of its directory.
+    /// Returns the rows of its directory.
     pub(super) fn directory(&self) -> Result<Vec<Slot>, Error> {
         let sum = self.head.body.directory_sum;
         let rows = self.section("directory rows", self.sections.directory, sum)?;
         decode_directory(&rows, self.head.body.records_bytes).map_err(|fault| self.invalid(fault))
     }
 
-    /// Visits its pages, many at once, each checked against its sum; they have as many bits as the head says.
+    /// Visits its pages, many at a time. Checks each against its sum, and the number of bits
+    /// against the head.
     pub(super) fn each_pages<E: From<Error>>(
         &self,
         sums: &[u8],
@@ -222,7 +226,7 @@ impl SharedPages {
         Ok(())
     }
 
-    /// Visits its blocks of records with the numbers of their pages, each checked against its sum.
+    /// Visits its blocks of records with the numbers of their pages. Checks each against its sum.
     pub(super) fn each_block<E: From<Error>>(
         &self,
         directory: &[Slot],
@@ -257,7 +261,7 @@ impl SharedPages {
         Ok(())
     }
 
-    /// Reads and checks all: every record is decoded and looked up in its page.
+    /// Reads and checks everything: every record is decoded and looked up in its page.
     fn check(&self) -> Result<(), Error> {
         let sums = self.sums()?;
         self.each_pages(&sums, |_, _| Ok::<_, Error>(()))?;
@@ -294,7 +298,7 @@ impl SharedPages {
     }
 }
 
-/// Reads all of a share and checks it. Says what it is, and how many entries are in it.
+/// Reads and checks a whole share. Returns which one it is, and the number of its entries.
 ///
 /// # Errors
 ///

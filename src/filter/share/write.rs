@@ -1,4 +1,4 @@
-//! Shares of a merge, written; and their pages joined to a filter, as they are.
+//! Writing the shares of a merge, and joining their pages to a filter, unchanged.
 
 use super::super::error::Error;
 use super::super::writer::{Writer, check_sources, write_at};
@@ -7,7 +7,7 @@ use super::read::SharedPages;
 use crate::replacement::Replacement;
 
 impl Counts {
-    /// Writes them in the place of what was claimed.
+    /// Writes them to the claimed output.
     ///
     /// # Errors
     ///
@@ -19,12 +19,12 @@ impl Counts {
 }
 
 impl Writer {
-    /// Begins the pages of a share. It takes what [`encode_page`](super::super::encode_page) encodes, and ends with
-    /// [`finish_share`](Self::finish_share).
+    /// Begins the pages of a share. It takes pages from [`encode_page`](super::super::encode_page),
+    /// and ends with [`finish_share`](Self::finish_share).
     ///
     /// # Errors
     ///
-    /// [`Error::Unwritable`] when the spec breaks a bound.
+    /// [`Error::Unwritable`] when the spec exceeds a limit.
     pub(crate) fn begin_share(replacement: Replacement, head: &PagesHead) -> Result<Self, Error> {
         let mut header = head.header.clone();
         let path = replacement.target().to_owned();
@@ -34,8 +34,9 @@ impl Writer {
         Ok(Self::of(replacement, header, Vec::new(), pages))
     }
 
-    /// Writes the rest of a share, and puts it in the place of the old file. Who joins the pages checks
-    /// all sums; nothing is in use until then. Says how many bytes the file has.
+    /// Writes the rest of a share, and replaces the old file with it. Joining the pages checks all
+    /// sums, and nobody uses the share before that. Returns the head with the counts and sums
+    /// filled in.
     ///
     /// # Errors
     ///
@@ -53,20 +54,21 @@ impl Writer {
             sums_sum: sections.sums.sum,
             directory_sum: sections.directory.sum,
         };
-        // Before the head: a file without it is no share.
+        // Before the head is written: a file without it is no share.
         self.replacement.sync()?;
         write_at(&self.replacement, &head.encode(), 0)?;
         self.replacement.commit()?;
         Ok(head)
     }
 
-    /// Appends the pages and records of a share as they are, checked against their sums. `go_on` is told how many
-    /// pages were appended, now and then.
+    /// Appends the pages and records of a share unchanged, and checks them against their sums.
+    /// Calls `go_on` regularly with the number of pages appended.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the share is damaged, [`Error::Io`] when it cannot be read or the disk fails,
-    /// [`Error::Unwritable`] when its pages are not the next ones, and what `go_on` says.
+    /// [`Error::Invalid`] when the share is damaged, [`Error::Io`] when it cannot be read or the
+    /// disk fails, [`Error::Unwritable`] when its pages are not the next ones, and the errors of
+    /// `go_on`.
     pub(crate) fn append_share<E: From<Error>>(
         &mut self,
         share: &SharedPages,
