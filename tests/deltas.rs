@@ -523,8 +523,8 @@ fn the_command_tells_what_it_did() {
         code == 2 && said.starts_with("blocklist-compile: d: "),
         "{said}"
     );
-    let (code, said) = run(&["apply", "-o", "d", "1.blf", "d"]);
-    assert!(code == 2 && said.contains("not a valid filter"), "{said}");
+    let (code, said) = run(&["apply", "--overwrite", "-o", "d", "1.blf", "d"]);
+    assert!(code == 2 && said.contains("d: is also an input"), "{said}");
     let (code, said) = run(&["apply", "--overwrite", "-q", "-o", "e", "1.blf", "d"]);
     assert_eq!((code, said.as_str()), (0, ""));
 }

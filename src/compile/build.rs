@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::Error;
 use super::finish::Finish;
-use super::lineage::Lineage;
+use super::lineage::{Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Store, Wide};
 use super::plan::Plan;
 use super::progress::{Phase, Progress};
@@ -44,6 +44,8 @@ pub fn build(plan: &Plan, progress: &Progress) -> Result<Report, Error> {
     if let ([], Some(first)) = (inputs.as_slice(), perhaps_meant) {
         return Err(Error::Plan(format!("no list to read: {first}")));
     }
+    let files = inputs.iter().filter(|input| !input.is_typed());
+    check_not_input(&plan.output, files.map(|input| &input.path))?;
     let lineage = match plan.part {
         Some(_) => Lineage::of_part(&plan.output, &plan.seed, plan.overwrite)?,
         None => Lineage::of(&plan.output, &plan.seed, plan.overwrite)?,

@@ -31,6 +31,12 @@ pub enum Error {
     /// A filter does not answer, or was made with other address rules.
     #[error(transparent)]
     Lookup(#[from] lookup::Error),
+    /// The output would replace an input.
+    #[error("{}: is also an input, which the output would replace; name another output", path.display())]
+    OutputIsInput {
+        /// The output.
+        path: PathBuf,
+    },
     /// The output exists, but is no valid filter file, so it is not replaced.
     #[error("{}: exists but is not a valid filter file; move it away, or replace it with --overwrite", path.display())]
     NotAFilter {

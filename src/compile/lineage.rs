@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::Error;
 use super::plan::Seed;
+use crate::file_state::is_same_file;
 use crate::filter::{self, Filter, Load, Part, ShareKind, Source, share_kind_at};
 use crate::replacement::is_missing;
 
@@ -69,6 +70,23 @@ impl Lineage {
             generation: 1,
             before: Before::default(),
         })
+    }
+}
+
+/// Checks that the output replaces no input: nobody else may have a copy of it.
+///
+/// # Errors
+/// When a path leads to the same file as `output`.
+pub(crate) fn check_not_input(
+    output: &Path,
+    inputs: impl IntoIterator<Item: AsRef<Path>>,
+) -> Result<(), Error> {
+    let mut inputs = inputs.into_iter();
+    match inputs.find(|path| is_same_file(path.as_ref(), output)) {
+        Some(_) => Err(Error::OutputIsInput {
+            path: output.to_path_buf(),
+        }),
+        None => Ok(()),
     }
 }
 

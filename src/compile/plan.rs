@@ -21,7 +21,6 @@ pub const DEFAULT_FPR: f64 = 1e-6;
 pub const MIN_MEMORY_BYTES: u64 = 32 << 20;
 /// Memory that a compilation uses in addition to staged keys: for the program and the buffers of
 /// the writer, and per worker for a block of text, and pages and records in progress.
-/// each worker a block of text, pages and records under way.
 const OTHER_BYTES: u64 = 16 << 20;
 const WORKER_BYTES: u64 = 4 << 20;
 /// Length in bytes of the shortest usual line. The number of lines of a list is unknown, so it is

@@ -21,7 +21,8 @@ use super::Done;
 use super::output::{Output, say};
 use super::progress::Watcher;
 use crate::clock::today;
-use crate::compile::{self, Changes, Error, Expected, Plan, Progress, Report, Seed};
+use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
+use crate::file_state::is_same_file;
 use crate::filter::Filter;
 use crate::filter::format::{MAGIC, SHARE_MAGIC};
 use crate::inspect;
@@ -410,13 +411,12 @@ fn may_write(
         })
     };
     let place = real(file).map_err(Error::io(file, doing))?;
-    if real(output).is_ok_and(|output| output == place) {
+    if real(output).is_ok_and(|output| output == place) || is_same_file(output, file) {
         return cannot("it is the filter file to write");
     }
     let lists = compile::inputs(reads)?;
-    if lists.iter().any(|list| {
-        !list.is_stdin() && fs::canonicalize(&list.path).is_ok_and(|list| list == place)
-    }) {
+    let is_input = |list: &Input| !list.is_stdin() && is_same_file(&list.path, file);
+    if lists.iter().any(is_input) {
         return cannot("it is one of the input files");
     }
     if is_filter(file) {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::patched::Patched;
 use super::{named, open, records};
 use crate::compile::limits::refused_change;
-use crate::compile::lineage::Lineage;
+use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::write::{Sorted, fill};
 use crate::compile::{Error, Phase, Progress, Seed};
 use crate::filter::delta::Delta;
@@ -109,6 +109,7 @@ impl fmt::Display for Applied {
 /// Then nothing has changed.
 pub fn apply(output: &Path, deltas: &Deltas, progress: &Progress) -> Result<Applied, Error> {
     let started = Instant::now();
+    check_not_input(output, &deltas.deltas)?;
     let replacement = Replacement::claim(output)?;
     let old = open(&deltas.old)?;
     Lineage::of(output, &Seed::Fixed(old.spec().seed), deltas.overwrite)?;

@@ -38,7 +38,7 @@ use self::pages::Paging;
 use self::pieces::Pieces;
 use self::ranges::Ranges;
 use self::read::Reading;
-use super::lineage::{Before, Lineage};
+use super::lineage::{Before, Lineage, check_not_input};
 use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Wide};
 use super::report::{FilterReport, InputReport, ReadReport, Report};
 use super::write::EntryCounts;
@@ -76,6 +76,7 @@ pub fn join(
     plan.check_settings()?;
     let replacement = Replacement::claim(&plan.output)?;
     let pieces = Pieces::of(&plan.inputs, expected, progress)?;
+    check_not_input(&plan.output, &plan.inputs)?;
     let of_all = pieces.spec();
     let lineage = Lineage::of(&plan.output, &Seed::Fixed(of_all.seed), plan.overwrite)?;
     let spec = Spec {

@@ -10,7 +10,7 @@ use super::judge;
 use super::pieces::{Expected, Known, refused};
 use super::totals::{Present, Totals, differs, other_day};
 use crate::address::{RULES_VERSION, Rules};
-use crate::compile::lineage::Lineage;
+use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::report::{FilterReport, Report};
 use crate::compile::{Error, Phase, Plan, Progress, Seed};
 use crate::filter::{PagesHead, ShareKind, SharedPages, Spec, Writer};
@@ -33,6 +33,7 @@ pub fn join_shares(
     plan.check_settings()?;
     let replacement = Replacement::claim(&plan.output)?;
     let (paths, head) = shares_of(plan, fpr, progress)?;
+    check_not_input(&plan.output, &plan.inputs)?;
     let pieces = head.pieces.iter();
     expected.check(std::iter::once(Known {
         path: paths[0],

@@ -13,7 +13,7 @@ use super::pieces::{Expected, Pieces};
 use super::read::Reading;
 use super::totals::{Totals, by_source};
 use super::{left_of, ranges_of};
-use crate::compile::lineage::check_share;
+use crate::compile::lineage::{check_not_input, check_share};
 use crate::compile::partition::{NARROW_SOURCES, Narrow, StagedKey, Wide};
 use crate::compile::report::{ReadReport, Report, ShareReport};
 use crate::compile::{Error, Phase, Plan, Progress};
@@ -170,6 +170,7 @@ pub fn write_share(
 /// Claims the output, if it may be replaced by a share of this kind.
 fn claim(plan: &Plan, kind: ShareKind) -> Result<Replacement, Error> {
     plan.check_settings()?;
+    check_not_input(&plan.output, &plan.inputs)?;
     check_share(&plan.output, kind, plan.overwrite)?;
     Ok(Replacement::claim(&plan.output)?)
 }
