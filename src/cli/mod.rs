@@ -1,8 +1,9 @@
 //! The command lines of both programs: arguments, output, errors, exit codes.
 //!
-//! `args.rs` of each program defines its commands; man pages and completions are made from the same
-//! definitions. Each command is a function that prints to [`Output`] and returns its exit code. To add
-//! one: a variant of `Command` in `args.rs`, a function, and an arm in `run`.
+//! `args.rs` of each program defines its commands; man pages and completions are generated from the
+//! same definitions. Each command is a function that prints to [`Output`] and returns its exit
+//! code. To add a command, add a variant of `Command` in `args.rs`, a function, and an arm in
+//! `run`.
 //!
 //! Both programs print an error as `program: what: cause` and exit with [`FAILED`]. If the reader of
 //! their output closes it (`| head`), they clean up and end by SIGPIPE, without a message.
@@ -23,7 +24,7 @@ use signal_hook::consts::SIGXFSZ;
 pub use output::Output;
 use output::say;
 
-/// What `--version` shows: the version, the commit of a release, the target.
+/// The output of `--version`: the version, the commit of a release, the target.
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),
     " (",
@@ -34,17 +35,18 @@ const VERSION: &str = concat!(
 /// Exit code of a command that failed.
 pub const FAILED: u8 = 2;
 
-/// What a command returns.
+/// The result of a command.
 type Done = Result<ExitCode, Box<dyn Error>>;
 
-/// The main function of a program with the arguments `P`.
+/// Runs the main function of a program with the arguments `P`.
 fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
     let arguments = match P::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return wrong_usage::<P>(&error),
     };
-    // A limit of file sizes (`ulimit -f`) is an error like a full disk, and not the end by a signal, which would leave
-    // half a file behind. Where it cannot be had, all else works.
+    // Exceeding a limit of file sizes (`ulimit -f`) becomes an error, like a full disk, instead of
+    // a signal, which would end the program and leave half a file. If registering fails, everything
+    // else works.
     let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
     let mut output = Output::new();
     let done = run(arguments, &mut output).and_then(|code| {
@@ -58,7 +60,7 @@ fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
     })
 }
 
-/// Prints help that was asked for, or what is wrong with the arguments, in one line.
+/// Prints requested help, or the error in the arguments, in one line.
 fn wrong_usage<P: Parser>(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         // Help that nobody reads (`--help | head -1`) is not an error.

@@ -10,7 +10,8 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::explain::Paint;
 
-/// What a command prints. Not locked between two writes, as other threads may log to it.
+/// The output of a command. It is not locked between two writes, because other threads may log to
+/// it.
 #[derive(Debug)]
 pub struct Output {
     stdout: io::Stdout,
@@ -25,12 +26,12 @@ impl Output {
         }
     }
 
-    /// Colours that fit where the output goes.
+    /// Returns whether the output should have colours.
     pub fn paint(&self) -> Paint {
         Paint::of_stdout()
     }
 
-    /// Prints what a command found, as text or as one line of JSON.
+    /// Prints the result of a command, as text or as one line of JSON.
     pub fn show(&mut self, found: &(impl Serialize + Display), json: bool) -> io::Result<()> {
         if json {
             self.json(found)
@@ -45,15 +46,16 @@ impl Output {
         self.line(format_args!("{json}"))
     }
 
-    /// Prints a line, or several, in one piece: reading the first line alone must not end the program.
+    /// Prints one or more lines in one write: a reader that takes only the first line must not end
+    /// the program early.
     pub fn line(&mut self, line: fmt::Arguments<'_>) -> io::Result<()> {
         self.write_all(format!("{line}\n").as_bytes())
     }
 
-    /// Ends the program by SIGPIPE, as other programs end, if nobody reads its output any more.
+    /// Ends the program by SIGPIPE, like other programs, if nobody reads its output any more.
     pub(super) fn end_if_closed(&self) {
         if self.is_closed {
-            // The runtime ignores the signal, so that writing fails instead. Does not return.
+            // The runtime ignores the signal, so that writing fails instead. This does not return.
             let _ = emulate_default_handler(SIGPIPE);
         }
     }
@@ -63,7 +65,7 @@ impl Output {
             self.is_closed |= error.kind() == io::ErrorKind::BrokenPipe;
             let kind = error.kind();
             match kind {
-                // Tried again by `write_all`.
+                // `write_all` tries again.
                 io::ErrorKind::Interrupted => error,
                 _ => io::Error::new(kind, format!("standard output: {error}")),
             }
@@ -83,19 +85,19 @@ impl Write for Output {
     }
 }
 
-/// Prints to standard error. A closed one (`2>&1 | head`) changes nothing.
+/// Prints to standard error. Ignores a closed one (`2>&1 | head`).
 pub(super) fn say(what: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{what}");
 }
 
-/// Prints an error as `program: what: cause`, each of several on its own line.
+/// Prints an error as `program: what: cause`; each of several errors on its own line.
 pub(super) fn complain(program: &str, error: &dyn Error) {
     for line in with_causes(error).lines() {
         say(format_args!("{program}: {line}"));
     }
 }
 
-/// The error and its causes, each once: many errors name their cause themselves.
+/// Returns the error with its causes, each once, because many errors already name their cause.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,7 +1,7 @@
-//! What the user sees while a compilation runs, and the signals that end it.
+//! Shows the progress of a long task, and handles the signals that end it.
 //!
-//! On a terminal a bar; elsewhere a line now and then, for logs. Drawn by a thread of its
-//! own from the counters of [`Progress`], which the workers only add to.
+//! On a terminal there is a bar; elsewhere a line from time to time, for logs. A separate thread
+//! draws them from the counters of [`Progress`], to which the workers only add.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Begins to draw, unless quiet; from now on SIGINT, SIGTERM and SIGHUP end the
-    /// compile in good order, and a second one ends the program at once.
+    /// Starts to draw, unless `quiet`. From now on SIGINT, SIGTERM and SIGHUP end the task cleanly,
+    /// and a second signal ends the program immediately.
     pub(super) fn start(quiet: bool) -> Result<Self, Error> {
         let progress = Arc::new(Progress::new());
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -37,7 +37,7 @@ impl Watcher {
                 doing: "be watched",
                 source,
             };
-            // The order matters: the second signal finds the flag that the first one set.
+            // The order matters: the second signal must find the flag that the first one set.
             signal_hook::flag::register_conditional_default(signal, progress.stop_flag())
                 .map_err(failed)?;
             signal_hook::flag::register(signal, progress.stop_flag()).map_err(failed)?;
@@ -48,12 +48,12 @@ impl Watcher {
             let started = thread::Builder::new().spawn(move || draw(&watched, &stopped));
             Some((stop, started.ok()?))
         });
-        // Without a thread for it nothing is drawn.
+        // Without a thread, nothing is drawn.
         let drawing = drawing.flatten();
         Ok(Self { progress, drawing })
     }
 
-    /// The counters to work with.
+    /// Returns the counters for the task.
     pub(super) fn progress(&self) -> &Progress {
         &self.progress
     }
@@ -63,7 +63,7 @@ impl Drop for Watcher {
     fn drop(&mut self) {
         if let Some((stop, thread)) = self.drawing.take() {
             drop(stop);
-            // A bar that could not be drawn has harmed nothing.
+            // A failure to draw does no harm.
             let _ = thread.join();
         }
     }
@@ -92,11 +92,11 @@ fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
                 bar.set_message(rate(&state, started));
                 bar.tick();
             }
-            // Short work prints nothing; long work prints each phase.
+            // A short task prints nothing; a long task prints each phase.
             None if last_line.elapsed() >= LINE
                 || state.phase != phase && started.elapsed() >= LINE =>
             {
-                // Nobody may be there to read it.
+                // Standard error may be closed.
                 let _ = writeln!(io::stderr(), "blocklist-compile: {}", line(&state, started));
                 last_line = Instant::now();
             }
@@ -110,7 +110,7 @@ fn draw(progress: &Progress, stopped: &mpsc::Receiver<()>) {
 }
 
 fn style(state: &State) -> ProgressStyle {
-    // One line of 80 columns: a line that wraps cannot be drawn over.
+    // One line of 80 columns: a line that wraps cannot be redrawn.
     let counts = match (state.phase.in_bytes(), state.total > 0) {
         (true, true) => "{wide_bar} {bytes}/{total_bytes} {msg} {eta} left",
         (true, false) => "{spinner} {bytes} {msg}",
@@ -121,7 +121,7 @@ fn style(state: &State) -> ProgressStyle {
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// Addresses a second, while they are read.
+/// Returns the entries per second, while they are read.
 fn rate(state: &State, started: Instant) -> String {
     if state.phase != Phase::Reading {
         return String::new();

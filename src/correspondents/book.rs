@@ -23,43 +23,44 @@ use crate::replacement::Replacement;
 const HEAD: &str =
     "# People whom our users wrote to, kept by \"blocklist-milter correspondents\".\n";
 const SEEN: &str = " # seen ";
-/// A larger file is none of ours.
+/// A larger file is not a file of correspondents.
 const FILE_BYTES_MAX: u64 = 256 << 20;
-/// Mode of a new file: the daemon must be able to read it; its folder says who else.
+/// Mode of a new file: the daemon must be able to read it; the mode of its folder restricts other
+/// users.
 const MODE: u32 = 0o644;
 
-/// The addresses, each with the day on which it was last written to.
+/// The addresses, each with the last day on which a user wrote to it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Book {
     addresses: BTreeMap<String, Day>,
 }
 
-/// What one run did to the file.
+/// The changes that one run made to the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The file.
     pub file: PathBuf,
-    /// Addresses in it now.
+    /// Number of addresses in the file now.
     pub addresses: u64,
-    /// New ones.
+    /// Number of new addresses.
     pub added: u64,
-    /// Known ones that were written to again.
+    /// Number of known addresses to which users wrote again.
     pub seen_again: u64,
-    /// Those that nobody wrote to for too long.
+    /// Number of addresses dropped because nobody wrote to them for too long.
     pub dropped: u64,
-    /// Messages of users that were found.
+    /// Number of messages from users.
     pub messages: u64,
-    /// Recipients left out: automatic replies.
+    /// Number of recipients ignored because of automatic replies.
     pub automatic: u64,
-    /// Recipients left out: messages to very many.
+    /// Number of recipients ignored because the message had too many.
     pub crowds: u64,
 }
 
 impl Book {
-    /// Reads the file; a missing one has no addresses.
+    /// Reads the file; a missing one gives no addresses.
     ///
     /// # Errors
-    /// It cannot be read, or is another kind of file.
+    /// It cannot be read, or is not a file of correspondents.
     pub fn read(path: &Path) -> Result<Self, Error> {
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -88,7 +89,8 @@ impl Book {
         Ok(Self { addresses })
     }
 
-    /// Adds the addresses that were written to, and drops those that nobody wrote to for `keep` days.
+    /// Adds the addresses to which users wrote, and drops those to which nobody wrote for `keep`
+    /// days.
     pub fn take(&mut self, written: &Written, today: Day, keep: u16) -> Change {
         let mut change = Change {
             messages: written.messages,
@@ -98,7 +100,7 @@ impl Book {
         };
         let oldest = Day(today.0.saturating_sub(keep));
         for (address, &day) in &written.addresses {
-            // A wrong clock must not keep an address for ever.
+            // A wrong clock must not keep an address forever.
             let day = day.min(today);
             if day < oldest {
                 continue;
@@ -122,10 +124,10 @@ impl Book {
         change
     }
 
-    /// Replaces the file, if that changes it.
+    /// Replaces the file if its content changes.
     ///
     /// # Errors
-    /// It cannot be written; the old one stays.
+    /// It cannot be written; then the old file stays.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let mut text = HEAD.to_owned();
         for (address, day) in &self.addresses {

@@ -1,17 +1,18 @@
-//! People that local users write to: a whitelist of their addresses, kept from what was sent.
+//! Correspondents: a whitelist of addresses to which local users write, collected from sent mail.
 //!
-//! Who gets mail from a user is hardly a spammer to that user. Only mail counts that a user has sent:
-//! of a client that has logged in (or that the admin names), delivered to another server. What
-//! programs send by themselves does not count, for it goes to anyone who writes in: bounces and
-//! notifications (null sender), automatic replies, mail that a list or an alias passes on.
+//! A person to whom a user writes is hardly a spammer for this user. Only mail that a user sent
+//! counts: from an authenticated client (or one that the administrator names), delivered to another
+//! server. Mail that programs send automatically does not count, because it goes to everybody who
+//! writes to us: bounces and notifications (null sender), automatic replies, mail forwarded by a
+//! list or alias.
 //!
 //! | file | about |
 //! |---|---|
-//! | `book` | the file of addresses, each with the day on which it was last written to |
-//! | `mta` | what was sent, from the logs of Postfix and Sendmail |
-//! | `sent` | what was sent, from a mailbox of sent mail |
+//! | `book` | the file of addresses, each with the last day on which a user wrote to it |
+//! | `mta` | sent mail in the logs of Postfix and Sendmail |
+//! | `sent` | sent mail in a mailbox |
 //!
-//! Addresses alone are kept, never domains. The daemon reads the file as `correspondents` of its
+//! Only addresses are stored, never domains. The daemon reads the file as `correspondents` of its
 //! `[whitelist]`.
 
 mod book;
@@ -30,7 +31,7 @@ use crate::address::{Entry, Kind};
 use crate::list::{self, Day};
 use crate::policy::{Entries, Network};
 
-/// Why correspondents cannot be found or kept.
+/// Why correspondents cannot be read or stored.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub struct Error {
@@ -48,33 +49,33 @@ impl Error {
     }
 }
 
-/// Whose mail counts, and to whom.
+/// Which mail counts.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Our own domains, in lower case: nobody there is a correspondent.
+    /// Our own domains, in lower case: addresses there are not correspondents.
     pub own_domains: Vec<String>,
-    /// Clients whose mail counts without a login.
+    /// Clients whose mail counts without authentication.
     pub clients: Vec<Network>,
-    /// Users of this machine whose mail counts when they submit it here.
+    /// User ids on this machine whose locally submitted mail counts.
     pub uids: Vec<u32>,
 }
 
-/// Who was written to, and when last.
+/// The addresses to which users wrote, and when last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Canonical addresses.
     pub addresses: BTreeMap<String, Day>,
-    /// Messages of users.
+    /// Number of messages from users.
     pub messages: u64,
-    /// Recipients left out because the message looks like an automatic reply.
+    /// Number of recipients ignored because the message looks like an automatic reply.
     pub automatic: u64,
-    /// Recipients left out because the message has too many.
+    /// Number of recipients ignored because the message has too many.
     pub crowds: u64,
 }
 
-/// A message to more recipients is a newsletter, or not sent by the user himself.
+/// A message to more recipients is a newsletter, or is not sent by the user personally.
 const RECIPIENTS_MAX: u64 = 100;
-/// Addresses that are found at most.
+/// Most addresses that are collected.
 const ADDRESSES_MAX: usize = 1_000_000;
 
 impl Written {
@@ -95,7 +96,8 @@ impl Written {
     }
 }
 
-/// The canonical form of an address that can be kept: a mailbox, read from a list as it is written.
+/// Returns the canonical form of an address that can be stored: a mailbox that a list can contain
+/// unchanged.
 fn correspondent(address: &str) -> Option<String> {
     let entry = Entry::parse(address.as_bytes(), Entries::rules()).ok()?;
     let text = std::str::from_utf8(entry.as_bytes()).ok()?;

@@ -1,4 +1,4 @@
-//! Who was written to, from the logs of Postfix and Sendmail.
+//! Collects the recipients of sent mail from the logs of Postfix and Sendmail.
 //!
 //! ```text
 //! Postfix    postfix/smtpd: 4Xy: client=host[192.0.2.5], sasl_method=PLAIN, sasl_username=alice
@@ -10,13 +10,14 @@
 //!            5AL: to=<bob@other.example>, ctladdr=<alice@our.example> (1000/1000), ..., mailer=esmtp, ..., stat=Sent (ok)
 //! ```
 //!
-//! A queue id joins the lines of a message. What a stranger may have written into a line (sender,
-//! Message-ID) stands before what is read of it, or is read by its first character only. Only the service that
-//! writes a line is believed: filters and policy servers log queue ids and senders, too, in ways of their own.
+//! The queue id connects the lines of a message. Text that a stranger may control (sender,
+//! Message-ID) is before the fields that we read, or only its first character matters. Only lines
+//! of the service that logs a fact count: filters and policy servers also log queue ids and
+//! senders, in other formats.
 //!
-//! Mail that an alias, `.forward` or a list passes on has neither login nor user id in Postfix. A message that
-//! a user "writes" within a minute to somebody whose own message has just come in is taken for an
-//! automatic reply of his mail program.
+//! Mail forwarded by an alias, `.forward` or a list has neither authentication nor user id in
+//! Postfix. If a user "writes" to somebody within a minute after that person's message came in, it
+//! counts as an automatic reply of the user's mail program.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -26,11 +27,11 @@ use super::{Error, RECIPIENTS_MAX, Rules, Written, correspondent, domain_of};
 use crate::journal;
 use crate::list::Day;
 
-/// Messages in the queue, and senders of the last minute, that are kept at a time.
+/// Most messages in the queue, and most senders of the last minute, that are kept at a time.
 const MESSAGES_MAX: usize = 500_000;
-/// Nobody reads and answers so fast.
+/// Nobody reads and answers faster, in seconds.
 const AUTOMATIC_S: i64 = 60;
-/// Not to another server: into a mailbox, a program or a file of this one.
+/// Mailers that do not deliver to another server, but to a mailbox, program or file of this one.
 const LOCAL_MAILERS: [&str; 9] = [
     "local",
     "prog",
@@ -43,7 +44,7 @@ const LOCAL_MAILERS: [&str; 9] = [
     "lmtp",
 ];
 
-/// Adds whom the messages of a log were sent to. `now`: in seconds since 1970.
+/// Adds the recipients of the messages in a log. `now` is in seconds since 1970.
 ///
 /// # Errors
 /// The log cannot be read.
@@ -58,15 +59,15 @@ pub fn read_log(path: &Path, rules: &Rules, now: i64, written: &mut Written) -> 
     journal::each_line(path, |line| queue.line(line)).map_err(Error::of(path))
 }
 
-/// A message in a mail server's queue, as far as the log has come.
+/// The state of a message in a mail server's queue, at the current line of the log.
 #[derive(Default)]
 struct Message {
-    /// A user has sent it.
+    /// Whether a user sent it.
     is_users: bool,
-    /// Submitted on this machine, as Sendmail says.
+    /// Whether it was submitted on this machine, according to Sendmail.
     is_local: bool,
     is_counted: bool,
-    /// None: not known yet; empty: the null sender.
+    /// `None` if unknown; empty for the null sender.
     sender: Option<String>,
     recipients: u64,
     at: Option<i64>,
@@ -77,7 +78,7 @@ struct Queue<'a> {
     now: i64,
     written: &'a mut Written,
     messages: HashMap<String, Message>,
-    /// When senders last wrote to us.
+    /// When each sender last wrote to us.
     incoming: HashMap<String, i64>,
 }
 
@@ -114,7 +115,8 @@ impl Queue<'_> {
         }
     }
 
-    /// Whether the last address in brackets is of a client that needs no login.
+    /// Returns whether the last address in brackets belongs to a client that needs no
+    /// authentication.
     fn is_trusted(&self, client: &str) -> bool {
         let client = client.split(", ").next().unwrap_or_default();
         let address = client.rsplit_once('[').and_then(|(_, rest)| {
@@ -127,7 +129,8 @@ impl Queue<'_> {
 
     fn begin(&mut self, id: &str, is_users: bool, at: Option<i64>) {
         if self.messages.len() >= MESSAGES_MAX {
-            // A log without ends of messages, or a flood of them: begin again rather than grow.
+            // A log without the ends of messages, or a flood of them: start again instead of
+            // growing.
             self.messages.clear();
         }
         let message = Message {
@@ -139,7 +142,7 @@ impl Queue<'_> {
     }
 
     fn from(&mut self, id: &str, from: &str, program: Option<&str>, at: Option<i64>) {
-        // Sendmail has all in this line; Postfix has named the client before.
+        // Sendmail logs everything in this line; Postfix has logged the client before.
         let sendmail = from
             .rsplit_once(", nrcpts=")
             .map(|(_, rest)| rest)
@@ -190,8 +193,8 @@ impl Queue<'_> {
         let Some(message) = self.messages.get_mut(id) else {
             return;
         };
-        // A user of this machine, whom Sendmail names with each delivery; for mail from elsewhere it is the one
-        // whose .forward passes it on.
+        // Sendmail names the local user in each delivery. For mail from other machines it would be
+        // the user whose .forward forwards it.
         if message.is_local
             && let Some(uid) = controlling_uid(rest)
         {
@@ -233,7 +236,7 @@ impl Queue<'_> {
     }
 }
 
-/// Whether a delivery went to another server.
+/// Returns whether a delivery went to another server.
 fn is_sent(rest: &str, program: Option<&str>) -> bool {
     let value = |name: &str| {
         let (_, value) = rest.split_once(name)?;
@@ -245,20 +248,22 @@ fn is_sent(rest: &str, program: Option<&str>) -> bool {
         let stat = value(", stat=").unwrap_or_default();
         return !LOCAL_MAILERS.contains(&mailer) && (stat == "Sent" || stat.starts_with("Sent ("));
     }
-    // Postfix: the status is followed by what the other server wrote.
+    // Postfix: after the status comes the reply of the other server.
     let status = value(", status=").unwrap_or_default();
     let service = program.and_then(|program| program.rsplit('/').next());
     let relay = value("relay=").unwrap_or_default();
     let is_remote = match service {
         Some("smtp" | "relay") => true,
-        // Not known; a host with its address and port, unlike "local", "virtual" or a socket.
+        // Unknown service: require a host with address and port, unlike "local", "virtual" or a
+        // socket.
         None => relay.contains("]:"),
         Some(_) => false,
     };
     is_remote && (status == "sent" || status.starts_with("sent ("))
 }
 
-/// Whether a line is of one of these services of Postfix, as far as it says: `postfix/submission/smtpd`.
+/// Returns whether a line is from one of these services of Postfix, such as
+/// `postfix/submission/smtpd`; true if the line names no program.
 fn is_of_postfix(program: Option<&str>, services: &[&str]) -> bool {
     program.is_none_or(|program| {
         let service = program.rsplit_once('/').map(|(_, service)| service);
@@ -266,14 +271,15 @@ fn is_of_postfix(program: Option<&str>, services: &[&str]) -> bool {
     })
 }
 
-/// Whether a line may be Sendmail's, as far as it says: `sendmail`, `sm-mta`.
+/// Returns whether a line may be from Sendmail (`sendmail`, `sm-mta`); true if it names no program.
 fn is_of_sendmail(program: Option<&str>) -> bool {
     program.is_none_or(|program| !program.contains('/'))
 }
 
-/// Whether the `from=` line of Sendmail is of a client with a login: `auth=PLAIN` since 8.16, or the
-/// protocol of RFC 3848. Before these fields stands the Message-ID, and behind them what the client's ident
-/// server says (RFC 1413): if one of them holds such fields, nobody is believed.
+/// Returns whether Sendmail's `from=` line shows an authenticated client: `auth=PLAIN` since 8.16,
+/// or the protocol of RFC 3848. Before these fields is the Message-ID, and after them the answer of
+/// the client's ident server (RFC 1413). If one of these contains such a field, the line is not
+/// trusted.
 fn has_login_in_sendmail(from: &str) -> bool {
     let Some((before, rest)) = from.split_once(", proto=") else {
         return false;
@@ -298,7 +304,7 @@ fn has_login_in_sendmail(from: &str) -> bool {
     }
 }
 
-/// `ctladdr=alice (1000/1000)` -> 1000.
+/// Reads `ctladdr=alice (1000/1000)` as 1000.
 fn controlling_uid(rest: &str) -> Option<u32> {
     let ctladdr = rest.strip_prefix("ctladdr=")?;
     let (ctladdr, _) = ctladdr.split_once(", ").unwrap_or((ctladdr, ""));

@@ -1,4 +1,4 @@
-//! Who was written to, from a mailbox of sent mail: To, Cc and Bcc.
+//! Collects the recipients (To, Cc and Bcc) from a mailbox of sent mail.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use crate::journal;
 use crate::list::Day;
 use crate::sender::{Identity, Senders, Strength};
 
-/// Adds whom the messages of a maildir, another folder of messages, or an mbox were sent to.
+/// Adds the recipients of the messages in a maildir, another folder of messages, or an mbox.
 ///
 /// # Errors
-/// It cannot be read.
+/// The mailbox cannot be read.
 pub fn read_mailbox(path: &Path, rules: &Rules, written: &mut Written) -> Result<(), Error> {
     each_message(path, &mut |name, headers| {
         if let Some(headers) = headers {
@@ -47,7 +47,7 @@ fn message(name: &str, headers: &Headers, rules: &Rules, written: &mut Written) 
     }
 }
 
-/// Whether a program has sent it, or passed it on (RFC 3834 section 5, RFC 2919).
+/// Returns whether a program sent or forwarded it (RFC 3834 section 5, RFC 2919).
 fn is_automatic(headers: &Headers) -> bool {
     let says = |name: &str, words: &[&str]| {
         headers.get(name).is_some_and(|value| {
@@ -66,7 +66,8 @@ fn is_automatic(headers: &Headers) -> bool {
             .any(|name| headers.get(name).is_some())
 }
 
-/// The addresses in these fields, by the daemon's own reading; what is found only by guessing is not one.
+/// Returns the addresses in these fields, as the daemon reads them; weak and doubtful ones do not
+/// count.
 fn named(headers: &Headers, names: &[&str]) -> Vec<String> {
     let mut found = Senders::default();
     for field in &headers.fields {
@@ -74,7 +75,7 @@ fn named(headers: &Headers, names: &[&str]) -> Vec<String> {
             .iter()
             .any(|name| field.name.eq_ignore_ascii_case(name.as_bytes()));
         if is_asked {
-            // Whatever the field is called: it has the grammar of From.
+            // The grammar of these fields is that of From.
             found.add_header(Identity::From, &field.value);
         }
     }
@@ -84,7 +85,7 @@ fn named(headers: &Headers, names: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// The day of the Date field, or of the file.
+/// Returns the day in the Date field, or else that of the file.
 fn day(name: &str, headers: &Headers) -> Option<Day> {
     let of_header = headers.get("Date").and_then(|date| {
         let parser = DateTimeParser::new().relaxed_weekday(true);

@@ -6,7 +6,7 @@ use crate::compile;
 use crate::daemon;
 use crate::snapshot;
 
-/// Why there is nothing to show.
+/// Why the demo cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

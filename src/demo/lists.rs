@@ -1,4 +1,4 @@
-//! The lists of the demo, compiled, and the configuration that names them.
+//! The compiled lists of the demo, and their configuration.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::explain::Paint;
 use crate::policy::Action;
 
-/// The lists that the demo's messages are written for, should it run where there is no `blocklists`.
+/// The lists for which the demo's messages are written, in case there is no folder `blocklists`.
 const SENDERS: &str = include_str!("../../blocklists/example-senders.txt");
 const WHITELIST: &str = include_str!("../../blocklists/whitelist.txt");
 
@@ -20,7 +20,7 @@ pub(super) struct Compiled {
     pub(super) name: &'static str,
     pub(super) action: Action,
     pub(super) filter: PathBuf,
-    /// A listed domain, for a message.
+    /// A listed domain, for use in a message.
     pub(super) domain: Option<String>,
 }
 

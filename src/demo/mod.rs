@@ -1,12 +1,12 @@
-//! `blocklist-milter demo`: the real thing at work, with nothing installed.
+//! `blocklist-milter demo`: shows the real daemon without an installation.
 //!
 //! ```text
-//! blocklists/*.txt --compile--> filters --> daemon on a private socket <--> peer, as Postfix talks
+//! blocklists/*.txt --compile--> filters --> daemon on a private socket <--> peer, like Postfix
 //! ```
 //!
-//! Everything lies in a folder of its own that is removed at the end. The lists, the whitelist and
-//! the messages use reserved names; what is expected of each message is written next to it, and any
-//! other verdict makes the demo fail.
+//! All files are in a private folder that is removed at the end. The lists, the whitelist and the
+//! messages use reserved names. Each message has its expected verdict beside it, and any other
+//! verdict makes the demo fail.
 
 mod error;
 mod lists;
@@ -33,7 +33,7 @@ use crate::explain::Paint;
 use crate::serve;
 use crate::snapshot::{Live, Snapshot};
 
-/// A folder that is removed with its content.
+/// A folder that is removed with its content when dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -47,15 +47,15 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nothing can be done about a folder that will not go.
+        // There is no remedy if the folder cannot be removed.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Runs the demo and prints the results; whether all were as expected.
+/// Runs the demo and prints the results. Returns whether all were as expected.
 ///
 /// # Errors
-/// It could not be set up.
+/// The demo could not be set up.
 pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     let folder = Folder::create()?;
     let lists = compile_lists(&folder.0, out, paint)?;
@@ -82,7 +82,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     Ok(good)
 }
 
-/// Plays all messages over one connection; whether each verdict was as expected.
+/// Plays all messages over one connection. Returns whether each verdict was as expected.
 fn play(
     socket: &Path,
     lists: &[Compiled],
@@ -92,7 +92,7 @@ fn play(
 ) -> Result<bool, Error> {
     let mut peer = Peer::unix(socket)?;
     peer.stranger()?;
-    // The first message of a process touches memory for the first time.
+    // The first message of a process is slower, because memory is used for the first time.
     peer.deliver(&TestMail::new(
         "<warm@up.example>",
         &["<bob@our.example>"],

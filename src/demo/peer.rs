@@ -1,4 +1,5 @@
-//! The mail server's side of the milter protocol, as far as Postfix plays it: for the demo and for tests.
+//! The mail server's side of the milter protocol, as Postfix implements it: for the demo and for
+//! tests.
 //!
 //! ```text
 //! O                     negotiation
@@ -13,8 +14,8 @@
 //! A ... A Q             after every message; at the end
 //! ```
 //!
-//! What is sent between two awaited answers goes out in one write, as from Postfix's buffer.
-//! A wrong answer of the milter is an error here, not something to work round.
+//! Everything between two awaited answers is sent in one write, as from Postfix's buffer.
+//! A wrong answer of the milter is an error here.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -40,28 +41,28 @@ const QUIET_END_OF_HEADERS: u32 = 0x4_0000;
 
 /// Longest packet that a milter may send; libmilter's limit.
 const PACKET_MAX_BYTES: usize = 1 << 16;
-/// A milter that says nothing for so long is broken.
+/// A milter that does not answer for this long is broken.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The answer to a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// Take the message.
+    /// Accept the message.
     Accept,
-    /// Refuse, in the mail server's words.
+    /// Reject permanently, with the mail server's text.
     Reject,
-    /// Refuse for now, in the mail server's words.
+    /// Reject temporarily, with the mail server's text.
     Tempfail,
-    /// Take and drop.
+    /// Accept and drop.
     Discard,
-    /// Refuse with this reply, lines joined by CR LF.
+    /// Refuse with this reply; its lines are joined by CR LF.
     Text(String),
 }
 
 impl Answer {
-    /// Whether the SMTP client is refused.
+    /// Returns whether the SMTP client is refused.
     pub fn refuses(&self) -> bool {
         match self {
             Self::Reject | Self::Tempfail | Self::Text(_) => true,
@@ -73,11 +74,11 @@ impl Answer {
 /// A change to the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A header added at the end, or inserted at an index.
+    /// A header was added at the end, or inserted at an index.
     Added(String, String),
-    /// The n-th header of a name changed; an empty value deletes it.
+    /// The n-th header with a name was changed; an empty value deletes it.
     Changed(u32, String, String),
-    /// Put on hold, with a reason.
+    /// The message was quarantined, with a reason.
     Quarantined(String),
 }
 
@@ -88,7 +89,7 @@ pub struct TestMail {
     pub mail_from: Vec<u8>,
     /// Arguments of RCPT TO.
     pub recipients: Vec<Vec<u8>>,
-    /// Names and values; folds as LF and white space.
+    /// Names and values; folds are LF and white space.
     pub headers: Vec<(Vec<u8>, Vec<u8>)>,
     /// Macros of MAIL, such as `{auth_authen}`.
     pub macros: Vec<(String, String)>,
@@ -97,7 +98,7 @@ pub struct TestMail {
 }
 
 impl TestMail {
-    /// From strings: headers as `Name: value`.
+    /// Creates a message from strings; headers have the form `Name: value`.
     pub fn new(mail_from: &str, recipients: &[&str], headers: &[&str]) -> Self {
         let field = |header: &&str| {
             let (name, value) = header.split_once(':').unwrap_or((header, ""));
@@ -116,16 +117,16 @@ impl TestMail {
     }
 }
 
-/// What became of a message.
+/// The result for a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The answer for each recipient that was asked for.
+    /// The answer for each recipient for which an answer was requested.
     pub recipients: Vec<Answer>,
     /// The answer for the message; `None` if all recipients were refused.
     pub message: Option<Answer>,
-    /// What was changed.
+    /// The changes to the message.
     pub changes: Vec<Change>,
-    /// From MAIL to the last answer.
+    /// Time from MAIL to the last answer.
     pub time: Duration,
 }
 
@@ -137,7 +138,7 @@ pub struct Peer {
     stream: Box<dyn Stream>,
     out: Vec<u8>,
     steps: u32,
-    /// Actions that the milter asked for.
+    /// Actions that the milter requested.
     pub actions: u32,
     messages: u32,
 }
@@ -146,17 +147,17 @@ impl Peer {
     /// Connects to a unix socket and negotiates.
     ///
     /// # Errors
-    /// Of the socket, or the milter does not keep to the protocol.
+    /// Those of the socket, or the milter violates the protocol.
     pub fn unix(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         Self::negotiate(Box::new(stream), VERSION, ACTIONS, STEPS)
     }
 
-    /// The same over TCP.
+    /// Connects over TCP and negotiates.
     ///
     /// # Errors
-    /// Of the socket, or the milter does not keep to the protocol.
+    /// Those of the socket, or the milter violates the protocol.
     pub fn tcp(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -200,10 +201,10 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Tells of an SMTP client. Port 0 of 127.0.0.1 is what Postfix shows for mail of its own host.
+    /// Announces an SMTP client. Postfix reports port 0 of 127.0.0.1 for local mail.
     ///
     /// # Errors
-    /// Of the connection, or a wrong answer.
+    /// Those of the connection, or a wrong answer.
     pub fn client(&mut self, address: IpAddr, port: u16) -> io::Result<Answer> {
         self.macros(
             b'C',
@@ -229,18 +230,18 @@ impl Peer {
         Ok(answer)
     }
 
-    /// A client somewhere on the internet.
+    /// Announces a client somewhere on the internet.
     ///
     /// # Errors
-    /// As [`client`](Self::client).
+    /// Those of [`client`](Self::client).
     pub fn stranger(&mut self) -> io::Result<Answer> {
         self.client(Ipv4Addr::new(192, 0, 2, 25).into(), 51_234)
     }
 
-    /// Plays one message and forgets it.
+    /// Plays one message, and ends it with an abort.
     ///
     /// # Errors
-    /// Of the connection, or a wrong answer.
+    /// Those of the connection, or a wrong answer.
     pub fn deliver(&mut self, mail: &TestMail) -> io::Result<Delivery> {
         let began = Instant::now();
         self.messages += 1;
@@ -253,7 +254,7 @@ impl Peer {
         };
         outcome.message = self.play(mail, &queue_id, &mut outcome)?;
         outcome.time = began.elapsed();
-        // Stays in the buffer until something else is sent, as with Postfix.
+        // Stays in the buffer until something else is sent, as in Postfix.
         self.put(b'A', &[]);
         Ok(outcome)
     }
@@ -279,7 +280,7 @@ impl Peer {
         }
         let mut accepted = mail.recipients.is_empty();
         for recipient in &mail.recipients {
-            // The queue file opens with the first good recipient.
+            // Postfix creates the queue file at the first accepted recipient.
             let mut macros = borrowed(&mail.recipient_macros);
             if accepted {
                 macros.push(("i", id));
@@ -342,7 +343,7 @@ impl Peer {
     /// Ends the session.
     ///
     /// # Errors
-    /// Of the connection, or the milter still had something to say.
+    /// Those of the connection, or the milter sent a surplus answer.
     pub fn quit(mut self) -> io::Result<()> {
         self.put(b'A', &[]);
         self.put(b'Q', &[]);
@@ -380,7 +381,7 @@ impl Peer {
         final_answer(code, &payload)
     }
 
-    /// Sends what waits, and reads one packet.
+    /// Sends the buffer, and reads one packet.
     fn packet(&mut self) -> io::Result<(u8, Vec<u8>)> {
         self.flush()?;
         let mut length = [0; 4];
@@ -432,7 +433,7 @@ fn final_answer(code: u8, payload: &[u8]) -> io::Result<Answer> {
     }
 }
 
-/// A packet that changes the message, or `None` if it is another.
+/// Reads a packet that changes the message; `None` if it is another packet.
 fn change(code: u8, payload: &[u8]) -> Option<io::Result<Change>> {
     let strings = |bytes: &[u8]| -> io::Result<(String, String)> {
         let bytes = bytes

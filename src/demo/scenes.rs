@@ -1,10 +1,10 @@
-//! The messages of the demo, each with the verdict it must get.
+//! The messages of the demo, with their expected verdicts.
 
 use super::lists::Compiled;
 use super::peer::TestMail;
 use crate::policy::Action;
 
-/// A message of the demo, and what must become of it.
+/// A message of the demo, with its expected verdict.
 pub(super) struct Scene {
     pub(super) title: &'static str,
     pub(super) mail: TestMail,
@@ -12,7 +12,7 @@ pub(super) struct Scene {
     pub(super) identity: &'static str,
 }
 
-/// The messages, each with the verdict it must get.
+/// Returns the messages, each with its expected verdict.
 pub(super) fn scenes(lists: &[Compiled]) -> Vec<Scene> {
     let to_bob = |title, mail_from: &str, headers: &[&str], verdict, identity| Scene {
         title,

@@ -1,4 +1,4 @@
-//! The table of the demo: a line for each message, and what was answered below it.
+//! The table of the demo: a line for each message, with the answer below it.
 
 use std::fmt::{self, Display, Formatter};
 

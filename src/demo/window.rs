@@ -1,4 +1,4 @@
-//! The daemon's service with a window: what it decided, seen from inside.
+//! The daemon's service with an observer that stores its last decision.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use crate::daemon::{Cause, Service};
 use crate::screen::{Decision, Observer, Screen};
 use crate::snapshot::Live;
 
-/// What the daemon says of its last decision, seen from inside.
+/// The last decision of the daemon.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inside {
     pub(super) identity: &'static str,
@@ -17,7 +17,7 @@ pub(super) struct Inside {
     pub(super) spent: Duration,
 }
 
-/// The daemon's service, with a window.
+/// The daemon's service with an observer.
 pub(super) struct Watched {
     pub(super) live: Arc<Live>,
     pub(super) last: Arc<Mutex<Inside>>,

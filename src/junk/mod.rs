@@ -1,9 +1,10 @@
-//! Messages that users report as junk, to entries of a blocklist of their own.
+//! Adds the senders of messages that users report as junk to a separate blocklist.
 //!
-//! Only the sender's mailbox is listed, never a domain: one user's opinion of one sender. Anyone can
-//! write anybody's address into From, so nobody is listed who may have been forged: where the results of
-//! DKIM are trusted (`authserv_ids`), it must confirm the address. Nobody is listed whom our users
-//! write to, who is on the whitelist, or who is one of us. An entry says who reported which message, and when it ends:
+//! Only the sender's mailbox is listed, never a domain, because it is one user's opinion about one
+//! sender. Anybody can forge the address in From, so a sender who may be forged is not listed: if
+//! the administrator trusts results of DKIM (`authserv_ids`), DKIM must confirm the address.
+//! Correspondents, whitelisted senders and local users are not listed. An entry says who reported
+//! which message, and when it expires:
 //!
 //! ```text
 //! spam@bad.example # expires 2027-02-19 added 2026-11-21 reported by alice <id@bad.example>
@@ -26,21 +27,21 @@ use crate::policy::{Entries, dkim_domains, is_aligned};
 use crate::sender::{Identity, Senders, Strength};
 use crate::snapshot;
 
-/// How the comment of an entry names its origin; only such entries are taken back.
+/// The text that marks the comments of reported entries; only such entries are removed by `--undo`.
 const REPORTED: &str = " reported by ";
-/// Bytes kept of a Message-ID.
+/// Most bytes kept of a Message-ID.
 const MESSAGE_ID_MAX: usize = 120;
-/// Reports of one run; nobody reports more by hand.
+/// Most reports in one run; nobody reports more by hand.
 const REPORTS_MAX: usize = 100_000;
 
-/// Why a report cannot be taken.
+/// Why a report fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The list.
     #[error(transparent)]
     List(#[from] compile::Error),
-    /// The whitelist, without which nobody knows who must not be listed.
+    /// The whitelist, without which it is unknown who must not be listed.
     #[error(transparent)]
     Whitelist(#[from] snapshot::Error),
     /// A message or mailbox.
@@ -48,17 +49,17 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }
 
-/// How reports are taken.
+/// The options for reports.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The text list.
     pub list: PathBuf,
-    /// Who reports.
+    /// The reporting user.
     pub by: String,
     /// The first day on which the entries are no longer listed.
     pub expires: Day,
@@ -66,7 +67,7 @@ pub struct Options {
     pub own_domains: Vec<String>,
 }
 
-/// What became of reported messages.
+/// The results for reported messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ListChange {
     /// The list.
@@ -75,18 +76,18 @@ pub struct ListChange {
     pub messages: u64,
     /// New entries.
     pub added: Vec<String>,
-    /// Senders that the list had already.
+    /// Senders that were already in the list.
     pub known: Vec<String>,
-    /// Entries taken back.
+    /// Entries removed.
     pub removed: Vec<String>,
-    /// Messages that list nobody: their files, and why.
+    /// Messages whose sender was not added: their files, and the reason.
     pub left_out: Vec<(String, String)>,
 }
 
 /// Adds the senders of reported messages to the list.
 ///
 /// # Errors
-/// A mailbox or the whitelist cannot be read, or the list not be written.
+/// A mailbox or the whitelist cannot be read, or the list cannot be written.
 pub fn report(
     mailboxes: &[PathBuf],
     options: &Options,
@@ -126,7 +127,7 @@ pub fn report(
         .iter()
         .map(|(sender, note)| (sender.as_str(), note.as_str()))
         .collect();
-    // Reported once more: listed for longer, also after the end. One that has a later end keeps it.
+    // A new report extends the entry, even after it expired. An entry that expires later stays.
     let is_renewed = |line: &[u8]| report_end(line).is_some_and(|end| end < options.expires);
     let edited = compile::add_or_renew(&plan, &options.list, &entries, is_renewed)?;
     for (entry, done) in edited.entries {
@@ -140,18 +141,18 @@ pub fn report(
     Ok(change)
 }
 
-/// Takes back the entries that reports of these senders have made. Lines that somebody has written or
-/// changed by hand stay, wherever they are in the list.
+/// Removes the entries that reports of these senders made. Lines that somebody wrote or changed by
+/// hand stay, wherever they are in the list.
 ///
 /// # Errors
-/// A mailbox cannot be read, or the list not be written.
+/// A mailbox cannot be read, or the list cannot be written.
 pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
     let plan = Plan::new(list, Vec::new());
     let mut change = ListChange {
         list: list.to_owned(),
         ..ListChange::default()
     };
-    // Each with the message that names it first.
+    // Each sender with the first message that names it.
     let mut reports: BTreeMap<String, String> = BTreeMap::new();
     for mailbox in mailboxes {
         each(mailbox, &mut change, |name, headers, change| {
@@ -168,7 +169,7 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
         return Ok(change);
     }
     let entries: Vec<String> = reports.keys().cloned().collect();
-    // Looks and removes under one lock: somebody may be editing the list.
+    // Searches and removes under one lock, because somebody may be editing the list.
     let edited = compile::remove_lines(&plan, list, &entries, is_report)?;
     let mut kept = HashSet::new();
     for (entry, line) in &edited.kept {
@@ -193,12 +194,13 @@ pub fn undo(mailboxes: &[PathBuf], list: &Path) -> Result<ListChange, Error> {
     Ok(change)
 }
 
-/// Whether a line of the list is as [`report`] writes it. With another comment, it is somebody's own.
+/// Returns whether a line of the list has the format that [`report`] writes. A line with another
+/// comment belongs to a person.
 fn is_report(line: &[u8]) -> bool {
     report_end(line).is_some()
 }
 
-/// The first day on which such a line lists nobody any more.
+/// Returns the first day on which the entry in such a line is no longer listed.
 fn report_end(line: &[u8]) -> Option<Day> {
     let comment = line
         .iter()
@@ -215,7 +217,7 @@ fn report_end(line: &[u8]) -> Option<Day> {
     Day::read(ends.as_bytes()).filter(|_| is_ours)
 }
 
-/// Reads the messages of a mailbox, or one from standard input for `-`.
+/// Reads the messages of a mailbox, or one message from standard input for `-`.
 fn each(
     path: &Path,
     change: &mut ListChange,
@@ -238,7 +240,7 @@ fn each(
     })
 }
 
-/// The one sender that From names, in canonical form.
+/// Returns the single sender in From, in canonical form.
 fn sender(headers: &Headers) -> Result<String, String> {
     let mut senders = Senders::default();
     for field in &headers.fields {
@@ -273,7 +275,7 @@ fn sender(headers: &Headers) -> Result<String, String> {
     }
 }
 
-/// Whether this sender may be listed.
+/// Checks that this sender may be listed.
 fn check(
     sender: &str,
     headers: &Headers,
@@ -308,7 +310,7 @@ fn check(
     }
 }
 
-/// The Message-ID, of characters that mean nothing in a list.
+/// Returns the Message-ID, reduced to characters without a meaning in a list.
 fn message_id(headers: &Headers) -> String {
     let id = headers.get("Message-ID").unwrap_or_default();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"<>@.-_+=$".contains(byte);

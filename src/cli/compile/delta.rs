@@ -1,4 +1,4 @@
-//! `delta` and `apply`: what has changed between two filters.
+//! `delta` and `apply`: the changes between two filters.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -54,7 +54,7 @@ fn watched<T>(quiet: bool, job: impl FnOnce(&Progress) -> Result<T, Error>) -> R
     job(watcher.progress())
 }
 
-/// JSON goes to standard output, text to standard error, as for `build`.
+/// Prints the result: JSON to standard output, text to standard error, as `build` does.
 fn tell(
     done: &(impl Serialize + Display),
     json: bool,

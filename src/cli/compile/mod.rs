@@ -1,10 +1,10 @@
-//! The admin command, `blocklist-compile`.
+//! The administrator's command, `blocklist-compile`.
 //!
-//! One function per command turns its arguments ([`args`]) into calls of
-//! [`compile`], and prints what comes back; `query` reads long lists of
-//! addresses. Exit codes: 0 done (for `query`: listed), 1 refused under `--strict`,
-//! `--max-rejects`, `--max-shrink` or `--max-growth` (for `query`: not listed;
-//! `false-positives`: found some; `remove`: not found; `delta`: too different), 2 failed.
+//! One function per command converts its arguments ([`args`]) to calls of [`compile`], and prints
+//! the result; `query` also reads long lists of addresses. Exit codes: 0 done (for `query`:
+//! listed), 1 refused because of `--strict`, `--max-rejects`, `--max-shrink` or `--max-growth` (for
+//! `query`: not listed; `false-positives`: found some; `remove`: not found; `delta`: too
+//! different), 2 failed.
 
 pub mod args;
 mod delta;
@@ -32,7 +32,7 @@ use crate::numbers::counted;
 pub use args::Cli;
 use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};
 
-/// Runs the command line; errors are printed as `blocklist-compile: what: cause`.
+/// Runs the command line. Prints errors as `blocklist-compile: what: cause`.
 #[must_use]
 pub fn main() -> ExitCode {
     super::main(run)
@@ -92,7 +92,7 @@ fn build(args: &Build, out: &mut Output) -> Done {
 fn update(args: &Update, out: &mut Output) -> Done {
     let mut plan = args.work.plan(&args.file, &args.add);
     args.reading.put_into(&mut plan);
-    // Without the entries among them, which are not files.
+    // Skip entries among them, which are not files.
     let mut reads = [args.add.as_slice(), &args.remove].concat();
     reads.retain(|path| path.exists());
     work(&plan, &args.work, &reads, out, |plan, progress| {
@@ -103,12 +103,12 @@ fn update(args: &Update, out: &mut Output) -> Done {
     })
 }
 
-/// Edits a text list, and changes its filter alike. Prints when both are done: nobody may read it, and
-/// that ends the program.
+/// Edits a text list and its filter. Prints only after both changes: if nobody reads the output,
+/// printing ends the program.
 fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
     let mut plan = Plan::new(args.filter.as_ref().unwrap_or(&args.list), Vec::new());
     if let Some(filter) = &args.filter {
-        // Before the list is edited: what cannot be changed is said now.
+        // Before the list is edited, so that a filter that cannot be changed is reported first.
         plan.rules = compile::changeable(filter)?;
     }
     let edited = if adds {
@@ -172,7 +172,8 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         if let Some(share) = args.pages {
             return compile::write_share(plan, share, args.fpr, &expected, progress);
         }
-        // Filters, parts and pages do not mix: whichever comes second is refused by name.
+        // Filters, parts and shares cannot be mixed: the error names the first file of another
+        // kind.
         let (is_share, is_part) = match plan.inputs.first() {
             Some(first) if compile::is_share(first)? => (true, false),
             Some(first) => (false, compile::is_part(first)?),
@@ -216,7 +217,7 @@ impl Reading {
 }
 
 impl Work {
-    /// A plan for these, with every other default.
+    /// Returns a plan with these settings, and defaults for all others.
     fn plan(&self, output: &Path, inputs: &[PathBuf]) -> Plan {
         let mut plan = Plan::new(output, inputs.to_vec());
         plan.threads = self.threads.unwrap_or(plan.threads);
@@ -228,7 +229,7 @@ impl Work {
     }
 }
 
-/// Runs a long task, and shows its progress. `reads` are the files it reads.
+/// Runs a long task and shows its progress. `reads` are the files that it reads.
 fn work(
     plan: &Plan,
     work: &Work,
@@ -236,7 +237,7 @@ fn work(
     out: &mut Output,
     job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
 ) -> Done {
-    // Before the work: afterwards the filter has been replaced.
+    // Before the task, because afterwards the filter has been replaced.
     if let Some(file) = &plan.rejects {
         may_write(file, "write the rejects", &plan.output, reads)?;
     }
@@ -265,8 +266,8 @@ fn work(
     })
 }
 
-/// Where the report goes: opened before the work, so that what keeps it from being written
-/// shows then. Until it is written an older report stays.
+/// The file of the report. It is opened before the task, so that a fault is detected early. An
+/// older report stays until the new one is written.
 struct ReportFile {
     path: PathBuf,
     file: File,
@@ -298,7 +299,7 @@ impl ReportFile {
 }
 
 impl Drop for ReportFile {
-    /// Leaves no empty report of work that failed.
+    /// Removes the empty file of a task that failed.
     fn drop(&mut self) {
         if self.is_new {
             let _ = fs::remove_file(&self.path);
@@ -390,10 +391,10 @@ fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::
     Ok(())
 }
 
-/// What is done to a report, as it follows "cannot".
+/// The operation on a report, for "cannot ...".
 const WRITE_REPORT: &str = "write the report";
 
-/// Whether a text can go to `file`: it must not replace what is read or written.
+/// Checks that a text may be written to `file`: it must not replace a file that is read or written.
 fn may_write(
     file: &Path,
     doing: &'static str,
@@ -425,7 +426,7 @@ fn may_write(
     Ok(())
 }
 
-/// Writes a file in addition to the filters, and never over one: `overlap --svg *.blf` would.
+/// Writes a file in addition to the filters, but not over a filter, as `overlap --svg *.blf` would.
 fn write_text(file: &Path, doing: &'static str, text: &str) -> Result<(), Error> {
     let written = if is_filter(file) {
         Err(io::Error::other(IS_FILTER))
@@ -439,7 +440,7 @@ const IS_FILTER: &str = "it is a filter file; left unchanged";
 
 fn is_filter(file: &Path) -> bool {
     let mut start = [0; MAGIC.len()];
-    // Opening a FIFO waits for somebody to write.
+    // Opening a FIFO would block until somebody writes to it.
     file.is_file()
         && File::open(file).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
         && [MAGIC, SHARE_MAGIC].contains(&start)

@@ -1,12 +1,12 @@
-//! `query`: answers for some addresses, or for as many as come in.
+//! `query`: answers for a few addresses, or for any number from standard input.
 //!
 //! ```text
 //!   standard input --reader--> blocks of lines --workers--> answers --in order--> standard output
 //! ```
 //!
-//! A block is what one read brought, up to its last newline. So a file is answered by
-//! all processors, and a user who types, or a program that asks and waits, has the
-//! answer to a line before the next one.
+//! A block is the result of one read, up to its last newline. So all processors work on a file, and
+//! a user who types, or a program that asks and waits, gets the answer to each line before the next
+//! one.
 
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
@@ -26,14 +26,14 @@ use crate::parallel::processors;
 
 /// Longest line of addresses, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;
-/// What one read may bring.
+/// Most bytes of one read.
 const READ_BYTES: usize = 64 << 10;
-/// Blocks that wait for each worker, or their answers for being printed.
+/// Blocks that wait for each worker, or whose answers wait to be printed.
 const BLOCKS_PER_WORKER: usize = 4;
 
-/// Answers to one block: what to print, and whether an address of it is listed.
+/// Answers for one block: the output, and whether an address in it is listed.
 type Answers = Result<(Vec<u8>, bool), Error>;
-/// A block, and where its answers are awaited.
+/// A block, and the channel for its answers.
 type Question = (Vec<u8>, SyncSender<Answers>);
 
 pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
@@ -59,7 +59,7 @@ pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
     })
 }
 
-/// Starts a thread that nobody waits for.
+/// Starts a detached thread.
 fn start(run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
     let started = thread::Builder::new().spawn(run);
     started.map(drop).map_err(|source| Error::Io {
@@ -77,8 +77,8 @@ fn all_of_stdin(
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let workers = processors();
     let (questions, asked) = sync_channel::<Question>(workers);
-    // The threads are not waited for: when nothing can be printed any more, the one that
-    // reads may wait for input for ever.
+    // The threads are not joined: if output fails, the reading thread may wait for input
+    // forever.
     let asked = Arc::new(Mutex::new(asked));
     for _ in 0..workers {
         let (asked, query) = (Arc::clone(&asked), query.clone());
@@ -101,7 +101,7 @@ fn all_of_stdin(
     Ok(listed)
 }
 
-/// Sends each block to the workers, and the place of its answers to the printer.
+/// Sends each block to the workers, and the receiver of its answers to the printer.
 fn read(
     input: impl Read,
     questions: &SyncSender<Question>,
@@ -126,7 +126,7 @@ fn read(
                     doing: "read",
                     source,
                 };
-                // Whether or not somebody listens, it is the end.
+                // This is the end, even if nobody receives it.
                 let _ = answers.send(Err(failed));
                 true
             }
@@ -150,7 +150,7 @@ fn work(asked: &Mutex<Receiver<Question>>, mut query: Query, json: bool) {
     }
 }
 
-/// Answers each line of a block that is not empty.
+/// Answers each non-empty line of a block.
 fn answer(query: &mut Query, block: &[u8], json: bool) -> Answers {
     let mut out = Vec::with_capacity(4 * block.len());
     let mut listed = false;
@@ -170,9 +170,9 @@ fn answer(query: &mut Query, block: &[u8], json: bool) -> Answers {
     Ok((out, listed))
 }
 
-/// Appends what is known of one address, as lines.
+/// Appends the finding about one address, as lines.
 fn put(finding: &Finding, json: bool, out: &mut Vec<u8>) {
-    // Neither fails: memory takes every write, and each key of the object is a string.
+    // Neither can fail: memory accepts every write, and each key of the object is a string.
     let _ = if json {
         serde_json::to_writer(&mut *out, finding).map_err(io::Error::from)
     } else {
@@ -181,16 +181,16 @@ fn put(finding: &Finding, json: bool, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Whole lines, as many as each read brings.
+/// Splits the input into blocks of whole lines, one block per read if possible.
 struct Blocks<R> {
     input: R,
-    /// The beginning of a line.
+    /// The incomplete last line.
     begun: Vec<u8>,
 }
 
 impl<R: Read> Blocks<R> {
-    /// The next block; none at the end. Of a line that is too long, enough is kept to see
-    /// that it is.
+    /// Returns the next block; `None` at the end. Of a line that is too long, it keeps enough to
+    /// detect the length.
     fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut block = std::mem::take(&mut self.begun);
         loop {
@@ -220,7 +220,7 @@ impl<R: Read> Blocks<R> {
 mod tests {
     use super::*;
 
-    /// Brings a few bytes at a time.
+    /// Returns a few bytes at a time.
     struct Drops<'a>(&'a [u8], usize);
 
     impl Read for Drops<'_> {

@@ -1,4 +1,4 @@
-//! The values of options of `blocklist-compile`, read and checked.
+//! Parses the values of `blocklist-compile`'s options.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,8 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use crate::config::Percent;
 use crate::list::Day;
 
-/// A file to write, but not standard output: the file is read back, or replaced as a whole.
+/// Parses the path of a file to write. Rejects standard output, because the file is read back or
+/// replaced.
 pub(super) fn regular_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         if path.as_os_str() == "-" {
@@ -32,20 +33,20 @@ pub(super) fn day(text: &str) -> Result<Day, String> {
     Day::read(text.as_bytes()).ok_or_else(|| "must be a date such as 2026-12-31".to_owned())
 }
 
-/// Days after which an entry may end.
+/// Most days after which an entry may expire.
 const MAX_DAYS: u16 = 3650;
 
-/// When entries end that do not say so themselves.
+/// When entries without their own expiry date expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expires {
     /// On this day.
     On(Day),
-    /// So many days after the build date.
+    /// This many days after the build date.
     After(u16),
 }
 
 impl Expires {
-    /// The day, when the build date is `today`.
+    /// Returns the day, given the build date `today`.
     #[must_use]
     pub fn from(self, today: Day) -> Day {
         match self {
@@ -78,7 +79,7 @@ pub(super) fn shrink(text: &str) -> Result<Percent, &'static str> {
     text.parse().and_then(Percent::of_a_whole)
 }
 
-/// `512M` -> bytes.
+/// Parses `512M` as bytes.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let wrong = || "must be a number of bytes, or one with K, M, G or T, such as 512M".to_owned();
     let text = text.trim_end_matches(['B', 'b']).trim_end_matches(['i']);

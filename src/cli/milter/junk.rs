@@ -1,4 +1,4 @@
-//! `blocklist-milter junk`: reported messages to entries of a list.
+//! `blocklist-milter junk`: adds the senders of reported messages to a list.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub struct Junk {
     pub mailboxes: Vec<PathBuf>,
 }
 
-/// Lists the senders, or takes that back.
+/// Adds the senders to the list, or removes them with `--undo`.
 pub(super) fn junk(config: &Path, args: &Junk, out: &mut Output) -> Done {
     let change = if args.undo {
         junk::undo(&args.mailboxes, &args.list)?
@@ -57,7 +57,7 @@ pub(super) fn junk(config: &Path, args: &Junk, out: &mut Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// It becomes part of a comment in a list.
+/// Parses a name that becomes part of a comment in a list.
 fn name(text: &str) -> Result<String, String> {
     let is_plain = |c: char| c.is_alphanumeric() || " .@_-/".contains(c);
     match !text.is_empty() && text.len() <= 100 && text.chars().all(is_plain) {

@@ -1,4 +1,4 @@
-//! `blocklist-milter report` and `case`: what the daemon's log says, as text or JSON.
+//! `blocklist-milter report` and `case`: summarize the daemon's log, as text or JSON.
 
 use std::error::Error;
 use std::io::{IsTerminal as _, Write};
@@ -51,7 +51,7 @@ pub struct Case {
 /// Prints a report of logs.
 ///
 /// # Errors
-/// A log, the configuration or the state cannot be read, or the state not be written.
+/// A log, the configuration or the state cannot be read, or the state cannot be written.
 pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(), Box<dyn Error>> {
     let mut options = digest::Options {
         since: args.since,
@@ -76,14 +76,15 @@ pub(super) fn report(config: &Path, args: &Report, out: &mut Output) -> Result<(
         write!(out, "{digest}")?;
     }
     out.flush()?;
-    // Last: what could not be printed is new in the next report, too.
+    // Last: if printing fails, the next report must show the same again.
     if let Some(file) = &args.state {
         history.write(file)?;
     }
     Ok(())
 }
 
-/// Who gave no log at a terminal would not know what the program waits for.
+/// Says that standard input is read, because a user who gave no log would not know what the program
+/// waits for.
 fn say_what_is_read(logs: &[PathBuf]) {
     if logs.iter().any(|log| log.as_os_str() == "-") && std::io::stdin().is_terminal() {
         say(format_args!(
@@ -92,7 +93,7 @@ fn say_what_is_read(logs: &[PathBuf]) {
     }
 }
 
-/// Prints the decision with a case id; exit code 1: no log has it.
+/// Prints the decision with a case id. Exit code 1: it is in none of the logs.
 ///
 /// # Errors
 /// A log or the configuration cannot be read.
@@ -121,7 +122,7 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The configuration; none where the log is read on another machine, which has none.
+/// Returns the configuration; `None` if the log is read on another machine, which has none.
 fn read_config(path: &Path) -> Result<Option<Config>, Box<dyn Error>> {
     if path == Path::new(DEFAULT_PATH) && !path.exists() {
         return Ok(None);
@@ -129,7 +130,7 @@ fn read_config(path: &Path) -> Result<Option<Config>, Box<dyn Error>> {
     Ok(Some(Config::load(path)?))
 }
 
-/// `2026-11-21`, or `7d`: seven days ago.
+/// Parses `2026-11-21`, or `7d` for seven days ago.
 fn since(text: &str) -> Result<Day, String> {
     let days = text.strip_suffix('d').and_then(|days| days.parse().ok());
     days.map(|days: u16| Day(today().saturating_sub(days)))
@@ -137,7 +138,7 @@ fn since(text: &str) -> Result<Day, String> {
         .ok_or_else(|| "must be a date such as 2026-11-21, or days such as 7d".to_owned())
 }
 
-/// It becomes a header line.
+/// Parses an address that becomes part of a header line.
 fn mail_address(text: &str) -> Result<String, String> {
     if text.is_empty() || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
         return Err("must be one mail address".to_owned());

@@ -1,7 +1,7 @@
 //! The daemon, `blocklist-milter`, and its commands.
 //!
-//! Exit codes: 0 done, 1 a verdict of the demo was not the expected one, a case was not found or the set-up is
-//! wrong, 2 failed; `status`: 0 all is well, 1 warning, 2 critical or no answer.
+//! Exit codes: 0 done; 1 a verdict of the demo was not the expected one, a case was not found or
+//! the setup is wrong; 2 failed. For `status`: 0 no problem, 1 warning, 2 critical or no answer.
 
 pub mod args;
 pub mod junk;
@@ -27,7 +27,7 @@ use crate::snapshot::{self, Checked};
 pub use args::Milter;
 use args::{Command, Explain, Replay};
 
-/// Runs the command line; errors are printed as `blocklist-milter: what: cause`.
+/// Runs the command line. Prints errors as `blocklist-milter: what: cause`.
 #[must_use]
 pub fn main() -> ExitCode {
     super::main(run)

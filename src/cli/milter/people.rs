@@ -1,4 +1,4 @@
-//! `blocklist-milter correspondents`: the addresses that local users write to.
+//! `blocklist-milter correspondents`: collects the addresses to which local users write.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ pub struct Correspondents {
     pub logs: Vec<PathBuf>,
 }
 
-/// Adds the addresses that users wrote to.
+/// Adds the addresses to which users wrote.
 pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     let rules = Rules {
         own_domains: args
@@ -69,7 +69,7 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     Ok(std::process::ExitCode::SUCCESS)
 }
 
-/// `120d` or `120`.
+/// Parses `120d` or `120`.
 pub(super) fn days(text: &str) -> Result<u16, String> {
     let number = text.strip_suffix('d').unwrap_or(text).parse();
     number

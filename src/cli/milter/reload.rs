@@ -1,4 +1,5 @@
-//! `blocklist-milter reload`: has the running daemon load its files again, and waits for what comes of it.
+//! `blocklist-milter reload`: makes the running daemon load its files again, and waits for the
+//! result.
 
 use std::error::Error;
 use std::fs;
@@ -15,9 +16,9 @@ use crate::config::Config;
 use crate::daemon::ask_for_reload;
 use crate::snapshot::{Running, is_running, monotonic_us};
 
-/// Between two looks at what the daemon has written.
+/// Time between two reads of the daemon's status file.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Name of the program as the kernel shows it, cut to 15 bytes.
+/// Name of the program in the kernel, which cuts it to 15 bytes.
 const COMMAND: &str = "blocklist-milte";
 
 /// Arguments of `reload`.
@@ -32,7 +33,7 @@ pub struct Reload {
 }
 
 pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
-    // A fault that shows here is reported without the daemon, with line and column.
+    // An error here is reported without the daemon, with line and column.
     let file = Config::load(config)?.status_file;
     let process = match args.pid {
         Some(process) if command_of(process).is_none_or(|command| command == COMMAND) => process,
@@ -68,7 +69,7 @@ pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
     }
 }
 
-/// The daemon that writes this file.
+/// Returns the process id of the daemon that writes this file.
 fn known_process(file: &Path) -> Result<i32, Box<dyn Error>> {
     let unknown = || {
         let file = file.display();
@@ -84,8 +85,9 @@ fn known_process(file: &Path) -> Result<i32, Box<dyn Error>> {
     }
 }
 
-/// The program of a process: its number may be another's by now, which SIGHUP could end. `None`: there is none, or
-/// `/proc` is hidden, as in our units, where systemd knows the process.
+/// Returns the program of a process: its number may now belong to another program, which SIGHUP
+/// could end. `None` if there is no such process, or if `/proc` is hidden, as in our units, where
+/// systemd knows the process.
 fn command_of(process: i32) -> Option<String> {
     let command = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
     Some(command.trim_end().to_owned())

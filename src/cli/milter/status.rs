@@ -1,4 +1,4 @@
-//! `blocklist-milter status`: asks the running daemon how it is.
+//! `blocklist-milter status`: asks the running daemon for its state.
 
 use std::error::Error;
 use std::io::Write;
@@ -57,7 +57,8 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
     }))
 }
 
-/// The daemon may run although its configuration has an error by now.
+/// Returns the configured endpoint. The configuration may have an error now although the daemon
+/// runs.
 fn configured(config: &Path) -> Result<Endpoint, Box<dyn Error>> {
     let (settings, fault) = Config::load_what_is_good(config);
     if let Some(fault @ crate::config::Error::Unreadable { .. }) = fault {
