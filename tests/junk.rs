@@ -136,6 +136,34 @@ fn nobody_is_listed_without_a_whitelist_or_for_a_forgery() {
 }
 
 #[test]
+fn no_report_goes_to_a_whitelist() {
+    let (folder, mailbox) = reported(
+        "[whitelist]\nfiles = ['allowed.txt']\ncorrespondents = ['people.txt']\n",
+        &["From: spam@bad.test"],
+    );
+    let path = folder.path();
+    fs::write(path.join("allowed.txt"), "friend@good.test\n").unwrap();
+    std::os::unix::fs::symlink("allowed.txt", path.join("link.txt")).unwrap();
+    for list in ["allowed.txt", "people.txt", "link.txt"] {
+        let before = fs::read(path.join(list)).unwrap();
+        let done = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
+            .current_dir(path)
+            .args(["junk", "--config", "milter.toml", "--list", list, &mailbox])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{said}");
+        assert!(
+            said.contains(&format!(
+                "{list}: the configuration names this file as a whitelist"
+            )),
+            "{said}"
+        );
+        assert_eq!(fs::read(path.join(list)).unwrap(), before);
+    }
+}
+
+#[test]
 fn a_report_is_taken_back_and_what_is_written_by_hand_stays() {
     let (folder, mailbox) = reported(CONFIG, &["From: spam@bad.test", "From: other@bad.test"]);
     let list = folder.path().join("reported.txt");

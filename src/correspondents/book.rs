@@ -70,7 +70,9 @@ impl Book {
             }
             Ok(_) => {}
         }
-        let text = fs::read_to_string(path).map_err(Error::of(path))?;
+        let text = fs::read(path).map_err(Error::of(path))?;
+        let text = String::from_utf8(text)
+            .map_err(|_| Error::of(path)("not a file of correspondents: not text"))?;
         let mut addresses = BTreeMap::new();
         for (number, line) in (1..).zip(text.lines()) {
             if line.is_empty() || line.starts_with('#') {
@@ -81,7 +83,9 @@ impl Book {
             });
             let Some((address, day)) = entry else {
                 let line = escaped(line.as_bytes());
-                let why = format!("line {number}: not \"ADDRESS # seen DATE\": {line}");
+                let why = format!(
+                    "not a file of correspondents: line {number} is not \"ADDRESS # seen DATE\": {line}"
+                );
                 return Err(Error::of(path)(why));
             };
             addresses.insert(address, day);

@@ -21,6 +21,7 @@ use crate::address::{Canonical, escaped};
 use crate::compile::{self, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, each_message};
+use crate::file_state::is_same_file;
 use crate::list::{self, Day};
 use crate::numbers::counted;
 use crate::policy::{Entries, dkim_domains, is_aligned};
@@ -44,6 +45,12 @@ pub enum Error {
     /// The whitelist, without which it is unknown who must not be listed.
     #[error(transparent)]
     Whitelist(#[from] snapshot::Error),
+    /// The list is a file whose entries are never refused.
+    #[error("{}: the configuration names this file as a whitelist; name a blocklist", path.display())]
+    IsWhitelist {
+        /// The file.
+        path: PathBuf,
+    },
     /// A message or mailbox.
     #[error("{}: {source}", path.display())]
     Unreadable {
@@ -93,6 +100,13 @@ pub fn report(
     options: &Options,
     config: &Config,
 ) -> Result<ListChange, Error> {
+    let allowed = &config.whitelist;
+    let mut allowed = allowed.files.iter().chain(&allowed.correspondents);
+    if allowed.any(|file| is_same_file(file, &options.list)) {
+        return Err(Error::IsWhitelist {
+            path: options.list.clone(),
+        });
+    }
     let (whitelist, correspondents) = snapshot::cleared_senders(config)?;
     let mut plan = Plan::new(&options.list, Vec::new());
     plan.expires = Some(options.expires);
