@@ -18,6 +18,7 @@
 //! field. If a record has no end within [`MAX_LINE`] bytes, its quote is never closed: its first
 //! line alone is rejected, and reading continues with the next line.
 
+use super::conflict::Conflict;
 use super::entry::{is_address, looks_like_entry};
 use super::fields::{Fields, MAX_FIELDS};
 use super::headings::Heading;
@@ -45,6 +46,7 @@ pub(super) struct Csv {
     /// Whether it is directly above: the names of the columns may follow again.
     is_after_heading: bool,
     separator: u8,
+    conflict: Conflict,
     reader: csv_core::Reader,
     fields: Vec<u8>,
     /// Where each field ends.
@@ -61,6 +63,7 @@ impl Csv {
             is_plea: false,
             is_after_heading: false,
             separator: b',',
+            conflict: Conflict::default(),
             reader: csv_core::Reader::new(),
             fields: Vec::new(),
             ends: vec![0; MAX_FIELDS],
@@ -96,6 +99,8 @@ impl Csv {
             let mut out = Out::new(*lines + 1, text, &mut *sink);
             if matches!(record, Record::Unclosed(_)) {
                 out.reject(RejectReason::UnclosedQuote, text.trim_ascii());
+            } else if self.conflict.holds(text.trim_ascii_end()) {
+                out.reject(RejectReason::Conflict, text.trim_ascii());
             } else if text.contains(&0) {
                 out.reject(RejectReason::Nul, text.trim_ascii());
             } else {

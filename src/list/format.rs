@@ -48,6 +48,8 @@ pub enum Format {
     Html,
     /// A mail in place of a list: it names senders and recipients alike.
     Mail,
+    /// The output of `diff` in place of a list.
+    Diff,
     /// A whitelist: plain, and made of the lines that a blocklist skips.
     Whitelist,
     /// A list of entries to remove, whatever its lines say about them.
@@ -78,6 +80,7 @@ const NAMES: &[(Format, &str)] = &[
     (Format::Patterns, "patterns"),
     (Format::Html, "html"),
     (Format::Mail, "mail"),
+    (Format::Diff, "diff"),
     (Format::Whitelist, "whitelist"),
     (Format::Removals { trees: false }, "removals"),
 ];
@@ -87,6 +90,7 @@ const NOT_OFFERED: &[Format] = &[
     Format::Patterns,
     Format::Html,
     Format::Mail,
+    Format::Diff,
     Format::Whitelist,
     Format::Removals { trees: false },
 ];

@@ -6,6 +6,7 @@
 //! too, and rejects with a reason what it does not understand.
 
 use super::action::Action;
+use super::conflict;
 use super::csv::{is_border, is_parted_by_bars, separator};
 use super::dnsmasq::is_of_unbound;
 use super::entry::{is_ip, is_part_of, looks_like_entry};
@@ -71,6 +72,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             || line_of_record(text).is_some()
             || is_underline(text)
             || is_signature(before, text)
+            || conflict::is_mark(line)
             || in_object && starts_with_space && key_and_value(text).is_some();
         before = text;
         has_plus |= text.starts_with(b"+ ") || text.starts_with(b"+\t");
@@ -93,7 +95,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             let indent = line.len() - line.trim_ascii_start().len();
             goes_on |= statement.next(text, indent).is_some() && holds_entry(text);
         }
-        if text.is_empty() || is_comment || is_other || is_border(text) {
+        if text.is_empty() || is_comment || is_other || is_border(text) || conflict::is_mark(line) {
             continue;
         }
         all_indented &= starts_with_space;

@@ -24,7 +24,7 @@
 //! | rpz | `CNAME .`, `*.`, `rpz-drop.` | `rpz-passthru.`, other records |
 //! | rbldnsd, dnsmasq (also unbound), adblock | domains, with their subdomains if the format says so | `!`, `@@`, real addresses |
 //! | patterns | nothing: regular expressions cannot be looked up | OK, DUNNO |
-//! | html, mail | nothing: an error page or a mail, in place of a list | |
+//! | html, mail, diff | nothing: an error page, a mail or the output of `diff`, in place of a list | |
 //!
 //! The work is linear in the input, and memory is bounded: a line (for CSV a record, for
 //! JSON an object) of more than [`MAX_LINE`] bytes is rejected without being kept.
@@ -37,6 +37,7 @@ mod archive;
 mod bare_table;
 mod charset;
 mod column_name;
+mod conflict;
 mod csv;
 mod day;
 mod dnsmasq;

@@ -16,6 +16,7 @@
 //! is on it.
 
 use super::action::Action;
+use super::conflict;
 use super::day::Day;
 use super::end::{end_in, end_of_list};
 use super::entry::{Wildcards, characters, is_part_of, looks_like_entry};
@@ -136,7 +137,10 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     {
         return out.reject(RejectReason::LateHeading, line);
     }
-    if open_comment(line).is_some() || matches!(block(line), Some(Meaning::Skipped(_))) {
+    if conflict::is_mark(line)
+        || open_comment(line).is_some()
+        || matches!(block(line), Some(Meaning::Skipped(_)))
+    {
         return out.reject(RejectReason::LateHeading, line);
     }
     if is_allowance_of_record(line) {

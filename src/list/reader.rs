@@ -3,6 +3,7 @@
 use std::io::{self, Read};
 
 use super::access::{self, AccessTable};
+use super::conflict::{self, Conflict};
 use super::csv::Csv;
 use super::exim::Exim;
 use super::format::Format;
@@ -22,6 +23,7 @@ pub struct Reader {
     parser: Parser,
     /// Number of lines read to their end.
     lines: u64,
+    conflict: Conflict,
     /// Whether the input is inside a line that was rejected as too long.
     in_long_line: bool,
 }
@@ -68,15 +70,36 @@ impl Parser {
             Format::Whitelist => Self::AtLines(names::allowed),
             Format::Removals { trees: false } => Self::AtLines(names::removed),
             Format::Removals { trees: true } => Self::AtLines(names::removed_trees),
-            Format::Html => Self::AtLines(|line, out| match line.trim_ascii() {
-                b"" => out.skip(Skip::Blank),
-                line => out.reject(RejectReason::WebPage, line),
-            }),
-            Format::Mail => Self::AtLines(|line, out| match line.trim_ascii() {
-                b"" => out.skip(Skip::Blank),
-                line => out.reject(RejectReason::MailMessage, line),
-            }),
+            Format::Html => Self::AtLines(|line, out| no_list(RejectReason::WebPage, line, out)),
+            Format::Mail => {
+                Self::AtLines(|line, out| no_list(RejectReason::MailMessage, line, out))
+            }
+            Format::Diff => Self::AtLines(|line, out| no_list(RejectReason::Diff, line, out)),
         }
+    }
+}
+
+impl Parser {
+    /// Returns whether each line stands for itself.
+    fn at_lines(&self) -> bool {
+        match self {
+            Self::Plain | Self::AtLines(_) => true,
+            Self::Access(_)
+            | Self::Exim(_)
+            | Self::Rpz(_)
+            | Self::Sections(_)
+            | Self::SpamAssassin(_)
+            | Self::Csv(_)
+            | Self::Json(_) => false,
+        }
+    }
+}
+
+/// Reads a line of a text that is not a list.
+fn no_list(reason: RejectReason, line: &[u8], out: &mut Out<'_>) {
+    match line.trim_ascii() {
+        b"" => out.skip(Skip::Blank),
+        line => out.reject(reason, line),
     }
 }
 
@@ -87,6 +110,7 @@ impl Reader {
         Self {
             parser: Parser::of(format),
             lines: 0,
+            conflict: Conflict::default(),
             in_long_line: false,
         }
     }
@@ -95,16 +119,7 @@ impl Reader {
     /// whole lines at once.
     #[must_use]
     pub fn at_lines(&self) -> bool {
-        match &self.parser {
-            Parser::Plain | Parser::AtLines(_) => true,
-            Parser::Access(_)
-            | Parser::Exim(_)
-            | Parser::Rpz(_)
-            | Parser::Sections(_)
-            | Parser::SpamAssassin(_)
-            | Parser::Csv(_)
-            | Parser::Json(_) => false,
-        }
+        self.parser.at_lines()
     }
 
     /// Returns the number of lines read to their end so far.
@@ -176,6 +191,12 @@ impl Reader {
             }
             match &mut self.parser {
                 Parser::Plain => plain::read(line, number, sink),
+                Parser::AtLines(_) if conflict::is_mark(line) => {
+                    sink(number, Row::rejected(RejectReason::LateHeading, line));
+                }
+                parser if !parser.at_lines() && self.conflict.holds(line) => {
+                    Out::new(number, line, sink).reject(RejectReason::Conflict, line);
+                }
                 Parser::AtLines(read) => read(line, &mut Out::new(number, line, sink)),
                 Parser::Access(access) => access.read(line, &mut Out::new(number, line, sink)),
                 Parser::Exim(exim) => exim.read(line, &mut Out::new(number, line, sink)),

@@ -55,7 +55,7 @@ pub enum RejectReason {
     /// A heading over entries that are not listed, or the start of a comment around some: too late
     /// to read the list by headings.
     #[error(
-        "a heading above, or comment around, entries that must not be listed; use --format sections"
+        "a heading above, or a comment or conflict around, entries that must not be listed; use --format sections"
     )]
     LateHeading,
     /// An entry on an indented line, which continues the line before.
@@ -137,8 +137,16 @@ pub enum RejectReason {
     #[error("a statement of SQL; export the list as CSV")]
     Statement,
     /// A line of a mail, which names senders and recipients alike.
-    #[error("a mail or an address book, not a list; list the senders")]
+    #[error("a mail, a mail queue or an address book, not a list; list the senders")]
     MailMessage,
+    /// A line of the output of `diff`.
+    #[error("the output of diff, not a list; give the list itself")]
+    Diff,
+    /// A line between the marks of a conflict.
+    #[error(
+        "an unresolved conflict of a version control system; keep the right lines, and remove the marks"
+    )]
+    Conflict,
     /// A line that says that lines before it are not listed.
     #[error("says that an entry on a line before it is not listed; export the list as CSV or JSON")]
     LateLine,

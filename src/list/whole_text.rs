@@ -10,6 +10,8 @@ pub(super) fn of_whole(head: &[u8], extension: &str) -> Option<Format> {
         Some(Format::Html)
     } else if is_mail(head) {
         Some(Format::Mail)
+    } else if is_diff(head) {
+        Some(Format::Diff)
     } else {
         json(head, extension)
     }
@@ -49,15 +51,70 @@ fn is_mail(head: &[u8]) -> bool {
         "message-id:",
         "mime-version:",
         "dkim-signature:",
+        // The mail queues of Postfix and Sendmail.
+        "-queue id-",
+        "-----q-id-----",
     ];
     is_folder
         || lines(head).take(MAIL_LINES).any(|line| {
             traces.iter().any(|trace| {
                 line.get(..trace.len())
                     .is_some_and(|start| start.eq_ignore_ascii_case(trace.as_bytes()))
-            })
+            }) || is_queued(line)
         })
 }
+
+/// Returns whether a line is that of a mail in Exim's queue:
+/// ` 25m  2.9K 1tEXiM-0000c8-00 <spam@bad.example>`.
+fn is_queued(line: &[u8]) -> bool {
+    let mut words = line.split(u8::is_ascii_whitespace);
+    let mut words = words.by_ref().filter(|word| !word.is_empty());
+    let is_number = |word: Option<&[u8]>, units: &[u8]| {
+        word.and_then(<[u8]>::split_last)
+            .is_some_and(|(unit, number)| {
+                (units.contains(unit) || unit.is_ascii_digit())
+                    && number.iter().all(|b| b.is_ascii_digit() || *b == b'.')
+            })
+    };
+    is_number(words.next(), b"smhdw")
+        && is_number(words.next(), b"KMG")
+        && words.next().is_some_and(|id| {
+            let parts = id.split(|&b| b == b'-');
+            let is_part =
+                |part: &[u8]| part.len() > 1 && part.iter().all(u8::is_ascii_alphanumeric);
+            parts.clone().count() == 3 && parts.clone().all(is_part)
+        })
+        && words
+            .next()
+            .is_some_and(|sender| sender.first() == Some(&b'<'))
+}
+
+/// Returns whether a text is the output of `diff`: what it adds and what it removes is known, but
+/// not what the list has now.
+fn is_diff(head: &[u8]) -> bool {
+    let mut before: &[u8] = b"";
+    lines(head).take(DIFF_LINES).any(|line| {
+        let before = std::mem::replace(&mut before, line);
+        line.starts_with(b"diff --git ")
+            || line.starts_with(b"@@ -")
+            || line.starts_with(b"+++ ") && before.starts_with(b"--- ")
+            || line.starts_with(b"--- ") && before.starts_with(b"*** ")
+            || matches!(line, [b'<' | b'>', b' ', ..]) && is_change(before)
+    })
+}
+
+/// Returns whether a line of `diff` says which lines have changed: `3c3`, `5a5,6`.
+fn is_change(line: &[u8]) -> bool {
+    let mut ranges = line.split(|b| matches!(b, b'a' | b'c' | b'd'));
+    let is_range = |range: &[u8]| {
+        range.first().is_some_and(u8::is_ascii_digit)
+            && range.iter().all(|b| b.is_ascii_digit() || *b == b',')
+    };
+    ranges.clone().count() == 2 && ranges.all(is_range)
+}
+
+/// Number of lines among which a diff has one of these; remarks may stand before them.
+const DIFF_LINES: usize = 500;
 
 /// Number of lines among which a mail has one of these.
 const MAIL_LINES: usize = 40;
@@ -67,7 +124,7 @@ fn json(head: &[u8], extension: &str) -> Option<Format> {
     let text = head.trim_ascii_start();
     match text.first()? {
         b'{' if matches!(extension, "jsonl" | "ndjson") => Some(Format::JsonLines),
-        b'[' if starts_no_json(text.get(1..)?.trim_ascii_start().first()?) => None,
+        &bracket if starts_no_json(bracket, text.get(1..)?.trim_ascii_start()) => None,
         b'[' => Some(Format::Json),
         b'{' => {
             let mut lines = lines(text).map(<[u8]>::trim_ascii);
@@ -89,8 +146,13 @@ fn json(head: &[u8], extension: &str) -> Option<Format> {
     }
 }
 
-/// Returns whether no JSON has this character after a bracket: it begins a title, or an address
-/// without quotes.
-fn starts_no_json(sign: &u8) -> bool {
-    sign.is_ascii_alphabetic() || *sign == b'\''
+/// Returns whether what stands behind a bracket stands in no JSON: a title, an address without
+/// quotes, `[[entry]]` of TOML, a table of a wiki, a dictionary of Python.
+fn starts_no_json(bracket: u8, behind: &[u8]) -> bool {
+    match (bracket, behind) {
+        (b'[', [b'[', sign, ..] | [sign, ..]) if sign.is_ascii_alphabetic() => true,
+        (_, [b'\'', ..]) => true,
+        (b'{', [sign, ..]) => !matches!(sign, b'"' | b'}' | b'/' | b'#' | b'*'),
+        _ => false,
+    }
 }

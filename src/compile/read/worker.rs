@@ -318,6 +318,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         | RejectReason::CutOffJson
                         | RejectReason::WebPage
                         | RejectReason::MailMessage
+                        | RejectReason::Diff
                 ) || reason.spoils_list()
                 {
                     self.incomplete = Some((line, reason));

@@ -1,0 +1,52 @@
+//! Marks around lines that a version control system could not merge.
+//!
+//! ```text
+//!   <<<<<<< HEAD
+//!   spam@bad.example          listed in one version of the list
+//!   =======
+//!   friend@good.example       listed in the other
+//!   >>>>>>> their-branch
+//! ```
+//!
+//! Which of these lines are meant, only a person can say: they are rejected.
+
+/// Whether the line under way stands between such marks.
+#[derive(Debug, Default)]
+pub(super) struct Conflict {
+    is_open: bool,
+}
+
+impl Conflict {
+    /// Takes in the next line of a list, and returns whether it belongs to a conflict.
+    #[inline]
+    pub(super) fn holds(&mut self, line: &[u8]) -> bool {
+        match mark(line) {
+            Some(b'>') => {
+                self.is_open = false;
+                true
+            }
+            Some(b'<' | b'|') => {
+                self.is_open = true;
+                true
+            }
+            _ => self.is_open && !line.trim_ascii().is_empty(),
+        }
+    }
+}
+
+/// Returns whether a line opens or closes a conflict.
+pub(super) fn is_mark(line: &[u8]) -> bool {
+    mark(line).is_some()
+}
+
+/// Returns the sign of which a mark is made.
+#[inline]
+fn mark(line: &[u8]) -> Option<u8> {
+    let &sign = line.first().filter(|sign| b"<>|".contains(sign))?;
+    let (signs, rest) = line.split_at_checked(SIGNS)?;
+    let is_mark = signs.iter().all(|b| *b == sign) && matches!(rest, [] | [b' ' | b'\r', ..]);
+    is_mark.then_some(sign)
+}
+
+/// Number of signs in a mark.
+const SIGNS: usize = 7;
