@@ -1,11 +1,12 @@
-//! Which file is under a path, and in which state: one that is replaced or written to has another.
+//! The identity and state of the file at a path: a file that is replaced or written to has another
+//! state.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Device, inode, size and time of change of the file that a path leads to. Not the time of its content, which a
-/// copy can take over from the file it was made from.
+/// Device, inode, size and change time (ctime) of the file at a path. The modification time is not
+/// used, since a copy can take it over from the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileState {
     device: u64,
@@ -15,10 +16,10 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// As it is now.
+    /// Returns the current state.
     ///
     /// # Errors
-    /// There is no file, or it cannot be looked at.
+    /// When there is no file, or its metadata cannot be read.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let file = std::fs::metadata(path)?;
         Ok(Self {

@@ -1,28 +1,29 @@
-//! How much memory this process may still take.
+//! How much more memory this process can use.
 //!
-//! A process that takes more than its control group allows is killed, so the limits are read before gigabytes are
-//! taken: by a reload, and for the default memory limit of a compile.
+//! A process that uses more memory than its control group allows is killed. So the limits are read
+//! before gigabytes are allocated: by a reload, and for the default memory limit of a compilation.
 //!
-//! | what | where |
+//! | limit | read from |
 //! |---|---|
-//! | RAM | `/proc/meminfo`, `MemAvailable`; where a unit hides that (`ProcSubset=pid`), sysinfo(2) and the file cache |
-//! | cgroup v2 | `memory.max` and `memory.high` less `memory.current`, of the own group and each above |
+//! | RAM | `/proc/meminfo`, `MemAvailable`; if a unit hides it (`ProcSubset=pid`), sysinfo(2) and the file cache |
+//! | cgroup v2 | `memory.max` and `memory.high` less `memory.current`, of the process's group and all groups above it |
 //! | cgroup v1 | `memory.limit_in_bytes` less `memory.usage_in_bytes`, likewise |
-//! | the process | `RLIMIT_AS` and `RLIMIT_DATA` less what `/proc/self/statm` says |
+//! | the process | `RLIMIT_AS` and `RLIMIT_DATA` less the sizes in `/proc/self/statm` |
 //!
-//! File cache counts as free: the kernel gives it up. What cannot be read limits nothing.
+//! File cache counts as free, since the kernel can drop it. A value that cannot be read is no
+//! limit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 
-/// Whether so much memory can be taken at once, with an eighth to spare.
+/// Returns whether this much memory can be used in addition, with an eighth to spare.
 pub(crate) fn has_room_for(bytes: u64) -> bool {
     room_bytes().is_none_or(|room| bytes.saturating_add(bytes / 8) <= room)
 }
 
-/// What can still be taken; `None`: no limit is known.
+/// Returns the number of bytes that can still be used; `None` if no limit is known.
 pub(crate) fn room_bytes() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let groups = room_in_groups(Path::new("/sys/fs/cgroup"), &groups);
@@ -36,7 +37,7 @@ fn ram() -> Option<u64> {
     if let Ok(text) = fs::read_to_string("/proc/meminfo") {
         return kib_after("MemAvailable:", &text);
     }
-    // The group at the root is the whole machine.
+    // The root group is the whole machine.
     let cache = cache_bytes(&fs::read_to_string("/sys/fs/cgroup/memory.stat").ok()?, "");
     let info = rustix::system::sysinfo();
     #[allow(
@@ -47,9 +48,9 @@ fn ram() -> Option<u64> {
     Some(free.saturating_add(cache))
 }
 
-/// The least room in any of our groups. `groups` is `/proc/self/cgroup`: `0::/path` for v2,
-/// `4:memory:/path` for the memory controller of v1. Inside a container the path may not exist below
-/// the mount; the root there then holds the limit, and it is asked, too.
+/// Returns the least room in any group of the process. `groups` is `/proc/self/cgroup`: `0::/path`
+/// for v2, `4:memory:/path` for the memory controller of v1. Inside a container, the path may not
+/// exist below the mount; then the root of the mount has the limit, so it is read, too.
 fn room_in_groups(root: &Path, groups: &str) -> Option<u64> {
     let own = groups.lines().filter_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -80,7 +81,8 @@ fn room_in_groups(root: &Path, groups: &str) -> Option<u64> {
     rooms.flatten().min()
 }
 
-/// What one group leaves; none for "max", and for the very large number by which v1 says "no limit".
+/// Returns the room in one group; `None` for "max", and for the very large number by which v1 says
+/// "no limit".
 fn room_in(folder: &Path, limit: &str, used: &str, prefix: &str) -> Option<u64> {
     let number = |name: &str| -> Option<u64> {
         let text = fs::read_to_string(folder.join(name)).ok()?;
@@ -92,7 +94,7 @@ fn room_in(folder: &Path, limit: &str, used: &str, prefix: &str) -> Option<u64> 
     Some(limit.saturating_sub(used))
 }
 
-/// Bytes of the file cache in `memory.stat`.
+/// Returns the size of the file cache in `memory.stat`, in bytes.
 fn cache_bytes(stat: &str, prefix: &str) -> u64 {
     let is_cache = |name: &str| {
         let name = name.strip_prefix(prefix);
@@ -120,7 +122,7 @@ fn room_of_process() -> Option<u64> {
         .min()
 }
 
-/// `MemAvailable:  24672440 kB` -> bytes.
+/// Reads `MemAvailable:  24672440 kB`, and returns bytes.
 fn kib_after(name: &str, text: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -131,7 +133,7 @@ fn kib_after(name: &str, text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Groups as files, and the room in them.
+    /// Writes groups as files, and checks the room in them.
     #[test]
     fn the_tightest_group_counts() {
         let root = tempfile::tempdir().unwrap();
@@ -149,7 +151,7 @@ mod tests {
         write("a.slice", "memory.max", "1000\n");
         write("a.slice", "memory.current", "700\n");
         assert_eq!(room("0::/a.slice/b.service\n"), Some(300));
-        // The cache of files is as good as free.
+        // The file cache counts as free.
         write(
             "a.slice",
             "memory.stat",
@@ -158,7 +160,7 @@ mod tests {
         assert_eq!(room("0::/a.slice/b.service\n"), Some(400));
         write("a.slice/b.service", "memory.high", "650\n");
         assert_eq!(room("0::/a.slice/b.service\n"), Some(50));
-        // More than is allowed, just after the limit was lowered.
+        // More is used than allowed, just after the limit was lowered.
         write("a.slice/b.service", "memory.high", "500\n");
         assert_eq!(room("0::/a.slice/b.service\n"), Some(0));
 

@@ -2,12 +2,12 @@
 
 use indicatif::HumanCount;
 
-/// 1234567 -> 1,234,567.
+/// Groups the digits of a number: 1234567 -> 1,234,567.
 pub(crate) fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// Bytes with a unit, for human readers.
+/// Shows a number of bytes with a unit.
 #[allow(clippy::cast_precision_loss, reason = "shown with three digits")]
 pub(crate) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
@@ -24,7 +24,7 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{value:.2} TiB")
 }
 
-/// "1 line", "1,234 lines".
+/// Shows a number with its noun: "1 line", "1,234 lines".
 pub(crate) fn counted(number: u64, one: &str, many: &str) -> String {
     format!(
         "{} {}",

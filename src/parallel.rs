@@ -1,20 +1,21 @@
-//! Work on several threads that end before the caller goes on.
+//! Runs work on several threads, and waits for all of them.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-/// Threads that the system runs at once for this process, at least one.
+/// Returns the number of threads that the system can run at once for this process, at least one.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Does each task on a thread of its own; what came of them, in the order of the tasks. Where the system gives no
-/// more threads, the calling one does what is left: one after the other, and slower.
+/// Does each task on its own thread, and returns the results in the order of the tasks. If the
+/// system cannot start more threads, the calling thread does the remaining tasks one after the
+/// other.
 ///
 /// # Panics
-/// When one of them panics, after all have ended.
+/// If one of them panics, after all have ended.
 pub(crate) fn on_threads<T: Send, R: Send>(
     tasks: impl IntoIterator<Item = T>,
     work: impl Fn(T) -> R + Sync,

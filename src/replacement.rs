@@ -1,14 +1,15 @@
-//! A temporary file that replaces the old one when complete: nobody ever sees half of it.
+//! A temporary file that replaces the old one when it is complete: nobody ever sees half of it.
 //!
-//! Output `spam.blf` is written as `.spam.blf.writing` in the same folder, synced,
-//! then renamed over the old file, and the folder is synced. Until the rename the
-//! old file stays. The written file is locked (`flock`), so that two writers of
-//! one output exclude each other. Dropping it unfinished removes it. A killed
-//! process leaves it behind without a lock: the next writer removes it.
+//! Output `spam.blf` is written as `.spam.blf.writing` in the same folder, synced, then renamed
+//! over the old file, and the folder is synced. The old file stays until the rename. The temporary
+//! file is locked (`flock`), so that two writers of one output exclude each other. Dropping an
+//! unfinished replacement removes it. A killed process leaves it behind without a lock, and the
+//! next writer removes it.
 //!
-//! The new file has mode 0640 (who knows the seed can make addresses that collide),
-//! or the mode, group and owner of the file it replaces. If root writes the first one, it gets the owner
-//! and group of its folder, because the daemon reads it as another user and the service replaces it.
+//! The new file has mode 0640 (whoever knows the seed can make addresses that collide), or the
+//! mode, group and owner of the file it replaces. If root writes the first one, it gets the owner
+//! and group of its folder, because the daemon reads it as another user and the service replaces
+//! it.
 
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
@@ -21,14 +22,14 @@ use rustix::fs::OFlags;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The system refused.
+    /// The operating system reported an error.
     #[error("{}: cannot {action}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// What was being done, in words that follow "cannot".
         action: &'static str,
-        /// What the system said.
+        /// The operating system's reason.
         source: io::Error,
     },
     /// Another process writes the same output.
@@ -37,7 +38,7 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
-    /// The output is something else than a file.
+    /// The output is not a regular file.
     #[error("{}: not a regular file", path.display())]
     NotAFile {
         /// The output.
@@ -46,7 +47,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: what was tried on which path.
+    /// Returns a function for `map_err` that adds what was being done, and with which path.
     fn io(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             path: path.to_owned(),
@@ -71,8 +72,8 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// Claims an output. Do it before the work, so that a second compile of the
-    /// same output, a missing folder or a wrong name shows at once.
+    /// Claims an output. Call it before the work, so that a second compilation of the same output,
+    /// a missing folder or a wrong name is noticed at once.
     ///
     /// A symbolic link is followed: the file it points to is the one replaced.
     ///
@@ -86,8 +87,9 @@ impl Replacement {
         Ok(replacement)
     }
 
-    /// The same for a file that nobody else needs to read: it has the mode with which it was created, at most 0640,
-    /// and belongs to who writes it. Makes no system call about modes and owners.
+    /// Does the same for a file that nobody else needs to read: it keeps the mode with which it was
+    /// created, at most 0640, and belongs to its writer. Makes no system call about modes and
+    /// owners.
     ///
     /// # Errors
     ///
@@ -96,12 +98,12 @@ impl Replacement {
         Ok(Self::begin(path)?.0)
     }
 
-    /// Claims it, and says what is there now.
+    /// Claims an output, and returns the metadata of the file that is there now.
     fn begin(path: &Path) -> Result<(Self, Option<fs::Metadata>), Error> {
         let target = match fs::canonicalize(path) {
             Ok(target) => target,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // To replace the link would leave the place that it names without a filter.
+                // Replacing the link would leave its target without a filter.
                 if path.is_symlink() {
                     return Err(Error::io(path, "follow this symbolic link")(error));
                 }
@@ -109,7 +111,8 @@ impl Replacement {
             }
             Err(error) => return Err(Error::io(path, "find the output")(error)),
         };
-        // Another error must not pass for "there is none": what is there would lose its mode, or its content.
+        // Another error must not be taken for a missing file: an existing one would lose its mode
+        // or its content.
         let old = match fs::metadata(&target) {
             Ok(old) => Some(old),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -138,7 +141,7 @@ impl Replacement {
         Ok((replacement, old))
     }
 
-    /// Sets mode and owners.
+    /// Sets mode, group and owner like those of the old file or of the folder.
     fn make_like(&self, old: Option<&fs::Metadata>) -> Result<(), Error> {
         let failed = |action| Error::io(&self.written, action);
         let own = self.file.metadata().map_err(failed("read its owner"))?;
@@ -150,7 +153,8 @@ impl Replacement {
             }
             None | Some(_) => None,
         };
-        // The owner of a folder that all users share, such as /tmp, has no part in the file.
+        // The owner of a folder that all users share, such as /tmp, has nothing to do with the
+        // file.
         let folder = folder.filter(|folder| folder.mode() & OTHERS_WRITE == 0);
         if let Some(model) = old.or(folder.as_ref()) {
             if model.gid() != own.gid() {
@@ -165,31 +169,31 @@ impl Replacement {
             .map_err(failed("set its mode"))
     }
 
-    /// The file to write to, at any position.
+    /// Returns the file to write to, at any position.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Where it is written, until it is renamed.
+    /// Returns the path of the temporary file, which exists until it is renamed.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.written
     }
 
-    /// The file it will become.
+    /// Returns the path of the file that will be replaced.
     #[must_use]
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// Whether there was no file when it was claimed.
+    /// Returns whether there was no file when it was claimed.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Brings what was written to the disk.
+    /// Syncs the written data to disk.
     ///
     /// # Errors
     ///
@@ -200,12 +204,11 @@ impl Replacement {
             .map_err(Error::io(&self.written, "sync it to disk"))
     }
 
-    /// Syncs, replaces the old file, and syncs the folder.
+    /// Syncs the file, replaces the old file, and syncs the folder.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]; unless it is the folder's last sync that failed, the old file
-    /// stays.
+    /// [`Error::Io`]; the old file then stays, unless only the last sync of the folder has failed.
     pub fn commit(mut self) -> Result<(), Error> {
         self.sync()?;
         fs::rename(&self.written, &self.target)
@@ -225,8 +228,8 @@ impl Replacement {
     }
 }
 
-/// Whether nothing is at this path, or nothing where its link leads: known for certain, unlike by
-/// [`Path::exists`], which takes a disk that cannot be read for an empty one.
+/// Returns whether there is certainly no file at this path, or none at the target of its link.
+/// [`Path::exists`] would also return false if the disk cannot be read.
 #[must_use]
 pub fn is_missing(path: &Path) -> bool {
     matches!(fs::metadata(path), Err(error) if error.kind() == io::ErrorKind::NotFound)
@@ -235,15 +238,15 @@ pub fn is_missing(path: &Path) -> bool {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.committed {
-            // Nobody is left to tell; the next writer would remove it.
+            // This error cannot be reported; the next writer removes the file.
             let _ = fs::remove_file(&self.written);
         }
     }
 }
 
-/// Makes and locks the hidden file. It is always created: what is under its name
-/// may be a link, or a file that others have open or may read. What a killed writer left, a
-/// regular file without a lock, is removed.
+/// Creates and locks the temporary file. It is always a new file: what exists under its name may be
+/// a link, or a file that others have open or may read. A regular file without a lock was left by a
+/// killed writer, and is removed.
 fn lock(path: &Path, written: &Path) -> Result<File, Error> {
     let busy = || Error::Busy {
         path: path.to_owned(),
@@ -252,7 +255,7 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
     options.read(true).write(true).create_new(true).mode(MODE);
     loop {
         match options.open(written) {
-            // It has no lock for a moment, in which another writer may take it for a leftover.
+            // For a moment the file has no lock, and another writer may take it for a leftover.
             Ok(file) => {
                 let is_held = match file.try_lock() {
                     Ok(()) => is_named(&file, written),
@@ -263,7 +266,7 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
                     Ok(true) => Ok(file),
                     Ok(false) => Err(busy()),
                     Err(error) => {
-                        // It is ours: where locks fail, nobody takes it over.
+                        // The file is ours: where locks fail, nobody takes it over.
                         let _ = fs::remove_file(written);
                         Err(error)
                     }
@@ -271,7 +274,7 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {
-                // Nobody knows the hidden file by name.
+                // The user does not know the name of the temporary file.
                 let folder = written.parent();
                 let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
                 let folder = folder.unwrap_or_else(|| Path::new("."));
@@ -298,18 +301,18 @@ fn lock(path: &Path, written: &Path) -> Result<File, Error> {
             Err(TryLockError::WouldBlock) => return Err(busy()),
             Err(TryLockError::Error(error)) => return Err(Error::io(written, "lock")(error)),
         }
-        // Between our open and our lock its writer may have renamed or removed it.
+        // Between our open and our lock, its writer may have renamed or removed it.
         if is_named(&leftover, written)? {
             fs::remove_file(written).map_err(Error::io(written, "remove"))?;
         }
     }
 }
 
-/// Follow no link, and do not wait for the writer of a FIFO.
+/// Follows no link, and does not wait for the writer of a FIFO.
 #[allow(clippy::cast_possible_wrap, reason = "low bits")]
 const LEFTOVER_FLAGS: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits() as i32;
 
-/// Whether an open file still has this name.
+/// Returns whether an open file still has this name.
 fn is_named(file: &File, name: &Path) -> Result<bool, Error> {
     let held = file.metadata().map_err(Error::io(name, "read"))?;
     match fs::symlink_metadata(name) {
@@ -368,7 +371,7 @@ mod tests {
         assert_eq!(write("a.blf"), (54_321, 54_322));
         fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
         assert_eq!(write("b.blf"), (0, rustix::process::getegid().as_raw()));
-        // What is there keeps its owner.
+        // An existing file keeps its owner.
         assert_eq!(write("a.blf"), (54_321, 54_322));
     }
 

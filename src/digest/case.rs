@@ -1,4 +1,4 @@
-//! One decision, found by the case id that the reply names, in words for the person who has to answer a
+//! One decision, found by the case id in the reply, and explained for the person who must answer a
 //! complaint.
 
 use std::fmt::{self, Display, Formatter};
@@ -14,36 +14,36 @@ use crate::journal;
 use crate::policy::{Action, Entries, Exemption, Reason};
 use crate::screen::Field;
 
-/// A decision as the log has it. What the log does not say is empty.
+/// A decision from the log. Fields that the log does not have are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Case {
     /// The case id.
     pub case: String,
-    /// When, in UTC.
+    /// The time, in UTC.
     pub time: Option<String>,
-    /// What was done.
+    /// The action that was taken.
     pub action: String,
-    /// Why.
+    /// The reason for it.
     pub reason: String,
-    /// What the list would have done.
+    /// The action that the list would have taken.
     pub unsoftened: String,
-    /// The mail server's name for the message.
+    /// The mail server's queue id of the message.
     pub queue_id: String,
-    /// Message-ID, where there is no queue id.
+    /// The Message-ID, if there is no queue id.
     pub message_id: String,
     /// The SMTP client.
     pub client: String,
-    /// Recipients who were decided about one by one.
+    /// The recipients for whom it was decided one by one.
     pub recipients: Vec<String>,
-    /// Where the listed sender stood.
+    /// The identity in which the listed sender was found.
     pub identity: String,
     /// The sender as written.
     pub address: String,
-    /// The entry it was found by.
+    /// The entry that lists it.
     pub entry: String,
     /// The list.
     pub list: String,
-    /// The text list that the entry is from.
+    /// The text list that the entry comes from.
     pub source: String,
     /// Whether a record confirms the hit.
     pub proved: bool,
@@ -53,7 +53,7 @@ pub struct Case {
     pub whitelist: String,
     /// Further hits.
     pub also: String,
-    /// The entry for a whitelist that exempts this sender, where the log has the whole address.
+    /// The whitelist entry that exempts this sender, if the log has the whole address.
     pub clears: Option<String>,
     /// The whitelist to add it to.
     pub whitelist_file: Option<PathBuf>,
@@ -62,7 +62,7 @@ pub struct Case {
 /// Finds a case in logs.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// When one of them cannot be read.
 pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, Error> {
     let mut found: Option<Case> = None;
     let finder = memchr::memmem::Finder::new(id);
@@ -125,14 +125,15 @@ impl Case {
     }
 }
 
-/// A time in words: `2026-11-21 14:03:22 UTC`.
+/// Returns a time as text: `2026-11-21 14:03:22 UTC`.
 #[must_use]
 pub fn shown_time(seconds: i64) -> Option<String> {
     let time = Timestamp::from_second(seconds).ok()?;
     Some(time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
 }
 
-/// The address to whitelist. What the log had to escape or to shorten is not what the sender wrote.
+/// Returns the address to whitelist. A text that the log escaped or shortened is not what the
+/// sender wrote.
 fn clearing_entry(address: &str) -> Option<String> {
     if address.contains('\\') || address.contains("[...]") {
         return None;
@@ -142,7 +143,7 @@ fn clearing_entry(address: &str) -> Option<String> {
     Some(escaped(text.as_bytes()).to_string()).filter(|shown| shown == text)
 }
 
-/// What was done, as a sentence ends.
+/// Returns the end of a sentence that says what was done.
 fn deed(action: &str) -> &'static str {
     match action.parse() {
         Ok(Action::Reject) => "was refused for good (5xx)",
@@ -155,7 +156,7 @@ fn deed(action: &str) -> &'static str {
     }
 }
 
-/// What a reason means.
+/// Returns the meaning of a reason.
 fn meaning(reason: &str) -> Option<&'static str> {
     let of_reason = Reason::ALL.into_iter().find(|known| known.name() == reason);
     let of_exemption = Exemption::ALL
@@ -278,7 +279,7 @@ impl Case {
     }
 }
 
-/// `reply-to` -> `Reply-To`.
+/// Returns the header name of an identity: `reply-to` -> `Reply-To`.
 fn header_name(identity: &str) -> String {
     let words = identity
         .split('-')
@@ -289,7 +290,7 @@ fn header_name(identity: &str) -> String {
     words.collect::<Vec<_>>().join("-")
 }
 
-/// As one word of a shell command: what a sender wrote must not become a command.
+/// Quotes a text as one word of a shell command, so that a sender's text cannot become a command.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "@._-+/=:".contains(c);
     if !word.is_empty() && !word.starts_with('-') && word.chars().all(plain) {

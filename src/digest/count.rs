@@ -1,4 +1,4 @@
-//! What is counted of a log.
+//! Counts what a log contains.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
@@ -15,31 +15,32 @@ use crate::list::Day;
 use crate::policy::{Action, Exemption, Reason};
 use crate::screen::{ALSO_UNDECIDED, Field};
 
-/// A list or source without a hit for so many days may not be worth keeping.
+/// Number of days without a hit after which a list or source may not be worth keeping.
 pub(super) const IDLE_DAYS: u16 = 30;
-/// Entries and groups that are counted separately; a log that names more is not the daemon's.
+/// Maximum number of entries and groups that are counted separately; a log with more is not the
+/// daemon's.
 const DISTINCT_MAX: usize = 1_000_000;
-/// Entries in the report, of those refused most.
+/// Maximum number of most refused entries in the report.
 const MOST_MAX: usize = 10;
-/// Entries in the report, of those refused for the first time.
+/// Maximum number of entries in the report that were refused for the first time.
 const FIRST_MAX: usize = 10_000;
-/// Errors and warnings in the report, the last ones.
+/// Maximum number of errors and warnings in the report; the last ones are kept.
 const PROBLEMS_MAX: usize = 10;
 const PROBLEM_BYTES: usize = 500;
 
 /// How a log is read.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The report begins here; what is older counts as history only.
+    /// The first day of the report; older lines only count as history.
     pub since: Option<Day>,
-    /// Now, in seconds since 1970.
+    /// The current time, in seconds since 1970.
     pub now: i64,
     /// The lists in use, with their sources; see [`Options::know`].
     pub lists: Vec<(String, Vec<String>)>,
 }
 
 impl Options {
-    /// Takes the lists from a configuration, and their sources from the filters that can be read.
+    /// Adds the lists of a configuration, with their sources from the filters that can be read.
     pub fn know(&mut self, config: &Config) {
         for list in config.enabled_lists() {
             let sources = Filter::open(&list.filter, Load::Disk).map_or_else(
@@ -57,47 +58,47 @@ impl Options {
 /// A report of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Digest {
-    /// First and last day of the lines that say when they were written (UTC).
+    /// The first day of the lines that have a time (UTC).
     pub from: Option<String>,
     /// The last day.
     pub until: Option<String>,
-    /// Lines read that are not the daemon's.
+    /// Number of lines that are not the daemon's.
     pub other_lines: u64,
-    /// Lines of decisions.
+    /// Number of decisions.
     pub decisions: u64,
-    /// Decisions by action, the most frequent first.
+    /// Decisions by action, with the most frequent first.
     pub actions: Vec<(String, u64)>,
     /// Refused, held or deleted mail by list, source and action.
     pub refused: Vec<(String, String, String, u64)>,
-    /// Whether earlier reports are known, so that "for the first time" means something.
+    /// Whether earlier reports are known; without them, "for the first time" has no meaning.
     pub has_history: bool,
-    /// Entries by which mail was refused for the first time.
+    /// Entries for which mail was refused for the first time.
     pub first_refused: Vec<Refused>,
-    /// How many there are, those not shown included.
+    /// Number of these entries, including those not shown.
     pub first_refused_total: u64,
-    /// Entries by which most mail was refused.
+    /// Entries for which most mail was refused.
     pub most_refused: Vec<Refused>,
-    /// Messages in which no sender was refused because of the client or the recipient, by reason.
+    /// Messages without a look-up because of the client or the recipient, by reason.
     pub exempt: Vec<(String, u64)>,
     /// Listed senders that were not refused, by list, action and reason.
     pub let_through: Vec<(String, String, String, u64)>,
     /// Tagged mail by list and reason.
     pub tagged: Vec<(String, String, u64)>,
-    /// Decisions without knowing whether a sender is listed.
+    /// Number of decisions for which it is unknown whether a sender is listed.
     pub undecided: u64,
-    /// The day since which hits of lists are known.
+    /// The day since which hits of lists are recorded.
     pub hits_known_since: Option<String>,
     /// Lists and sources without a hit.
     pub idle: Vec<Idle>,
-    /// Lines of level error.
+    /// Number of lines of level error.
     pub errors: u64,
-    /// Lines of level warn.
+    /// Number of lines of level warn.
     pub warnings: u64,
-    /// The last of both.
+    /// The last errors and warnings.
     pub problems: Vec<String>,
 }
 
-/// Mail refused by one entry.
+/// Mail refused because of one entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Refused {
     /// The entry.
@@ -106,29 +107,29 @@ pub struct Refused {
     pub address: String,
     /// The list.
     pub list: String,
-    /// Its source.
+    /// The source of the entry.
     pub source: String,
     /// The case id of a decision.
     pub case: String,
-    /// How many decisions.
+    /// Number of decisions.
     pub count: u64,
 }
 
-/// A list without a hit, or one of its sources.
+/// A list without a recent hit, or one of its sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Idle {
     /// The list.
     pub list: String,
-    /// The source; none for the whole list.
+    /// The source; `None` for the whole list.
     pub source: Option<String>,
     /// The last known hit.
     pub last_hit: Option<String>,
 }
 
-/// Counts what these logs hold, and adds it to the history.
+/// Counts the decisions in these logs, and adds them to the history.
 ///
 /// # Errors
-/// One of them cannot be read.
+/// When one of them cannot be read.
 pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Result<Digest, Error> {
     let today = journal::day(options.now).unwrap_or(Day(0));
     let mut sums = Sums {
@@ -172,9 +173,9 @@ struct Sums<'a> {
     exempt: Counts<1>,
     let_through: Counts<3>,
     tagged: Counts<2>,
-    /// Of the history, too: every hit, and every refusal by an entry.
+    /// For the history, too: every hit, and every refusal by an entry.
     hits: Counts<2>,
-    /// Lists that had a hit in addition to the deciding one.
+    /// Lists with a hit in addition to the deciding one.
     also: Counts<1>,
     refused_on: Counts<1>,
     entries: HashMap<String, Refused>,
@@ -185,7 +186,7 @@ impl Sums<'_> {
     fn add(&mut self, line: &LogLine<'_>) {
         let written = line.at.and_then(journal::day);
         let day = written.unwrap_or(self.today);
-        // A clock that goes wrong must not make the history begin in the future.
+        // A wrong clock must not make the history begin in the future.
         let day = day.min(self.today);
         let counts = self.options.since.is_none_or(|since| day >= since);
         if counts && written.is_some() {
@@ -222,7 +223,7 @@ impl Sums<'_> {
         let is_undecided = reason == Reason::Undecided.name();
         let is_refused = is_refusal(action);
         let entry = get(Field::Entry);
-        // Also where something softened it, such as a dry run, and gives the reason.
+        // Also a hit if something softened it, such as a dry run, which is then the reason.
         let is_hit = !list.is_empty() && !is_undecided && get(Field::Failure).is_empty();
         for also in get(Field::Also).split(", ") {
             if let Some((list, rest)) = also.split_once(':')
@@ -237,7 +238,8 @@ impl Sums<'_> {
                 self.refused_on.add([entry], day);
             }
         }
-        // Further recipients of a message are details; they were counted with the first.
+        // Further recipients of a message are logged as details; they were counted with the first
+        // one.
         if !counts || level == Level::Detail {
             return;
         }
@@ -288,7 +290,7 @@ impl Sums<'_> {
                 self.history.hit(&list, &source, sum.first, sum.last);
             }
         }
-        // Earlier versions let a sender write what looks like a list's name there.
+        // Earlier versions allowed a sender to write text there that looks like the name of a list.
         for ([list], sum) in self.also.sorted() {
             if lists.contains(&list) {
                 self.history.hit(&list, "", sum.first, sum.last);
@@ -299,7 +301,7 @@ impl Sums<'_> {
         }
         let first_day = self.days.map_or(self.today, |(from, _)| from);
         let begins = self.options.since.unwrap_or(first_day);
-        // A longer log than is asked for is a history, too.
+        // Log lines before the report begins are a history, too.
         let known_before =
             self.has_history || self.history.entries.values().any(|days| days.0 < begins.0);
         let mut refused: Vec<Refused> = self.entries.into_values().collect();
@@ -356,7 +358,8 @@ impl Sums<'_> {
     }
 }
 
-/// The lists and sources without a hit for [`IDLE_DAYS`]; without any, as far as is known.
+/// Returns the lists and sources without a hit for [`IDLE_DAYS`], or without any hit since they
+/// are known.
 fn idle(
     history: &mut History,
     lists: &[(String, Vec<String>)],
@@ -368,7 +371,7 @@ fn idle(
         let names = std::iter::once("").chain(sources.iter().map(String::as_str));
         for name in names {
             let known = history.known(list, name, today);
-            // A list may be older than the history, but nobody knows.
+            // A list may be older than the history, but this is unknown.
             let quiet_since = known.hit.unwrap_or_else(|| known.known.max(since.0));
             if today.0.saturating_sub(quiet_since) < IDLE_DAYS {
                 continue;
@@ -379,7 +382,7 @@ fn idle(
                 last_hit: known.hit.map(|day| Day(day).to_string()),
             });
             if name.is_empty() {
-                // Its sources have none either.
+                // Then its sources have no hit either.
                 break;
             }
         }
@@ -387,7 +390,7 @@ fn idle(
     idle
 }
 
-/// Whether the recipient does not get the mail, or not now.
+/// Returns whether the recipient does not get the mail, or not now.
 fn is_refusal(action: &str) -> bool {
     match action.parse() {
         Ok(Action::Reject | Action::Tempfail | Action::Quarantine | Action::Discard) => true,
@@ -400,11 +403,11 @@ fn is_exemption(reason: &str) -> bool {
         || Exemption::ALL.iter().any(|known| known.name() == reason)
 }
 
-/// Counts by some words, with the first and the last day.
+/// Counts by groups of words, with the first and the last day.
 #[derive(Default)]
 struct Counts<const N: usize> {
     sums: HashMap<String, Sum>,
-    /// Kept, so that a known group costs no allocation.
+    /// Reused, so that a known group costs no allocation.
     key: String,
 }
 
@@ -438,7 +441,7 @@ impl<const N: usize> Counts<N> {
         }
     }
 
-    /// The largest first.
+    /// Returns the groups, the largest first.
     fn sorted(self) -> impl Iterator<Item = ([String; N], Sum)> {
         let mut sums: Vec<_> = self.sums.into_iter().collect();
         sums.sort_unstable_by(|a, b| b.1.count.cmp(&a.1.count).then_with(|| a.0.cmp(&b.0)));

@@ -1,8 +1,8 @@
-//! What one report leaves for the next: when each entry was first refused, and when each source of a
-//! list last had a hit.
+//! The data that one report stores for the next: when each entry was first refused, and when each
+//! source of a list last had a hit.
 //!
-//! Entries are kept, not addresses: a spammer can write as many addresses below a listed domain as he
-//! likes, but only who keeps the list makes an entry.
+//! Entries are stored, not addresses: a spammer can invent any number of addresses below a listed
+//! domain, but only the maintainer of the list makes entries.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -15,42 +15,43 @@ use super::Error;
 use crate::list::Day;
 use crate::replacement::Replacement;
 
-/// An entry that was not refused for so long is refused "for the first time" again.
+/// Number of days after which a refusal of an entry is again its first.
 const DAYS_KEPT: u16 = 400;
 const ENTRIES_MAX: u64 = 1_000_000;
-/// Lists and sources that are not configured.
+/// Maximum number of lists and sources that are not configured.
 const SOURCES_MAX: u64 = 10_000;
-/// A larger file was not written by this program: entries and sources have at most half of it each.
+/// Maximum size of the file: this program writes no larger one. Entries and sources have at most
+/// half of it each.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 
-/// What is remembered. Days are counted from 1970.
+/// The stored data. Days are counted from 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct History {
     /// The first day of the first report.
     pub since: Option<u16>,
-    /// Refused entries: the first and the last day.
+    /// Refused entries, with the first and the last day.
     pub entries: BTreeMap<String, (u16, u16)>,
-    /// Sources by list: the day since which they are known or had their last hit. The list itself has
-    /// the empty name.
+    /// Sources by list, with the day on which they became known and that of their last hit. The
+    /// list itself has the empty name.
     pub sources: BTreeMap<String, BTreeMap<String, Source>>,
 }
 
-/// What is remembered of a list or of one of its sources.
+/// The data about a list or one of its sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// The first report that knew it.
+    /// The day of the first report that knew it.
     pub known: u16,
-    /// Its last hit.
+    /// The day of its last hit.
     pub hit: Option<u16>,
 }
 
 impl History {
-    /// Reads the file that an earlier report wrote; a missing one is an empty history.
+    /// Reads the file that an earlier report wrote; a missing file is an empty history.
     ///
     /// # Errors
-    /// It cannot be read, or is something else.
+    /// When it cannot be read, or is something else.
     pub fn read(path: &Path) -> Result<Self, Error> {
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -67,7 +68,7 @@ impl History {
     /// Replaces the file.
     ///
     /// # Errors
-    /// It cannot be written; the old one stays.
+    /// When it cannot be written; the old one then stays.
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         let replacement = Replacement::claim(path).map_err(Error::of(path))?;
         let text = serde_json::to_string(self).map_err(Error::of(path))?;
@@ -78,21 +79,21 @@ impl History {
         replacement.commit().map_err(Error::of(path))
     }
 
-    /// Notes refusals by this entry, from the first to the last.
+    /// Adds refusals by this entry, from the first day to the last.
     pub(super) fn refused(&mut self, entry: &str, Day(first): Day, Day(last): Day) {
         let known = self.entries.entry(entry.to_owned());
         let known = known.or_insert((first, last));
         *known = (first.min(known.0), last.max(known.1));
     }
 
-    /// Notes hits of a source, or of a list (without a source), from the first to the last.
+    /// Adds hits of a source, or of a list (with an empty source), from the first day to the last.
     pub(super) fn hit(&mut self, list: &str, source: &str, Day(first): Day, Day(last): Day) {
         let known = self.of(list, source, first);
         known.known = first.min(known.known);
         known.hit = known.hit.max(Some(last));
     }
 
-    /// Notes that there is such a source on this day.
+    /// Notes that this source exists on this day; returns its data.
     pub(super) fn known(&mut self, list: &str, source: &str, Day(day): Day) -> Source {
         *self.of(list, source, day)
     }
@@ -105,13 +106,13 @@ impl History {
         })
     }
 
-    /// The day on which an entry was first refused.
+    /// Returns the day on which an entry was first refused.
     pub(super) fn first_refused(&self, entry: &str) -> Option<Day> {
         self.entries.get(entry).map(|&(first, _)| Day(first))
     }
 
-    /// Drops what is too old to matter, and of the rest what is oldest, if it would not fit into the file.
-    /// Of `lists`, which are configured with these sources, nothing is dropped.
+    /// Drops data that is too old, and then the oldest data that would not fit into the file. Keeps
+    /// all data of `lists`, which are configured with these sources.
     pub(super) fn forget(&mut self, Day(today): Day, lists: &[(String, Vec<String>)]) {
         let kept_from = today.saturating_sub(DAYS_KEPT);
         let entries = self.entries.iter();
@@ -144,7 +145,8 @@ impl History {
     }
 }
 
-/// The first day from which on all names fit, given the last day of each and its bytes.
+/// Returns the first day from which on all names fit, given the last day and the bytes of each
+/// name.
 fn first_that_fits(names: impl Iterator<Item = (u16, u64)>, names_max: u64) -> u16 {
     let mut days: BTreeMap<u16, (u64, u64)> = BTreeMap::new();
     for (day, bytes) in names {
@@ -161,7 +163,7 @@ fn first_that_fits(names: impl Iterator<Item = (u16, u64)>, names_max: u64) -> u
     0
 }
 
-/// Bytes of a name in the file, with its days.
+/// Returns the bytes of a name in the file, with its days.
 fn written_bytes(name: &str) -> u64 {
     const DAYS: u64 = 40;
     let of = |c: char| match c {
@@ -214,7 +216,7 @@ mod tests {
         assert_eq!(sources, [("idle", vec!["", "feed"]), ("other", vec![""])]);
     }
 
-    /// Names that somebody has planted, day by day.
+    /// Names that an attacker planted, day by day.
     #[test]
     fn what_is_written_can_be_read_again() {
         let lists = [("spam".to_owned(), Vec::new())];
@@ -228,7 +230,7 @@ mod tests {
         assert_eq!(history.sources.len() as u64, SOURCES_MAX + 1);
         assert!(history.sources.contains_key("spam"));
         assert!(history.sources.contains_key("evil19999"));
-        // The newest of those that fit, by number or by bytes.
+        // The newest names that fit, by number or by bytes.
         let half = FILE_BYTES_MAX / 2;
         let names = [(9, 1), (7, half - 2), (8, 1), (6, 1)];
         assert_eq!(first_that_fits(names.into_iter(), 4), 7);

@@ -1,4 +1,4 @@
-//! One line of the daemon's log, in every form in which an admin may have it.
+//! One line of the daemon's log, in every form in which an administrator may have it.
 //!
 //! ```text
 //! 2026-11-21T14:03:22.123456Z  INFO message queue_id=4Xy client=...        format = "text"
@@ -9,8 +9,8 @@
 //! {"__REALTIME_TIMESTAMP":"...","MESSAGE":" INFO message ..."}             journalctl -o json
 //! ```
 //!
-//! A line is read from its start: what a sender wrote is in a value, and can never be taken for a
-//! line of its own.
+//! A line is read from its start: a sender's text is always inside a value, and cannot be taken for
+//! a line.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,10 +20,10 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use crate::journal;
 use crate::screen::{DECISION, Field};
 
-/// The name under which syslog and the journal keep the daemon's lines.
+/// The name of the daemon in syslog and in the journal.
 const PROGRAM: &str = "blocklist-milter";
 
-/// How severe a line is.
+/// The severity of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Level {
     Error,
@@ -47,21 +47,21 @@ impl Level {
 /// A line of the daemon's log.
 #[derive(Debug)]
 pub(super) struct LogLine<'a> {
-    /// Seconds since 1970, if the line says when.
+    /// Seconds since 1970, if the line has a time.
     pub(super) at: Option<i64>,
     pub(super) level: Level,
     pub(super) what: What<'a>,
 }
 
-/// What a line is about.
+/// The content of a line.
 #[derive(Debug)]
 pub(super) enum What<'a> {
     Decision(Box<Decision<'a>>),
-    /// Anything else, in words.
+    /// Any other text.
     Event(Cow<'a, str>),
 }
 
-/// The fields of a decision. Those that the line does not have are empty.
+/// The fields of a decision. Fields that the line does not have are empty.
 #[derive(Debug, Default)]
 pub(super) struct Decision<'a> {
     values: [Cow<'a, str>; Field::ALL.len()],
@@ -72,7 +72,8 @@ impl<'a> Decision<'a> {
         self.values.get(field as usize).map_or("", |value| value)
     }
 
-    /// Whether it is one that the daemon writes: each says what was done, and whom a list hit.
+    /// Returns whether the daemon can have written it: each decision says what was done, and whose
+    /// address a list matched.
     fn is_whole(&self) -> bool {
         let has = |field| !self.get(field).is_empty();
         has(Field::Action) && (has(Field::Address) || !has(Field::List))
@@ -85,8 +86,8 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Hands a line over, if it is one of the daemon's; `false` if it is not. `now` completes dates without
-/// a year.
+/// Passes a line to `each`, if it is the daemon's; returns whether it is. `now` completes dates
+/// without a year.
 pub(super) fn parse(line: &str, now: i64, each: impl FnOnce(LogLine<'_>)) -> bool {
     let line = line.trim_end();
     if !journal::is_json(line)
@@ -109,7 +110,7 @@ pub(super) fn parse(line: &str, now: i64, each: impl FnOnce(LogLine<'_>)) -> boo
     true
 }
 
-/// A line as the daemon wrote it.
+/// Reads a line as the daemon wrote it.
 fn own(line: &str, now: i64) -> Option<LogLine<'_>> {
     if line.trim_start().starts_with('{') {
         return Object::read(line)?.into_line();
@@ -133,11 +134,11 @@ fn own(line: &str, now: i64) -> Option<LogLine<'_>> {
     })
 }
 
-/// The level at the start of a line, and what follows it.
+/// Returns the level at the start of a line, and the text after it.
 fn level(rest: &str) -> Option<(Level, &str)> {
     let rest = rest.trim_start();
     let rest = match rest.strip_prefix('<') {
-        // The priority for the journal, where something else has read it.
+        // The priority for the journal, if another program has read the output.
         Some(_) => rest.get(3..)?.trim_start(),
         None => rest,
     };
@@ -145,7 +146,7 @@ fn level(rest: &str) -> Option<(Level, &str)> {
     Some((Level::from_name(name)?, rest.trim_start()))
 }
 
-/// `name=value name="value"`; `None` if it is something else.
+/// Reads `name=value name="value"`; returns `None` for any other text.
 fn read_fields(mut rest: &str) -> Option<Decision<'_>> {
     let mut decision = Decision::default();
     while !rest.is_empty() {
@@ -171,7 +172,7 @@ fn read_fields(mut rest: &str) -> Option<Decision<'_>> {
     Some(decision)
 }
 
-/// Where the closing quote is.
+/// Returns the position of the closing quote.
 fn end_of_quoted(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -185,7 +186,7 @@ fn end_of_quoted(text: &str) -> usize {
     bytes.len()
 }
 
-/// Undoes what `{:?}` does to a string.
+/// Reverses the escaping of `{:?}`.
 fn unescaped(text: &str) -> Cow<'_, str> {
     if memchr::memchr(b'\\', text.as_bytes()).is_none() {
         return Cow::Borrowed(text);
@@ -219,7 +220,7 @@ struct Object<'a> {
     level: Option<Level>,
     text: Cow<'a, str>,
     decision: Decision<'a>,
-    /// Fields that no decision has.
+    /// Fields that decisions do not have.
     others: String,
 }
 
@@ -276,7 +277,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 }
 
-/// Values of an event, as the text form shows them; what is longer is of no use to a reader.
+/// Adds a value of an event, as the text form shows it. Stops at a length that nobody would read.
 fn add_other(out: &mut String, key: &str, value: &str) {
     const MAX: usize = 512;
     if out.len() < MAX && !value.is_empty() {
@@ -285,7 +286,7 @@ fn add_other(out: &mut String, key: &str, value: &str) {
     }
 }
 
-/// A value without parts, as text; empty for an array or an object.
+/// A scalar value as text; empty for an array or an object.
 struct Scalar<'a>(Cow<'a, str>);
 
 impl<'de> Deserialize<'de> for Scalar<'de> {
@@ -411,7 +412,7 @@ mod tests {
             format!("Nov 21 14:03:22 mx postfix/smtpd[7]: x blocklist-milter[7]: INFO {fields}"),
             format!(r#"{{"MESSAGE":" INFO {fields}","SYSLOG_IDENTIFIER":"sshd"}}"#),
             format!("mx blocklist-milter[7]: INFO {fields}"),
-            // Cut, or not the daemon's: nobody is named, or nothing was done.
+            // Cut off, or not the daemon's: no sender is named, or no action was taken.
             " INFO message queue_id=4Xy list=spam action=reject".to_owned(),
             " INFO message queue_id=4Xy address=a@b.example list=spam".to_owned(),
             r#"{"level":"INFO","message":"message","list":"spam","action":"reject"}"#.to_owned(),

@@ -1,14 +1,14 @@
-//! What the daemon's log says, read again: a report of a day or a week, and one decision explained.
+//! Reads the daemon's log: reports about a day or a week, and explains single decisions.
 //!
 //! | file | about |
 //! |---|---|
 //! | `line` | one line of the log, in every form |
-//! | `count` | what is counted of many lines |
-//! | `history` | what is remembered from one report to the next |
+//! | `count` | counts over many lines |
+//! | `history` | the data kept from one report to the next |
 //! | `text` | the report as a mail |
 //! | `case` | the decision that a reply names |
 //!
-//! The daemon has no part in this: the commands read what it wrote, from files or standard input.
+//! The daemon is not involved: the commands read its log from files or standard input.
 
 mod case;
 mod count;
@@ -23,7 +23,7 @@ pub use case::{Case, find_case, shown_time};
 pub use count::{Digest, Idle, Options, digest};
 pub use history::History;
 
-/// Why a log cannot be read, or the history not be kept.
+/// Why a log cannot be read, or the history cannot be stored.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {source}", path.display())]
 pub struct Error {

@@ -1,4 +1,4 @@
-//! A report as the text of a mail: plain, at most 78 columns (RFC 5322 section 2.1.1).
+//! A report as the text of a mail: plain text with at most 78 columns (RFC 5322 section 2.1.1).
 
 use std::fmt::{self, Display, Formatter};
 
@@ -7,13 +7,13 @@ use crate::address::escaped;
 use crate::numbers::counted;
 
 const COLUMNS: usize = 78;
-/// Columns before a label: two blanks, the number, two blanks.
+/// Number of columns before a label: two spaces, the number, two spaces.
 const NUMBER: usize = 11;
-/// Rows of each table; `--json` has all.
+/// Maximum number of rows of a table; `--json` shows all.
 const ROWS: usize = 25;
 
 impl Digest {
-    /// The headers before the text when it is a mail to this address, for `sendmail -t`.
+    /// Returns the headers before the text for a mail to this address, for `sendmail -t`.
     #[must_use]
     pub fn mail_headers(&self, to: &str) -> String {
         format!(
@@ -122,7 +122,7 @@ fn table<R>(
     more(f, rows.len())
 }
 
-/// Two lines an entry: whom it refuses, and where to look if that is wrong.
+/// Writes two lines per entry: the refused entry, and where to look if the refusal is wrong.
 fn refused(f: &mut Formatter<'_>, title: &str, entries: &[Refused]) -> fmt::Result {
     if entries.is_empty() {
         return Ok(());
@@ -144,7 +144,7 @@ fn more(f: &mut Formatter<'_>, rows: usize) -> fmt::Result {
     }
 }
 
-/// `spammers` or `spammers / feed.txt`.
+/// Returns `spammers` or `spammers / feed.txt`.
 fn listed_by(list: &str, source: &str) -> String {
     if source.is_empty() {
         list.to_owned()
@@ -153,7 +153,7 @@ fn listed_by(list: &str, source: &str) -> String {
     }
 }
 
-/// What fits in a line that has so many columns already; the middle of longer text goes.
+/// Shortens a text to fit into a line with `before` columns used; cuts its middle.
 fn fit(text: &str, before: usize) -> String {
     let room = COLUMNS - before;
     let text = escaped(text.as_bytes()).to_string();

@@ -1,4 +1,4 @@
-//! How many entries two filters share.
+//! The number of entries that two filters share.
 
 use std::fmt;
 use std::path::Path;
@@ -9,18 +9,18 @@ use super::shared::{Shared, estimate};
 use crate::compile::{Error, open_alike};
 use crate::numbers::{counted, grouped};
 
-/// What two filters share.
+/// The numbers of entries of two filters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Entries of the first.
+    /// Entries of the first filter.
     pub a: u64,
-    /// Entries of the second.
+    /// Entries of the second filter.
     pub b: u64,
-    /// Entries of both.
+    /// Entries of both filters.
     pub both: u64,
-    /// Entries of either.
+    /// Entries of at least one of the filters.
     pub either: u64,
-    /// Whether records were compared, rather than the fill of pages.
+    /// Whether records were compared; if not, the numbers are estimated from the fill of pages.
     pub exact: bool,
     /// Two standard deviations of `both` and `either`; 0 when exact.
     pub error: u64,
@@ -29,7 +29,7 @@ pub struct Comparison {
 /// Compares two filters.
 ///
 /// # Errors
-/// When their keys cannot be compared, or a file fails.
+/// When their keys cannot be compared, or a file cannot be read.
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
     let filters = open_alike(&[a.to_owned(), b.to_owned()])?;
     let filters = filters.as_array().expect("two were opened");

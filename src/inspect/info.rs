@@ -1,4 +1,4 @@
-//! What an administrator wants to know of a filter file at a glance.
+//! An overview of a filter file for an administrator.
 
 use std::fmt;
 use std::path::Path;
@@ -15,65 +15,68 @@ use crate::filter::{Header, Key, Load, Source, Stats};
 use crate::lookup::{Lookup, rate_per_sender};
 use crate::numbers::{counted, grouped, size};
 
-/// Columns of the histogram's longest bar.
+/// Number of columns of the histogram's longest bar.
 const BAR: usize = 40;
-/// Sources shown in the text; JSON has them all.
+/// Number of sources shown in the text; JSON has all of them.
 const SHOWN: usize = 12;
 
-/// A filter file, described.
+/// The description of a filter file.
 #[derive(Clone, Debug, Serialize)]
 pub struct Info {
     /// Name of the list.
     pub name: String,
-    /// Which build of this list.
+    /// Number of the build of this list.
     pub generation: u64,
     /// The day it was built, as 2026-01-31.
     pub built: String,
-    /// Days since then.
+    /// Number of days since then.
     pub age_days: u64,
-    /// Distinct entries.
+    /// Number of distinct entries.
     pub entries: u64,
-    /// Whether the entries are an estimate: a union of filters without records.
+    /// Whether the number of entries is an estimate: for a union of filters without records.
     pub estimated: bool,
-    /// Distinct entries by kind; empty without records, which alone have them.
+    /// Number of distinct entries by kind; empty if there are no records, which alone have the
+    /// kinds.
     pub kinds: Vec<KindCount>,
-    /// Names of the kinds that are there.
+    /// Names of the kinds that occur.
     pub kinds_present: Vec<&'static str>,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Size of the pages.
+    /// Size of the pages in bytes.
     pub page_bytes: u64,
-    /// Size of the records.
+    /// Size of the records in bytes.
     pub record_bytes: u64,
-    /// Bits of the pages for each entry.
+    /// Bits of the pages per entry.
     pub bits_per_entry: f64,
-    /// Bits that a key sets.
+    /// Number of bits that a key sets.
     pub probes: u32,
-    /// Pages of 4096 bytes.
+    /// Number of pages of 4096 bytes.
     pub pages: u64,
-    /// Part of all bits that is set.
+    /// Fraction of all bits that are set.
     pub fill: f64,
-    /// Rate asked for.
+    /// Target false-positive rate.
     pub fpr_target: f64,
-    /// Rate of the pages as they are.
+    /// False-positive rate of the actual pages.
     pub fpr_expected: f64,
-    /// The same for a sender, who is looked up under several keys where there are several kinds.
+    /// The same rate for a sender. A sender is looked up under several keys if there are several
+    /// kinds of entries.
     pub fpr_per_sender: f64,
-    /// Entries by the fill of the pages.
+    /// Number of entries, estimated from the fill of the pages.
     pub entries_estimated: f64,
     /// Standard deviation of that estimate.
     pub entries_deviation: f64,
-    /// Whether records prove every hit.
+    /// Whether records confirm every hit.
     pub records: bool,
-    /// Tells seeds apart without telling the seed.
+    /// Distinguishes seeds without revealing them.
     pub seed_id: String,
     /// Version of the address rules.
     pub rules_version: u16,
-    /// Address rules that are on.
+    /// The address rules that are on.
     pub rules: Vec<&'static str>,
     /// The lists it was made from.
     pub sources: Vec<SourceInfo>,
-    /// Pages by load: entries of a page from, and pages.
+    /// Number of pages by load: the smallest number of entries of such a page, and the number of
+    /// pages.
     pub loads: Vec<(f64, u64)>,
 }
 
@@ -84,15 +87,15 @@ pub struct SourceInfo {
     pub name: String,
     /// The file it was read from.
     pub file: String,
-    /// What the list says of its licence.
+    /// The licence note of the list.
     pub licence: String,
-    /// Lines.
+    /// Number of lines.
     pub lines: u64,
-    /// Entries found in it, duplicates included.
+    /// Number of entries found in it, duplicates included.
     pub entries: u64,
-    /// Entries whose record names it; none without records.
+    /// Number of entries whose record names it; `None` if there are no records.
     pub own: Option<u64>,
-    /// Rejected lines.
+    /// Number of rejected lines.
     pub rejected: u64,
 }
 
@@ -166,8 +169,8 @@ fn describe(header: &Header, stats: &Stats, counts: Option<&EntryCounts>) -> Inf
     }
 }
 
-/// Sixteen bits of a hash of the seed: equal for equal seeds, and of no use to anyone who
-/// would like to know the seed.
+/// Returns sixteen bits of a hash of the seed: equal for equal seeds, but useless for finding
+/// out the seed.
 pub(super) fn seed_id(seed: u64) -> String {
     format!("{:04x}", Key::of(b"seed id", seed).0 >> 48)
 }
@@ -245,7 +248,7 @@ impl fmt::Display for Info {
     }
 }
 
-/// The sources, from "sources" on; without a line end behind the last.
+/// Writes the sources, beginning with "sources"; without a line end after the last one.
 pub(super) fn write_sources(f: &mut fmt::Formatter<'_>, sources: &[SourceInfo]) -> fmt::Result {
     write!(f, "sources   {}", sources.len())?;
     for source in sources.iter().take(SHOWN) {
@@ -280,7 +283,7 @@ pub(super) fn write_sources(f: &mut fmt::Formatter<'_>, sources: &[SourceInfo]) 
     Ok(())
 }
 
-/// An estimate as a whole number.
+/// Rounds an estimate to a whole number.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -291,7 +294,7 @@ fn whole(estimate: f64) -> u64 {
 }
 
 impl Info {
-    /// Page loads as bars: an even spread shows that the hash is sound.
+    /// Shows page loads as bars: an even distribution shows that the hash is sound.
     #[allow(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

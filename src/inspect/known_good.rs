@@ -1,11 +1,11 @@
-//! Senders known to be good, held against a filter: who of them would be refused?
+//! Looks up senders that are known to be good: which of them would be refused?
 //!
-//! They come from what is at hand: a mail log, an address book, a plain list. Whatever
-//! looks like an address in it is looked up; the text around it does not matter.
+//! They come from any file at hand: a mail log, an address book, a plain list. Everything
+//! in it that looks like an address is looked up; the text around it does not matter.
 //!
-//! Two answers are of use. A known sender who is *listed* is a mistake of a list, or of
-//! ours. One who only *hits the pages* is refused by a filter without records, and costs
-//! a read with them; the whitelist spares both.
+//! Two results are useful. A known sender that is *listed* is a mistake of a list, or our
+//! own. A sender that only *hits the pages* is refused by a filter without records, and
+//! costs a read with records. The whitelist avoids both.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -22,29 +22,29 @@ use crate::filter::format::MAGIC;
 use crate::list::Day;
 use crate::numbers::counted;
 
-/// Bytes of a line that are looked at, at a time. A log line is shorter.
+/// Maximum number of bytes of a line that are read at once. A log line is shorter.
 const LINE_BYTES: u64 = 64 << 10;
 
 /// The result of looking up known good senders in a filter.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct KnownGood {
-    /// Distinct addresses that were found and asked.
+    /// Number of distinct addresses that were found and looked up.
     pub asked: u64,
-    /// Those that are listed, and by what.
+    /// The listed addresses, and their entries.
     pub listed: Vec<Finding>,
-    /// Those that hit the pages without being listed.
+    /// The addresses that hit the pages without being listed.
     pub hit: Vec<String>,
 }
 
 impl KnownGood {
-    /// Whether none of them is listed or hits the pages.
+    /// Returns whether none of them is listed or hits the pages.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.listed.is_empty() && self.hit.is_empty()
     }
 }
 
-/// Asks the filter about every address in `known`.
+/// Looks up every address in `known` in the filter.
 ///
 /// # Errors
 /// When a file cannot be read.
@@ -94,7 +94,7 @@ pub fn false_positives(filter: &Path, known: &[PathBuf], today: Day) -> Result<K
     Ok(found)
 }
 
-/// Lines of a whitelist file, and comments.
+/// The lines of a whitelist file, and comments.
 impl fmt::Display for KnownGood {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -116,7 +116,7 @@ impl fmt::Display for KnownGood {
     }
 }
 
-/// What no address in a log or an address book goes beyond.
+/// The bytes that end an address in a log or an address book.
 const SEPARATORS: [bool; 256] = {
     let mut separators = [false; 256];
     let mut signs: &[u8] = b" \t\n\x0c\r<>()[]{},;:\"'|\0";
@@ -127,12 +127,12 @@ const SEPARATORS: [bool; 256] = {
     separators
 };
 
-/// Whatever looks like an address: what stands around an `@` up to white space, quotes,
-/// brackets and the like.
+/// Returns everything that looks like an address: the text around an `@`, up to white
+/// space, quotes, brackets and the like.
 fn addresses(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_end = |byte: &u8| SEPARATORS[usize::from(*byte)];
     let mut from = 0;
-    // Most of a log is no address: from one `@` to the next.
+    // Most of a log contains no addresses, so this goes from one `@` to the next.
     let words = std::iter::from_fn(move || {
         let at = from + memchr::memchr(b'@', &line[from..])?;
         let before = line[from..at].iter().rposition(is_end);
@@ -142,7 +142,7 @@ fn addresses(line: &[u8]) -> impl Iterator<Item = &[u8]> {
         Some(&line[start..from])
     });
     words.filter_map(|word| {
-        // `from=a@b` in logs; an `=` may also stand inside a local part (VERP, SRS).
+        // `from=a@b` in logs. An `=` may also be inside a local part (VERP, SRS).
         let word = [&b"from="[..], b"to=", b"sender=", b"mailto="]
             .iter()
             .find_map(|key| word.strip_prefix(*key))

@@ -1,12 +1,12 @@
-//! What people ask of filters.
+//! Answers to questions about filters.
 //!
 //! | file | about |
 //! |---|---|
 //! | `query` | who is listed, by which entry, from which list, since when |
-//! | `info`, `part`, `share` | a filter at a glance; a part of a list; a share of a merge |
-//! | `shared` | entries that several filters share, counted or estimated |
-//! | `compare`, `overlap`, `picture` | two filters; several, each with each; the same as a picture |
-//! | `known_good` | senders known to be good, held against a filter |
+//! | `info`, `part`, `share` | overviews: of a filter; of a part of a list; of a share of a merge |
+//! | `shared` | the number of entries that several filters share, counted or estimated |
+//! | `compare`, `overlap`, `picture` | two filters; several filters in pairs; the same as a picture |
+//! | `known_good` | looks up senders that are known to be good |
 
 mod compare;
 mod info;

@@ -1,4 +1,5 @@
-//! How many entries several filters share, each with each: which lists are worth having.
+//! The number of entries that each pair of several filters shares: shows which lists are worth
+//! having.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,25 +12,25 @@ use crate::address::escaped;
 use crate::compile::{Error, open_alike};
 use crate::numbers::grouped;
 
-/// How many entries each of several filters shares with each other.
+/// The number of entries that each of several filters shares with each other one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Overlap {
     /// Names of the filters.
     pub names: Vec<String>,
-    /// Entries of each.
+    /// Number of entries of each filter.
     pub entries: Vec<u64>,
-    /// Entries shared by filter i and filter j.
+    /// Number of entries that filter i and filter j share.
     pub shared: Vec<Vec<u64>>,
-    /// Entries of each that none of the others has; none where records are missing.
+    /// Number of entries of each filter that no other one has; `None` if records are missing.
     pub alone: Option<Vec<u64>>,
-    /// Whether all are exact.
+    /// Whether all numbers are exact.
     pub exact: bool,
 }
 
-/// Compares each filter with each.
+/// Compares each filter with each other one.
 ///
 /// # Errors
-/// When their keys cannot be compared, or a file fails.
+/// When their keys cannot be compared, or a file cannot be read.
 pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
     let filters = open_alike(files)?;
     let mut overlap = Overlap {
@@ -59,12 +60,12 @@ pub fn overlap(files: &[PathBuf]) -> Result<Overlap, Error> {
 }
 
 impl Overlap {
-    /// The part of filter `i` that filter `j` has too.
+    /// Returns the fraction of filter `i` that filter `j` also has.
     pub(crate) fn part(&self, i: usize, j: usize) -> f64 {
         self.part_of(self.shared[i][j], i)
     }
 
-    /// So many entries as a part of filter `i`.
+    /// Returns a number of entries as a fraction of filter `i`.
     #[allow(clippy::cast_precision_loss, reason = "shown as per cent")]
     pub(crate) fn part_of(&self, entries: u64, i: usize) -> f64 {
         if self.entries[i] == 0 {
@@ -75,7 +76,7 @@ impl Overlap {
     }
 }
 
-/// Longer names are cut in the table.
+/// Maximum length of a name in the table, in characters.
 const NAME_CHARS: usize = 32;
 
 impl fmt::Display for Overlap {
@@ -138,7 +139,7 @@ impl fmt::Display for Overlap {
 
 const ALONE_WIDTH: usize = "nowhere else".len() + 2;
 
-/// A text of at most `most` characters; where it is cut, it ends with "...".
+/// Returns a text of at most `most` characters; a text that is cut ends with "...".
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! A part of a list at a glance.
+//! An overview of a part of a list.
 
 use std::fmt;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::compile::{Error, day_of, digest_shown};
 use crate::filter::Part;
 use crate::numbers::{counted, size};
 
-/// A part of a list, described.
+/// The description of a part of a list.
 #[derive(Clone, Debug, Serialize)]
 pub struct PartInfo {
     /// Name of the piece; empty for standard input.
@@ -20,21 +20,21 @@ pub struct PartInfo {
     pub digest: String,
     /// The day it was built, as 2026-01-31.
     pub built: String,
-    /// Distinct entries.
+    /// Number of distinct entries.
     pub entries: u64,
-    /// Names of the kinds that are there.
+    /// Names of the kinds that occur.
     pub kinds_present: Vec<&'static str>,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// Rate asked for.
+    /// Target false-positive rate.
     pub fpr_target: f64,
-    /// Tells seeds apart without telling the seed.
+    /// Distinguishes seeds without revealing them.
     pub seed_id: String,
     /// Version of the address rules.
     pub rules_version: u16,
-    /// Address rules that are on.
+    /// The address rules that are on.
     pub rules: Vec<&'static str>,
-    /// The lists of which it is a part.
+    /// The lists that it is a part of.
     pub sources: Vec<SourceInfo>,
 }
 

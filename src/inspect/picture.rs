@@ -6,9 +6,9 @@
 //!     12 entries            319,924  480,434       12,345
 //! ```
 //!
-//! The fuller a cell's colour, the more of the row's list the column's list has. Colours
-//! are classes with a second set for those who read on a dark ground; what shows no
-//! style sheets of its own shows the light ones. Full names are in tool tips.
+//! The stronger the colour of a cell, the more of the row's list is also in the column's list. The
+//! colours are CSS classes, with a second set for a dark background; a viewer without support for
+//! style sheets shows the light set. Tool tips show full names.
 
 use std::fmt::Write as _;
 
@@ -17,18 +17,19 @@ use crate::numbers::{counted, grouped};
 
 const CELL_WIDTH: usize = 92;
 const CELL_HEIGHT: usize = 52;
-/// Between the matrix and the column of what is nowhere else.
+/// Space between the matrix and the column "nowhere else".
 const GAP: usize = 18;
 const MARGIN: usize = 24;
-/// Of the title and the line below it.
+/// Height of the title and the line below it.
 const TITLE_HEIGHT: usize = 64;
 const LEGEND_HEIGHT: usize = 64;
 const NAME_CHARS: usize = 30;
 /// Width of an average character of names, in tenths of a pixel.
 const CHAR_WIDTH_TENTHS: usize = 75;
-/// From here on the ink of a cell must be dark on a dark ground too, as its colour is light there.
+/// From this fraction on, the text of a cell is dark on a dark background too, since the cell is
+/// light there.
 const HALF: f64 = 0.5;
-/// From here on it must be light on a light ground.
+/// From this fraction on, the text of a cell is light on a light background.
 const FULL: f64 = 0.78;
 
 const STYLE: &str = "<style>
@@ -44,7 +45,7 @@ text { font-family: system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-se
 ";
 
 impl Overlap {
-    /// The matrix as a picture.
+    /// Returns the matrix as a picture.
     #[must_use]
     pub fn svg(&self) -> String {
         let names: Vec<_> = self
@@ -56,7 +57,7 @@ impl Overlap {
         let entries = self.entries.iter().map(|n| entries_of(*n).len()).max();
         let left_chars = longest.max(entries).unwrap_or(0);
         let side = names.len() * CELL_WIDTH;
-        // The names of columns stand aslant, at half a right angle.
+        // The names of columns are rotated by 45 degrees.
         let aslant = |chars: usize| chars * CHAR_WIDTH_TENTHS * 71 / 1000 + 10;
         let mut heads: Vec<_> = (0..)
             .step_by(CELL_WIDTH)
@@ -119,7 +120,7 @@ impl Overlap {
 }
 
 const NOWHERE_ELSE: &str = "nowhere else";
-/// So that the title fits.
+/// Minimum width: the title must fit.
 const MIN_WIDTH: usize = 440;
 const LEGEND_STEPS: usize = 5;
 
@@ -127,7 +128,7 @@ fn entries_of(entries: u64) -> String {
     counted(entries, "entry", "entries")
 }
 
-/// A picture in the making: where the matrix begins, and what is drawn.
+/// A picture that is being drawn: the origin of the matrix, and the SVG text so far.
 struct Picture {
     left: usize,
     top: usize,
@@ -164,7 +165,7 @@ impl Picture {
         );
     }
 
-    /// A cell of a class' colour, as full as `part` says.
+    /// Draws a cell in the colour of a class, with the opacity `part`.
     fn cell(&mut self, x: usize, row: usize, class: &str, part: f64, entries: u64, about: &str) {
         let (x, y) = (self.left + x, self.top + row * CELL_HEIGHT);
         let middle = x + CELL_WIDTH / 2;
@@ -236,7 +237,7 @@ mod tests {
         let svg = overlap().svg();
         assert!(svg.contains("a&lt;b") && !svg.contains("a<b"));
         assert!(svg.contains("30.0 %") && svg.contains("70.0 %") && svg.ends_with("</svg>\n"));
-        // Every element is closed, in the order in which they were opened.
+        // Every element is closed, in the reverse order of opening.
         let mut open = Vec::new();
         for tag in svg.split('<').skip(1) {
             let (tag, _) = tag.split_once('>').unwrap();

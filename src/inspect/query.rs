@@ -1,8 +1,7 @@
-//! Asking a filter file: who is listed, by which entry, from which list, since when.
+//! Looks up addresses in a filter file: who is listed, by which entry, from which list, since when.
 //!
-//! What is asked may be a sender as a message writes it, and is then looked up as the
-//! daemon does it; or an entry as a list writes it (`@b`, `.b`, `a@`), and is then
-//! looked up as such.
+//! The text may be a sender as in a message, and is then looked up in the same way as by the
+//! daemon; or an entry as in a list (`@b`, `.b`, `a@`), and is then looked up as an entry.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -15,7 +14,7 @@ use crate::filter::Load;
 use crate::list::Day;
 use crate::lookup::{Error, Lookup, Outcome, Reads};
 
-/// A filter with all that is needed to ask it. A clone asks the same filter.
+/// A filter with everything needed to look addresses up. A clone uses the same filter.
 #[derive(Clone, Debug)]
 pub struct Query {
     lookup: Lookup,
@@ -24,18 +23,18 @@ pub struct Query {
     entry: Entry,
 }
 
-/// What the filter says of one address.
+/// The result for one address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// As it was asked, escaped.
+    /// The address as given, escaped.
     pub address: String,
-    /// Its canonical form, escaped; none when it is no address.
+    /// Its canonical form, escaped; `None` if it is no address.
     pub canonical: Option<String>,
     /// Whether a message from it is rejected.
     pub listed: bool,
-    /// By which entries.
+    /// The entries that list it.
     pub matches: Vec<Match>,
-    /// Whether one of the entries that it is found by hits the pages, proved or not.
+    /// Whether the key of one of its entries hits the pages, confirmed or not.
     #[serde(skip)]
     pub(crate) hits_pages: bool,
 }
@@ -47,17 +46,19 @@ pub struct Match {
     pub entry: String,
     /// "mailbox", "local-part", "domain" or "subtree".
     pub kind: &'static str,
-    /// Name of the list it came from; none without records.
+    /// Name of the list that it came from; `None` without records.
     pub source: Option<String>,
-    /// The day it was added, as 2026-01-31; none without records.
+    /// The day on which it was added, as 2026-01-31; `None` without records.
     pub added: Option<String>,
-    /// The first day it is no longer listed.
+    /// The first day on which it is no longer listed.
     pub expires: Option<String>,
-    /// Whether a record proves it, rather than the pages alone.
+    /// Whether a record confirms it, rather than the pages alone.
     pub proved: bool,
 }
 
 impl Query {
+    /// Opens a filter.
+    ///
     /// # Errors
     /// As [`Lookup::open`].
     pub fn open(path: &Path, load: Load, today: Day) -> Result<Self, Error> {
@@ -69,15 +70,15 @@ impl Query {
         })
     }
 
-    /// The filter.
+    /// Returns the filter.
     pub fn lookup(&self) -> &Lookup {
         &self.lookup
     }
 
-    /// Looks one address or entry up. What is neither is not listed.
+    /// Looks up one address or entry. A text that is neither is not listed.
     ///
     /// # Errors
-    /// When the file fails while it is read.
+    /// When the file cannot be read.
     pub fn ask(&mut self, written: &[u8]) -> Result<Finding, Error> {
         let rules = self.lookup.rules();
         let mut finding = Finding {
@@ -115,7 +116,7 @@ impl Query {
 }
 
 impl Finding {
-    /// Notes what the filter says of one entry.
+    /// Adds the answer of the filter for one entry.
     fn take(
         &mut self,
         kind: Kind,
@@ -144,7 +145,7 @@ impl Finding {
         Ok(())
     }
 
-    /// The answer to a line that is too long to be asked: no sender is.
+    /// Returns the result for a line that is too long to be looked up: it is no sender.
     #[must_use]
     pub fn too_long(written: &[u8]) -> Self {
         let shown = written.get(..SHOWN_BYTES).unwrap_or(written);
@@ -158,7 +159,7 @@ impl Finding {
     }
 }
 
-/// Of a line that is too long, so much is shown.
+/// Number of bytes that are shown of a line that is too long.
 const SHOWN_BYTES: usize = 80;
 
 impl fmt::Display for Finding {

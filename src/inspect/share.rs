@@ -1,4 +1,4 @@
-//! A share of a merge at a glance.
+//! An overview of a share of a merge.
 
 use std::fmt;
 use std::path::Path;
@@ -11,39 +11,39 @@ use crate::filter::{Basis, Counts, Share, ShareKind, SharedPages, share_kind_at,
 use crate::list::Day;
 use crate::numbers::{counted, grouped, size};
 
-/// A share of a merge, described.
+/// The description of a share of a merge.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShareInfo {
-    /// What is in it: "counts" or "pages".
+    /// Its content: "counts" or "pages".
     pub kind: String,
     /// Its number, from 1.
     pub number: u32,
-    /// How many shares there are.
+    /// Number of shares.
     pub of: u32,
-    /// The day of the merge, as 2026-01-31: what ends then or before is left out.
+    /// The day of the merge, as 2026-01-31: entries that expire on it or before are left out.
     pub day: String,
-    /// How many parts it was made of.
+    /// Number of parts that it was made from.
     pub parts: usize,
-    /// Tells one set of parts from another.
+    /// Distinguishes one set of parts from another.
     pub parts_id: String,
-    /// Distinct entries in it.
+    /// Number of distinct entries in it.
     pub entries: u64,
-    /// Size of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
-    /// What only pages say.
+    /// The data that only a share of the pages has.
     pub filter: Option<SharedFilter>,
 }
 
-/// The filter that pages are a share of.
+/// The filter to which the pages of a share belong.
 #[derive(Clone, Debug, Serialize)]
 pub struct SharedFilter {
-    /// Distinct entries of all shares.
+    /// Number of distinct entries of all shares.
     pub entries: u64,
-    /// Pages of all shares.
+    /// Number of pages of all shares.
     pub pages: u64,
-    /// Rate asked for.
+    /// Target false-positive rate.
     pub fpr_target: f64,
-    /// Tells seeds apart without telling the seed.
+    /// Distinguishes seeds without revealing them.
     pub seed_id: String,
 }
 
@@ -63,7 +63,7 @@ impl ShareInfo {
     }
 }
 
-/// Describes a share of a merge by its head; none when the file is something else.
+/// Describes a share of a merge by its head; `None` if the file is something else.
 ///
 /// # Errors
 /// When it cannot be read or fails its checks.
@@ -98,7 +98,8 @@ pub fn share_info(path: &Path) -> Result<Option<ShareInfo>, Error> {
     }))
 }
 
-/// Reads all of a share of a merge and checks it: what it is, and its entries; none when the file is something else.
+/// Reads and checks a whole share of a merge. Returns its description and the number of its
+/// entries; `None` if the file is something else.
 ///
 /// # Errors
 /// When it cannot be read or fails its checks.

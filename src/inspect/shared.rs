@@ -1,23 +1,23 @@
-//! How many entries filters share.
+//! The number of entries that filters share.
 //!
-//! With records the answer is exact, and comes from one walk over all files. The keys of
-//! all are taken range by range and sorted together, so that equal ones are next to each other:
+//! With records, the number is exact, and is found by reading all files once. The keys of all
+//! filters are taken range by range and sorted together, so that equal keys are next to each other:
 //!
 //! ```text
 //!   key      3  3  4  7  7  7        3 is in A and B, 4 in B and nowhere else,
 //!   filter   A  B  B  A  B  C        7 in all three
 //! ```
 //!
-//! Ranges are counted by all processors. Without records, pairs are estimated from the fill of
-//! the pages and of their union:
+//! All processors count ranges. Without records, pairs are estimated from the fill of the pages
+//! and of their union:
 //!
 //! ```text
 //! n = -(m/k) ln(1 - X/m)   for each page (X of m bits set), summed
 //! both = |A| + |B| - |A u B|
 //! ```
 //!
-//! The error of the difference is that of three estimates; it is given as two standard
-//! deviations, so that 19 of 20 times the truth lies within.
+//! The error of the difference is that of three estimates. It is given as two standard
+//! deviations, so the true value is within it in 19 of 20 cases.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,20 +27,20 @@ use crate::filter::page::{Page, count_set, first_key};
 use crate::filter::{Filter, Key, sizing};
 use crate::parallel::{on_threads, processors};
 
-/// Ranges of keys that are counted at a time.
+/// Number of ranges in which keys are counted.
 const STEPS: u64 = 4096;
 
-/// What a walk over the records of several filters has counted.
+/// The counts from reading the records of several filters.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// Keys that filter i alone has.
+    /// Number of keys that only filter i has.
     pub(super) alone: Vec<u64>,
-    /// Keys that filter i and filter j have, at `[i * filters + j]` where i < j.
+    /// Number of keys that filter i and filter j share, at `[i * filters + j]` with i < j.
     shared: Vec<u64>,
 }
 
 impl Shared {
-    /// Walks the records of `filters`, which are of one seed.
+    /// Reads the records of `filters`, which must have the same seed.
     pub(super) fn of(filters: &[Arc<Filter>]) -> Result<Self, Error> {
         let workers = processors() as u64;
         let parts = (0..workers).map(|n| STEPS * n / workers..STEPS * (n + 1) / workers);
@@ -56,7 +56,7 @@ impl Shared {
         Ok(all)
     }
 
-    /// Keys that two different filters have.
+    /// Returns the number of keys that two different filters share.
     pub(super) fn shared(&self, i: usize, j: usize) -> u64 {
         self.shared[i.min(j) * self.alone.len() + i.max(j)]
     }
@@ -86,7 +86,7 @@ impl Shared {
                 let ours = records.iter().filter(|record| record.key >= first);
                 keys.extend(ours.map(|record| (record.key, filter)));
             }
-            // The library's stable sort finds the sorted runs and merges them.
+            // The stable sort of the standard library finds the sorted runs and merges them.
             keys.sort_by_key(|(key, _)| *key);
             for holders in keys.chunk_by(|a, b| a.0 == b.0) {
                 counts.count(holders);
@@ -95,7 +95,7 @@ impl Shared {
         Ok(counts)
     }
 
-    /// Shared one key, with the filters that have it in their order.
+    /// Counts one key, given with the filters that have it, in their order.
     fn count(&mut self, holders: &[(Key, usize)]) {
         if let [(_, filter)] = holders {
             self.alone[*filter] += 1;
@@ -109,29 +109,29 @@ impl Shared {
     }
 }
 
-/// What two filters share, by their pages.
+/// The numbers of entries of two filters, estimated from their pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Estimate {
-    /// Entries of each.
+    /// Number of entries of each filter.
     pub(super) entries: [u64; 2],
-    /// Entries of either.
+    /// Number of entries of at least one of the filters.
     pub(super) either: u64,
     /// Two standard deviations of `either`.
     pub(super) error: u64,
 }
 
 impl Estimate {
-    /// Entries of both.
+    /// Returns the number of entries of both filters.
     pub(super) fn both(&self) -> u64 {
         let [a, b] = self.entries;
         a + b - self.either
     }
 }
 
-/// Estimates what two filters of one size and rate share.
+/// Estimates the entries that two filters of one size and rate share.
 ///
 /// # Errors
-/// When they differ in size or rate, or a file fails.
+/// When they differ in size or rate, or a file cannot be read.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -160,7 +160,7 @@ pub(super) fn estimate(filters: &[Arc<Filter>; 2]) -> Result<Estimate, Error> {
         }
     }
     let deviations = sums.map(|sum| sizing::estimate_deviation(sum, shape).powi(2));
-    // The entries themselves are known where they were counted.
+    // The number of entries is known if they were counted.
     let known = |filter: &Filter, sum: f64| {
         if filter.header().estimated {
             sum.round() as u64
