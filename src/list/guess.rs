@@ -48,7 +48,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         return format;
     }
     let mut votes: Vec<(Format, usize)> = Vec::new();
-    let mut said = 0;
+    let mut voting = 0;
     let mut heads_others = false;
     let mut in_object = false;
     let mut all_indented = true;
@@ -56,7 +56,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     let mut has_blocks = false;
     let mut closes_blocks = false;
     let mut statement = Statement::default();
-    let mut goes_on = false;
+    let mut has_continuation = false;
     let mut before: &[u8] = b"";
     let mut rows = Rows::default();
     for line in lines(head) {
@@ -80,11 +80,11 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         // The lines after `allowed = [` are elements of an array.
         let is_array = |value: &[u8]| value.starts_with(b"[") && value.ends_with(b"]");
         if heading.is_some() && text.ends_with(b"[")
-            || said == 0 && key_and_value(text).is_some_and(|(_, value)| is_array(value))
+            || voting == 0 && key_and_value(text).is_some_and(|(_, value)| is_array(value))
         {
             return Format::Sections;
         }
-        if said >= LINES {
+        if voting >= LINES {
             continue;
         }
         let is_comment = text.first() == Some(&b'#') && !text.starts_with(b"##");
@@ -93,19 +93,19 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
             statement = Statement::default();
         } else if text.first() != Some(&b'#') {
             let indent = line.len() - line.trim_ascii_start().len();
-            goes_on |= statement.next(text, indent).is_some() && holds_entry(text);
+            has_continuation |= statement.next(text, indent).is_some() && holds_entry(text);
         }
         if text.is_empty() || is_comment || is_other || is_border(text) || conflict::is_mark(line) {
             continue;
         }
         all_indented &= starts_with_space;
-        if said == 0 && is_heading(text) {
+        if voting == 0 && is_heading(text) {
             return Format::Csv { column: 0 };
         }
         let format = match of_line(text, &name) {
             Some(format) => format,
             // It may continue the previous line.
-            None if starts_with_space && said > 0 && !all_indented => continue,
+            None if starts_with_space && voting > 0 && !all_indented => continue,
             None => Format::Plain,
         };
         // One such line is enough: no other format has it, and the lines around it (thousands of
@@ -116,7 +116,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         ) {
             return format;
         }
-        said += 1;
+        voting += 1;
         rows.add(text);
         match votes.iter_mut().find(|(other, _)| *other == format) {
             Some((_, count)) => *count += 1,
@@ -137,15 +137,17 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     }
     let format = votes
         .into_iter()
-        .filter(|(_, count)| count * 2 >= said)
+        .filter(|(_, count)| count * 2 >= voting)
         .max_by_key(|(format, count)| (*count, *format != Format::Plain))
         .map_or(Format::Plain, |(format, _)| format);
     match format {
-        Format::Plain | Format::Exim if heads_others || has_blocks || has_plus || goes_on => {
+        Format::Plain | Format::Exim
+            if heads_others || has_blocks || has_plus || has_continuation =>
+        {
             Format::Sections
         }
         // `"spam@bad.example",` on each line: the elements of an array.
-        Format::Csv { .. } if closes_blocks || goes_on => Format::Sections,
+        Format::Csv { .. } if closes_blocks || has_continuation => Format::Sections,
         Format::Plain if rows.is_table() => Format::Csv { column: 0 },
         _ => format.or_named(&name),
     }

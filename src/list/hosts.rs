@@ -62,7 +62,7 @@ fn names(address: &[u8], line: &[u8], out: &mut Out<'_>) {
     for name in words {
         if OWN_NAMES
             .iter()
-            .any(|own| own.as_bytes().eq_ignore_ascii_case(name))
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(name))
         {
             out.skip(Skip::Setting);
         } else {

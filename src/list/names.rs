@@ -83,8 +83,8 @@ fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
     }
     if let Some(bracket) = memchr::memrchr(b'>', rest) {
         // `Friend <friend@good.example> OK`
-        let (mailbox, behind) = rest.split_at_checked(bracket + 1).unwrap_or((rest, b""));
-        if !Words(behind).all(says_nothing_of_names) {
+        let (mailbox, after) = rest.split_at_checked(bracket + 1).unwrap_or((rest, b""));
+        if !Words(after).all(is_action_score_or_day) {
             return out.reject(RejectReason::Trailing, piece);
         }
         return out.entry(mailbox);
@@ -97,7 +97,7 @@ fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
     // The text of a reply may follow an action.
     let others = || words.clone().take_while(|word| action(word).is_none());
     let is_list = others().all(|word| word.contains(&b'@'));
-    if !is_list && !others().all(says_nothing_of_names) {
+    if !is_list && !others().all(is_action_score_or_day) {
         return out.reject(RejectReason::Trailing, piece);
     }
     if trees && !first.contains(&b'@') && !first.starts_with(b".") {
@@ -111,7 +111,7 @@ fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
 }
 
 /// Returns whether a word beside a name is an action, a score or a day.
-fn says_nothing_of_names(word: &[u8]) -> bool {
+fn is_action_score_or_day(word: &[u8]) -> bool {
     action(word).is_some() || Action::of_score(word).is_some() || Day::read(word).is_some()
 }
 

@@ -158,8 +158,8 @@ impl Sections {
             self.close_block();
         }
         // `if address :is "from" "spam@bad.example"`, with its bracket on a line of its own.
-        let goes_on = matches!(text, b"{" | b"(" | b"[") && before.first() != Some(&b'#');
-        let bare = || (goes_on && !before.is_empty()).then_some(Meaning::Unknown);
+        let is_bracket = matches!(text, b"{" | b"(" | b"[") && before.first() != Some(&b'#');
+        let bare = || (is_bracket && !before.is_empty()).then_some(Meaning::Unknown);
         if let Some(meaning) = block(text).or_else(bare) {
             self.statement = Statement::default();
             let heading = SectionHeading {
@@ -245,7 +245,7 @@ impl Sections {
             _ if self.object.is_some() && holds_entry(value) => {
                 out.reject(RejectReason::YamlObject, text);
             }
-            _ if self.object.is_none() && self.takes(text, meaning, out) => {}
+            _ if self.object.is_none() && self.add_to_record(text, meaning, out) => {}
             Meaning::Listed if pair.is_some() && says_something(value) => {
                 out.skip(Skip::Setting);
             }
@@ -264,7 +264,7 @@ impl Sections {
     }
 
     /// Adds a line to the record if it belongs to one; returns whether it does.
-    fn takes(&mut self, text: &[u8], meaning: Meaning, out: &mut Out<'_>) -> bool {
+    fn add_to_record(&mut self, text: &[u8], meaning: Meaning, out: &mut Out<'_>) -> bool {
         if let (Some((column, value)), Some((key, _))) = (line_of_record(text), key_and_value(text))
         {
             self.record.add(column, key, value, text, out);
@@ -330,11 +330,11 @@ impl Sections {
 }
 
 /// Returns what a heading means inside another.
-fn inside(parent: Meaning, own: Meaning, is_outermost: bool) -> Meaning {
-    match (parent, own) {
-        _ if is_outermost => own,
+fn inside(parent: Meaning, inner: Meaning, is_outermost: bool) -> Meaning {
+    match (parent, inner) {
+        _ if is_outermost => inner,
         (Meaning::Skipped(_), _) | (_, Meaning::Unknown) => parent,
-        _ => own,
+        _ => inner,
     }
 }
 

@@ -15,15 +15,15 @@ use super::row::Skip;
 /// What the previous lines say about the next one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Statement {
-    begun: Option<Begun>,
+    started: Option<Started>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct Started {
     meaning: Meaning,
     indent: usize,
     /// A comma or backslash ends the last line: the next one continues it.
-    goes_on: bool,
+    is_continued: bool,
     /// Lines that are indented more belong to it.
     has_indented: bool,
 }
@@ -33,25 +33,29 @@ impl Statement {
     /// that it continues says about it. Returns `None` if the line says something itself, or if the
     /// statement only says that its entries are listed.
     pub(super) fn next(&mut self, text: &[u8], indent: usize) -> Option<Meaning> {
-        let goes_on = matches!(text, [.., b',' | b'\\']);
-        let own = stated(text, goes_on);
-        self.begun = match (self.begun, own) {
-            (_, Some(meaning)) => Some(Begun {
+        let is_continued = matches!(text, [.., b',' | b'\\']);
+        let stated_here = stated(text, is_continued);
+        self.started = match (self.started, stated_here) {
+            (_, Some(meaning)) => Some(Started {
                 meaning,
                 indent,
-                goes_on,
+                is_continued,
                 has_indented: holds_entry(text) || matches!(text, [.., b'=']),
             }),
-            (Some(begun), None)
+            (Some(started), None)
                 if !text.is_empty()
-                    && (begun.goes_on || begun.has_indented && indent > begun.indent) =>
+                    && (started.is_continued
+                        || started.has_indented && indent > started.indent) =>
             {
-                Some(Begun { goes_on, ..begun })
+                Some(Started {
+                    is_continued,
+                    ..started
+                })
             }
             _ => None,
         };
-        let begun = self.begun.filter(|_| own.is_none())?;
-        (begun.meaning != Meaning::Listed).then_some(begun.meaning)
+        let started = self.started.filter(|_| stated_here.is_none())?;
+        (started.meaning != Meaning::Listed).then_some(started.meaning)
     }
 }
 
@@ -64,7 +68,7 @@ pub(super) fn without_backslash(text: &[u8]) -> &[u8] {
 }
 
 /// Returns what a line says about its own entries, if anything.
-fn stated(text: &[u8], goes_on: bool) -> Option<Meaning> {
+fn stated(text: &[u8], is_continued: bool) -> Option<Meaning> {
     match before(text) {
         Before::Skip(Skip::Comment) => None,
         // `senders =`
@@ -75,7 +79,7 @@ fn stated(text: &[u8], goes_on: bool) -> Option<Meaning> {
         // `white.senders=friend@good.example,\`
         Before::Entries(_) => {
             let name = text.split(|&b| b == b'@').next().unwrap_or_default();
-            (goes_on && name.contains(&b'=')).then_some(Meaning::Unknown)
+            (is_continued && name.contains(&b'=')).then_some(Meaning::Unknown)
         }
     }
 }

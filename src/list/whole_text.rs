@@ -130,12 +130,13 @@ fn json(head: &[u8], extension: &str) -> Option<Format> {
             let mut lines = lines(text).map(<[u8]>::trim_ascii);
             let first = lines.next()?;
             // One damaged line must not make the whole list one damaged document.
-            let (mut begun, mut said) = (0, 0);
+            let (mut objects, mut lines_with_text) = (0, 0);
             for line in lines.filter(|line| !line.is_empty()) {
-                said += 1;
-                begun += usize::from(line.starts_with(b"{"));
+                lines_with_text += 1;
+                objects += usize::from(line.starts_with(b"{"));
             }
-            let one_a_line = first.ends_with(b"}") && said > 0 && begun * 2 >= said;
+            let one_a_line =
+                first.ends_with(b"}") && lines_with_text > 0 && objects * 2 >= lines_with_text;
             Some(if one_a_line {
                 Format::JsonLines
             } else {

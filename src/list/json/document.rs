@@ -117,7 +117,7 @@ impl Document {
                     let inherited = parent.value_of.filter(|_| is_value_name(name));
                     value_of = inherited.or(heading);
                 }
-                (holds, is_list) = match (parent.own, holds) {
+                (holds, is_list) = match (parent.skips_all, holds) {
                     (Some(skip), _) | (None, Holds::Skipped(skip)) => (Holds::Skipped(skip), false),
                     _ => Holds::of(name, is_object, parent),
                 };
@@ -162,7 +162,7 @@ impl Document {
             fields: self.fields.len(),
             held: self.held.len(),
             key: None,
-            own: None,
+            skips_all: None,
             too_long: false,
             has_items: false,
             is_released: false,
@@ -193,7 +193,7 @@ impl Document {
         } else if frame.is_object {
             self.object(&frame, out);
             self.end_of_parent(&frame);
-        } else if let (true, Some(skip)) = (frame.is_row, frame.own) {
+        } else if let (true, Some(skip)) = (frame.is_row, frame.skips_all) {
             if frame.is_released {
                 out.reject(RejectReason::LateAllowance, b"");
             }
@@ -259,7 +259,7 @@ impl Document {
             frame.is_unclear = true;
         }
         if let (Some(action), Some(frame)) = (action, self.frames.last_mut()) {
-            frame.own = frame.own.or_else(|| action.skip());
+            frame.skips_all = frame.skips_all.or_else(|| action.skip());
             out.skip(Skip::Setting);
         }
         action.is_some()
@@ -420,7 +420,7 @@ impl Document {
             frame.too_long = true;
             return;
         }
-        frame.own = frame.own.or_else(|| match key {
+        frame.skips_all = frame.skips_all.or_else(|| match key {
             FieldKey::Heading(heading) => verdict_of_all(heading, value),
             FieldKey::Skipped(skip) => Some(skip),
             FieldKey::Id | FieldKey::Unknown | FieldKey::Name | FieldKey::Answer => None,

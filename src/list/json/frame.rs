@@ -34,7 +34,7 @@ pub(super) struct Frame {
     pub(super) key: Option<usize>,
     /// Why nobody inside it is listed, once it has said so: `{"action": "allow", "addresses":
     /// [...]}`.
-    pub(super) own: Option<Skip>,
+    pub(super) skips_all: Option<Skip>,
     /// It has more text than is kept.
     pub(super) too_long: bool,
     /// Something inside it is an item.

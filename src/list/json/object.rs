@@ -160,7 +160,7 @@ impl Document {
 
     /// Returns why the sender that an object names is not listed; `None` if it is listed.
     fn verdict(&self, frame: &Frame) -> Result<Option<Skip>, RejectReason> {
-        if let Some(skip) = frame.own {
+        if let Some(skip) = frame.skips_all {
             return Ok(Some(skip));
         }
         let mut verdict = Verdict::default();
@@ -206,7 +206,7 @@ impl Document {
         frame: &Frame,
         names_somebody: bool,
     ) -> Result<Option<Skip>, RejectReason> {
-        if let Some(skip) = frame.own {
+        if let Some(skip) = frame.skips_all {
             return Ok(Some(skip));
         }
         let mut verdict = Verdict::default();
