@@ -143,7 +143,7 @@ impl Build<'_> {
             lists.count_as(file);
         }
         let sources = std::mem::take(&mut lists.sources);
-        let mut report = Report::begun(plan, lists, spilled_bytes);
+        let mut report = Report::after_reading(plan, lists, spilled_bytes);
         report.passed_over.clone_from(&self.passed_over);
         let before = &self.lineage.before;
         report.compare_with(before);

@@ -142,15 +142,16 @@ pub fn add_or_renew(
     let known = edited.lines_of();
     // A line that ends earlier is not enough: the sender would be missed from then on.
     let mut lasting = edited.lines_until(plan.expires);
-    let goes = |line: u64| is_renewed(edited.line(line)) && edited.entries_on(line).count() == 1;
-    let mut leaving = HashSet::new();
+    let is_replaceable =
+        |line: u64| is_renewed(edited.line(line)) && edited.entries_on(line).count() == 1;
+    let mut removed_lines = HashSet::new();
     for (_, entry) in &wanted {
         if !lasting.contains_key(entry.as_bytes()) {
             let lines = known.get(entry.as_bytes()).into_iter().flatten();
-            leaving.extend(lines.copied().filter(|&line| goes(line)));
+            removed_lines.extend(lines.copied().filter(|&line| is_replaceable(line)));
         }
     }
-    let mut text = edited.text_without(&leaving);
+    let mut text = edited.text_without(&removed_lines);
     if !text.is_empty() && !text.ends_with(b"\n") {
         text.push(b'\n');
     }
@@ -186,7 +187,7 @@ pub fn remove_from_list(plan: &Plan, list: &Path, entries: &[String]) -> Result<
     remove_lines(plan, list, entries, |_| true)
 }
 
-/// Like [`remove_from_list`], but removes only the lines for which `may_go` is true. An entry that
+/// Like [`remove_from_list`], but removes only the lines for which `may_remove` is true. An entry that
 /// is also on other lines is in [`kept`](Edited::kept).
 ///
 /// # Errors
@@ -195,18 +196,18 @@ pub fn remove_lines(
     plan: &Plan,
     list: &Path,
     entries: &[String],
-    may_go: impl Fn(&[u8]) -> bool,
+    may_remove: impl Fn(&[u8]) -> bool,
 ) -> Result<Edited, Error> {
     let wanted = parse(plan, entries.iter().map(String::as_str))?;
     let edited = EditedList::open(list, plan.rules)?;
     let known = edited.lines_of();
-    let mut leaving = HashSet::new();
+    let mut removed_lines = HashSet::new();
     let mut done = Vec::new();
     let mut kept = Vec::new();
     for (written, entry) in &wanted {
         let lines = known.get(entry.as_bytes()).into_iter().flatten();
         let (lines, staying): (Vec<u64>, Vec<u64>) =
-            lines.partition(|&&line| may_go(edited.line(line)));
+            lines.partition(|&&line| may_remove(edited.line(line)));
         kept.extend(staying.first().map(|&line| (written.clone(), line)));
         for &line in &lines {
             let others = edited
@@ -226,9 +227,9 @@ pub fn remove_lines(
                 lines: lines.len() as u64,
             },
         });
-        leaving.extend(lines);
+        removed_lines.extend(lines);
     }
-    let text = edited.text_without(&leaving);
+    let text = edited.text_without(&removed_lines);
     finish(edited, &text, wanted, done).map(|edited| Edited { kept, ..edited })
 }
 
@@ -426,8 +427,8 @@ mod tests {
         let text = "a@b.example # x\na@b.example # by hand\nA@b.example # x\nc@d.example\n";
         fs::write(&list, text).unwrap();
         let wanted = entries(&["a@b.example", "c@d.example", "e@f.example"]);
-        let may_go = |line: &[u8]| line.ends_with(b"# x\n");
-        let edited = remove_lines(&plan(), &list, &wanted, may_go).unwrap();
+        let may_remove = |line: &[u8]| line.ends_with(b"# x\n");
+        let edited = remove_lines(&plan(), &list, &wanted, may_remove).unwrap();
         let done: Vec<Done> = edited.entries.iter().map(|&(_, done)| done).collect();
         let removed = Done::Removed { line: 1, lines: 2 };
         assert_eq!(done, [removed, Done::NotFound, Done::NotFound]);

@@ -112,10 +112,10 @@ impl EditedList {
     }
 
     /// Returns the text without these lines.
-    pub(super) fn text_without(&self, leaving: &HashSet<u64>) -> Vec<u8> {
+    pub(super) fn text_without(&self, removed_lines: &HashSet<u64>) -> Vec<u8> {
         let mut text = Vec::with_capacity(self.text.len());
         for (line, number) in self.lines.iter().zip(1_u64..) {
-            if !leaving.contains(&number) {
+            if !removed_lines.contains(&number) {
                 text.extend_from_slice(&self.text[line.clone()]);
             }
         }

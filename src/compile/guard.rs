@@ -144,18 +144,21 @@ impl Guard {
                 entry.get(at..).unwrap_or_default()
             }
             Kind::LocalPart => {
-                let own = self.protected.first().map_or(&[][..], Vec::as_slice);
-                let own = String::from_utf8_lossy(own).into_owned();
-                return Err(Danger::ProtectedLocalPart(own));
+                let first = self.protected.first().map_or(&[][..], Vec::as_slice);
+                let first = String::from_utf8_lossy(first).into_owned();
+                return Err(Danger::ProtectedLocalPart(first));
             }
             Kind::Domain => entry.strip_prefix(b"@").unwrap_or(entry),
             Kind::Subtree => entry.strip_prefix(b".").unwrap_or(entry),
         };
-        let hit = self.protected.iter().find(|own| {
-            is_at_or_below(domain, own) || (kind == Kind::Subtree && is_at_or_below(own, domain))
+        let hit = self.protected.iter().find(|protected| {
+            is_at_or_below(domain, protected)
+                || (kind == Kind::Subtree && is_at_or_below(protected, domain))
         });
         match hit {
-            Some(own) => Err(Danger::Protected(String::from_utf8_lossy(own).into_owned())),
+            Some(protected) => Err(Danger::Protected(
+                String::from_utf8_lossy(protected).into_owned(),
+            )),
             None => Ok(()),
         }
     }

@@ -59,7 +59,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
         sources: sources.into_list(),
         ..first.spec().clone()
     };
-    let mut report = Report::begun(plan, ReadReport::default(), 0);
+    let mut report = Report::after_reading(plan, ReadReport::default(), 0);
     report.rows = filters.iter().map(|filter| filter.entries()).sum();
     report.refuse_changed_sources(plan, &lineage.before, &spec.sources);
     if report.refused.is_some() {

@@ -393,7 +393,7 @@ impl ReadReport {
 
 impl Report {
     /// Returns what is known when everything is read.
-    pub(crate) fn begun(plan: &Plan, read: ReadReport, spilled_bytes: u64) -> Self {
+    pub(crate) fn after_reading(plan: &Plan, read: ReadReport, spilled_bytes: u64) -> Self {
         Self {
             output: plan.output.clone(),
             name: plan.name.clone(),

@@ -146,7 +146,7 @@ pub fn update(changes: &Changes, progress: &Progress) -> Result<Report, Error> {
     let added_lists = ReadReport::new(&adding, added.opened, added.counts);
     let removed_lists = ReadReport::new(&removing, removed.opened, removed.counts);
     sources.add(&added_lists.sources);
-    let mut report = Report::begun(
+    let mut report = Report::after_reading(
         plan,
         added_lists,
         added.keys.spilled_bytes() + removed.keys.spilled_bytes(),

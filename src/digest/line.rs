@@ -91,27 +91,27 @@ impl<'a> Decision<'a> {
 pub(super) fn parse(line: &str, now: i64, each: impl FnOnce(LogLine<'_>)) -> bool {
     let line = line.trim_end();
     if !journal::is_json(line)
-        && let Some(own) = own(line, now)
+        && let Some(found) = daemon_line(line, now)
     {
-        each(own);
+        each(found);
         return true;
     }
     let entry = journal::entry(line, now);
     if entry.program.is_some_and(|program| program != PROGRAM) {
         return false;
     }
-    let Some(own) = own(&entry.text, now) else {
+    let Some(found) = daemon_line(&entry.text, now) else {
         return false;
     };
     each(LogLine {
-        at: entry.at.or(own.at),
-        ..own
+        at: entry.at.or(found.at),
+        ..found
     });
     true
 }
 
 /// Reads a line as the daemon wrote it.
-fn own(line: &str, now: i64) -> Option<LogLine<'_>> {
+fn daemon_line(line: &str, now: i64) -> Option<LogLine<'_>> {
     if line.trim_start().starts_with('{') {
         return Object::read(line)?.into_line();
     }

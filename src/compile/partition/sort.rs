@@ -35,7 +35,7 @@ const MOVES_PER_KEY: usize = 8;
 /// memory; its content is lost.
 pub(crate) fn sort_and_join<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) {
     if sort(keys, scratch) {
-        join_doubles(keys);
+        join_duplicates(keys);
     }
 }
 
@@ -49,9 +49,9 @@ fn sort<I: StagedKey>(keys: &mut Vec<I>, scratch: &mut Vec<I>) -> bool {
     scratch.resize(keys.len(), I::default());
     let run = std::iter::once(keys.as_slice());
     if keys.len() <= KEYS_OF_ONE_PASS {
-        let doubles = sort_in_one_pass(run, 0, scratch);
+        let has_duplicates = sort_in_one_pass(run, 0, scratch);
         std::mem::swap(keys, scratch);
-        return doubles;
+        return has_duplicates;
     }
     let (low, mut high) = counted(run.clone(), 0);
     place_all(run, low, |key| low_digit(key.order()), scratch);
@@ -71,7 +71,7 @@ pub(crate) fn sort_and_join_runs<'a, I: StagedKey>(
     scratch: &mut Vec<I>,
 ) {
     if sort_runs(runs, alike_bits, out, scratch) {
-        join_doubles(out);
+        join_duplicates(out);
     }
 }
 
@@ -167,7 +167,7 @@ fn sort_in_one_pass<'a, I: StagedKey>(
 }
 
 /// Keeps one staged key for each key. The staged keys are sorted.
-pub(crate) fn join_doubles<I: StagedKey>(keys: &mut Vec<I>) {
+pub(crate) fn join_duplicates<I: StagedKey>(keys: &mut Vec<I>) {
     keys.dedup_by(|next, kept| {
         let same = next.same_key(*kept);
         if same {
@@ -212,11 +212,11 @@ fn place<I: StagedKey>(keys: &mut [I], next: &mut u32, key: I) {
 /// not look for them.
 fn insert<I: StagedKey>(keys: &mut [I]) -> bool {
     let mut moves_left = keys.len().saturating_mul(MOVES_PER_KEY);
-    let mut doubles = false;
+    let mut has_duplicates = false;
     for at in 1..keys.len() {
         let (before, key) = (keys[at - 1], keys[at]);
         if before.order() <= key.order() {
-            doubles |= before.same_key(key);
+            has_duplicates |= before.same_key(key);
             continue;
         }
         let mut to = at;
@@ -225,7 +225,7 @@ fn insert<I: StagedKey>(keys: &mut [I]) -> bool {
             to -= 1;
         }
         keys[to] = key;
-        doubles |= key.same_key(keys[to + 1]) || to > 0 && key.same_key(keys[to - 1]);
+        has_duplicates |= key.same_key(keys[to + 1]) || to > 0 && key.same_key(keys[to - 1]);
         match moves_left.checked_sub(at - to) {
             Some(left) => moves_left = left,
             None => {
@@ -234,7 +234,7 @@ fn insert<I: StagedKey>(keys: &mut [I]) -> bool {
             }
         }
     }
-    doubles
+    has_duplicates
 }
 
 #[cfg(test)]
@@ -259,10 +259,10 @@ mod tests {
         check_runs(&keys);
         let mut expected: Vec<u64> = keys.iter().map(|key| key.order()).collect();
         expected.sort_unstable();
-        let doubles = sort(&mut keys, &mut Vec::new());
+        let has_duplicates = sort(&mut keys, &mut Vec::new());
         assert!(keys.iter().map(|key| key.order()).eq(expected));
-        assert!(doubles || keys.windows(2).all(|two| !two[0].same_key(two[1])));
-        join_doubles(&mut keys);
+        assert!(has_duplicates || keys.windows(2).all(|two| !two[0].same_key(two[1])));
+        join_duplicates(&mut keys);
         assert!(
             keys.windows(2)
                 .all(|two| !two[0].same_key(two[1]) && two[0].order() < two[1].order())

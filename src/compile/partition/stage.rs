@@ -255,7 +255,7 @@ impl<I: StagedKey> Pool<'_, I> {
                     keys.clear();
                     I::load(chunk.bytes(), &mut keys);
                     keys.sort_unstable_by_key(|key: &I| key.order());
-                    sort::join_doubles(&mut keys);
+                    sort::join_duplicates(&mut keys);
                     chunk.resize(0);
                     let length_bytes = keys.len() * I::BYTES;
                     let to = match kept.last_mut() {

@@ -240,7 +240,7 @@ fn judge(
         expired: total(expired.iter().copied()),
         ..ReadReport::default()
     };
-    let mut report = Report::begun(plan, lists, 0);
+    let mut report = Report::after_reading(plan, lists, 0);
     report.compare_with(before);
     report.refuse_changed_lists(plan);
     if report.refused.is_none() {

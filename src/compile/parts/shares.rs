@@ -78,7 +78,7 @@ pub fn count_share(
         records,
     };
     counts.write(replacement)?;
-    let mut report = Report::begun(plan, ReadReport::default(), 0);
+    let mut report = Report::after_reading(plan, ReadReport::default(), 0);
     report.rows = counts
         .records
         .iter()
@@ -155,7 +155,7 @@ pub fn write_share(
         false => merging.fill::<Narrow>(writer, entries)?,
     };
     let head = writer.finish_share(head)?;
-    let mut report = Report::begun(plan, ReadReport::default(), 0);
+    let mut report = Report::after_reading(plan, ReadReport::default(), 0);
     report.rows = head.body.entries;
     report.share = Some(ShareReport::new(
         ShareKind::Pages,

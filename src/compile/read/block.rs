@@ -84,9 +84,9 @@ impl Block {
     pub fn lines(&mut self, text: &[u8], rules: Rules, mut visit: impl FnMut(Line<'_>)) {
         let mut rest = text;
         while !rest.is_empty() {
-            let (piece, behind) = rest.split_at(piece_length(rest));
+            let (piece, after) = rest.split_at(piece_length(rest));
             self.piece(piece, rules, &mut visit);
-            rest = behind;
+            rest = after;
         }
     }
 
@@ -191,13 +191,13 @@ fn look(text: &[u8; WIDTH], lowered: &mut [u8; WIDTH], is_behind_edge: &mut bool
 
 /// Returns the length of a piece: whole lines of about [`PIECE_BYTES`].
 fn piece_length(text: &[u8]) -> usize {
-    let Some((piece, behind)) = text.split_at_checked(PIECE_BYTES) else {
+    let Some((piece, after)) = text.split_at_checked(PIECE_BYTES) else {
         return text.len();
     };
     match memchr::memrchr(b'\n', piece) {
         Some(newline) => newline + 1,
         None => {
-            memchr::memchr(b'\n', behind).map_or(text.len(), |newline| PIECE_BYTES + newline + 1)
+            memchr::memchr(b'\n', after).map_or(text.len(), |newline| PIECE_BYTES + newline + 1)
         }
     }
 }

@@ -122,7 +122,7 @@ struct Current {
     /// Number of lines in earlier blocks, if lines are counted.
     lines: u64,
     /// The first part of a line whose end has not been read.
-    begun: Vec<u8>,
+    unfinished: Vec<u8>,
     /// Whether the input is inside a line that is longer than a block, and whose first part was
     /// already returned.
     in_long_line: bool,
@@ -241,7 +241,7 @@ impl<'a> Feed<'a> {
                 content,
                 next_block: 0,
                 lines: 0,
-                begun: Vec::new(),
+                unfinished: Vec::new(),
                 in_long_line: false,
                 at_end: false,
             });
@@ -349,10 +349,10 @@ impl Current {
     /// in bytes; `None` at the end of the input.
     fn fill(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
-            let begun = self.begun.len();
-            buffer[..begun].copy_from_slice(&self.begun);
-            self.begun.clear();
-            let filled = begun + self.read(&mut buffer[begun..])?;
+            let unfinished = self.unfinished.len();
+            buffer[..unfinished].copy_from_slice(&self.unfinished);
+            self.unfinished.clear();
+            let filled = unfinished + self.read(&mut buffer[unfinished..])?;
             let mut start = 0;
             if self.in_long_line {
                 let newline = memchr::memchr(b'\n', &buffer[..filled]);
@@ -366,10 +366,11 @@ impl Current {
             }
             match memchr::memrchr(b'\n', &buffer[..length]) {
                 Some(newline) => {
-                    self.begun.extend_from_slice(&buffer[newline + 1..length]);
+                    self.unfinished
+                        .extend_from_slice(&buffer[newline + 1..length]);
                     return Ok(Some(newline + 1));
                 }
-                None if start > 0 => self.begun.extend_from_slice(&buffer[..length]),
+                None if start > 0 => self.unfinished.extend_from_slice(&buffer[..length]),
                 None => {
                     // The reader rejects it as too long.
                     self.in_long_line = true;

@@ -104,8 +104,8 @@ fn encode_and_append<S: Sorted>(shared: &Shared<S>, progress: &Progress) -> Resu
                 Some(end) => rest.partition_point(|record| record.key < end),
                 None => rest.len(),
             };
-            let (own, others) = rest.split_at(count);
-            encode_page(shape, own, with_records, page);
+            let (here, others) = rest.split_at(count);
+            encode_page(shape, here, with_records, page);
             rest = others;
         }
         shared.turns.append(turn, &pages)?;

@@ -112,7 +112,7 @@ pub(crate) struct Joined<'a> {
     removed: Option<Box<dyn Sorted + 'a>>,
     /// Entries are left out if they expire on this day (counted from 1970) or before.
     today: u16,
-    leaving: Vec<Record>,
+    to_remove: Vec<Record>,
     /// How the result differs from the first stream.
     changed: Changed,
 }
@@ -127,7 +127,7 @@ impl<'a> Joined<'a> {
             streams,
             removed,
             today,
-            leaving: Vec::new(),
+            to_remove: Vec::new(),
             changed: Changed::default(),
         }
     }
@@ -176,15 +176,15 @@ impl Sorted for Joined<'_> {
             same
         });
         self.count_changes(&old, offered, &taken);
-        self.leaving.clear();
+        self.to_remove.clear();
         if let Some(removed) = &mut self.removed {
-            removed.take_before(end, &mut self.leaving)?;
+            removed.take_before(end, &mut self.to_remove)?;
         }
-        let mut leaving = self.leaving.iter().map(|record| record.key).peekable();
+        let mut to_remove = self.to_remove.iter().map(|record| record.key).peekable();
         let (mut removed, mut expired) = (0, 0);
         into.extend(taken.into_iter().filter(|record| {
-            while leaving.next_if(|key| *key < record.key).is_some() {}
-            if leaving.peek() == Some(&record.key) {
+            while to_remove.next_if(|key| *key < record.key).is_some() {}
+            if to_remove.peek() == Some(&record.key) {
                 removed += 1;
                 return false;
             }
@@ -193,7 +193,7 @@ impl Sorted for Joined<'_> {
             !is_past
         }));
         self.changed.removed += removed;
-        self.changed.not_found += self.leaving.len() as u64 - removed;
+        self.changed.not_found += self.to_remove.len() as u64 - removed;
         self.changed.expired += expired;
         Ok(())
     }

@@ -176,7 +176,7 @@ impl Prelude {
 }
 
 /// Returns the kind of a share and the length of its head, from its first bytes.
-pub(super) fn begun(prelude: &[u8; PRELUDE_BYTES]) -> Result<(ShareKind, u64), Fault> {
+pub(super) fn kind_and_length(prelude: &[u8; PRELUDE_BYTES]) -> Result<(ShareKind, u64), Fault> {
     let mut fields = Fields(prelude);
     let _magic: [u8; 8] = fields.array()?;
     let found = fields.u32()?;

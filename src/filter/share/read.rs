@@ -13,7 +13,7 @@ use super::super::file::{Slot, decode_directory, open};
 use super::super::format::{SHARE_MAGIC, Section, Sections};
 use super::super::page::{self, PAGE_BYTES, Page};
 use super::super::records::{self, RecordBlock};
-use super::head::{Counts, MAX_HEAD_BYTES, PRELUDE_BYTES, PagesHead, begun};
+use super::head::{Counts, MAX_HEAD_BYTES, PRELUDE_BYTES, PagesHead, kind_and_length};
 use super::number::{Share, ShareKind};
 
 /// Number of bytes of pages, and of records, that are read at once: they stay in the second-level
@@ -33,7 +33,7 @@ pub(crate) fn kind_at(path: &Path) -> Result<Option<ShareKind>, Error> {
         Start::CutOff => return Err(Error::invalid(path, CUT_OFF)),
         Start::Share(prelude) => prelude,
     };
-    let (kind, _) = begun(&prelude).map_err(|fault| Error::invalid(path, fault))?;
+    let (kind, _) = kind_and_length(&prelude).map_err(|fault| Error::invalid(path, fault))?;
     Ok(Some(kind))
 }
 
@@ -75,7 +75,7 @@ fn open_head(path: &Path, wanted: ShareKind) -> Result<(File, u64, Vec<u8>), Err
         Start::CutOff => return Err(invalid(CUT_OFF)),
         Start::Share(prelude) => prelude,
     };
-    let (kind, head_bytes) = begun(&prelude).map_err(invalid)?;
+    let (kind, head_bytes) = kind_and_length(&prelude).map_err(invalid)?;
     if kind != wanted {
         return Err(other());
     }
