@@ -5,6 +5,7 @@
 //! options after `$`, only those that do not narrow the rule are accepted;
 //! `$badfilter` cancels a rule.
 
+use super::include::includes;
 use super::out::Out;
 use super::plain;
 use super::reject_reason::RejectReason;
@@ -26,6 +27,7 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
     let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
     match line {
         [] => out.skip(Skip::Blank),
+        _ if includes(line) => out.reject(RejectReason::Include, line),
         [b'!' | b'#', ..] => out.skip(Skip::Comment),
         [b'[', ..] => out.skip(Skip::Setting),
         [b'@', b'@', ..] => out.skip(Skip::Allow),

@@ -6,6 +6,7 @@
 
 use super::entry::looks_like_entry;
 use super::hosts::{self, is_nowhere};
+use super::include::includes;
 use super::out::{Out, before_comment, comment};
 use super::plain;
 use super::reject_reason::RejectReason;
@@ -21,6 +22,9 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
     }
     if plain::is_cleared(comment(line, text)) {
         return out.reject(RejectReason::UnclearWord, line);
+    }
+    if includes(text) {
+        return out.reject(RejectReason::Include, text);
     }
     if let Some((option @ (b"local-zone" | b"local-data"), value)) = split(text, b':') {
         return unbound(option, value.trim_ascii(), out);

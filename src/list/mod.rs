@@ -52,6 +52,7 @@ mod heading_words;
 mod headings;
 mod held;
 mod hosts;
+mod include;
 mod input;
 mod json;
 mod label;

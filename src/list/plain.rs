@@ -26,6 +26,7 @@ use super::phrase::Phrase;
 use super::reject_reason::RejectReason;
 use super::row::{RawEntry, Row, Skip};
 use super::section_heading::{Heading, block, heading, is_allowance_of_record, open_comment};
+use super::statement::holds_entry;
 use super::status::is_phrase_of_allowance;
 use super::verdict::{is_no, takes_off};
 use super::words::{Nesting, Words};
@@ -173,6 +174,10 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     };
     let mut pieces = Pieces::new(line);
     if pieces.any(allows) {
+        if !holds_entry(line) {
+            // `OK` alone on a line, below an entry or above one.
+            return out.reject(RejectReason::LateLine, line);
+        }
         return out.skip(Skip::Allow);
     }
     if Pieces::new(line).any(|piece| !piece.contains(&b'@') && (is_no(piece) || takes_off(piece))) {

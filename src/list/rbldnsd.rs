@@ -9,10 +9,13 @@
 //! ```
 
 use super::entry::is_ip;
+use super::include::includes;
+use super::label::Meaning;
 use super::out::{Out, before_comment, comment};
 use super::plain;
 use super::reject_reason::RejectReason;
 use super::row::Skip;
+use super::section_heading::meaning_of;
 use super::words::Words;
 
 /// Reads one line.
@@ -20,6 +23,9 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
     let line = line.strip_prefix(plain::BOM).unwrap_or(line).trim_ascii();
     match line {
         [] | [b'#' | b';', ..] => out.skip(plain::nothing(line)),
+        _ if includes(line) => out.reject(RejectReason::Include, line),
+        // `$DATASET dnset:whitelist @`
+        [b'$', ..] if is_data_set_of_allowed(line) => out.reject(RejectReason::DataSet, line),
         [b':' | b'$', ..] => out.skip(Skip::Setting),
         [b'!', ..] => out.skip(Skip::Allow),
         _ if plain::is_cleared(comment(line, before_comment(line))) => {
@@ -39,4 +45,13 @@ pub(super) fn read(line: &[u8], out: &mut Out<'_>) {
             }
         }
     }
+}
+
+/// Returns whether a data set begins that is called an allowlist: `$DATASET dnset:whitelist @`.
+fn is_data_set_of_allowed(line: &[u8]) -> bool {
+    let mut words = Words(line);
+    let is_data_set = words
+        .next()
+        .is_some_and(|word| word.eq_ignore_ascii_case(b"$DATASET"));
+    is_data_set && words.any(|word| matches!(meaning_of(word).0, Meaning::Skipped(_)))
 }

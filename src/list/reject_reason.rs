@@ -160,6 +160,15 @@ pub enum RejectReason {
         "a word that may allow the sender; in a table, call its column action, or text if it is not one"
     )]
     UnclearWord,
+    /// A line that includes another file.
+    #[error("includes another file, which is not read; give that file as an input, too")]
+    Include,
+    /// A line of a zone file that stands for many records.
+    #[error("generates records, which are not read; write each of them on a line")]
+    Generate,
+    /// The start of a data set that is an allowlist.
+    #[error("a data set of names that are not listed; put each data set into a file of its own")]
+    DataSet,
     /// Entries that alternate with words for and against them.
     #[error(
         "entries and words that block or allow take turns, and it is unclear which word is about which entry; put both on one line"
@@ -216,6 +225,7 @@ impl RejectReason {
         matches!(
             self,
             Self::Alternation
+                | Self::DataSet
                 | Self::LateHeading
                 | Self::LateAllowance
                 | Self::LateLine

@@ -14,6 +14,7 @@
 //! somewhere else (a walled garden, an address) changes an answer and refuses nothing.
 //! RFC 1035 section 5 for the file, draft-vixie-dnsop-dns-rpz for the policy.
 
+use super::include::includes;
 use super::out::Out;
 use super::plain;
 use super::reject_reason::RejectReason;
@@ -92,10 +93,8 @@ impl Rpz {
             .split(u8::is_ascii_whitespace)
             .filter(|word| !word.is_empty());
         if text.first() == Some(&b'$') {
-            if words
-                .next()
-                .is_some_and(|w| w.eq_ignore_ascii_case(b"$ORIGIN"))
-            {
+            let first = words.next().unwrap_or_default();
+            if is(first, b"$ORIGIN") {
                 let name = words.next().unwrap_or_default();
                 let origin = self.absolute(name);
                 // An origin relative to the last one grows line by line.
@@ -107,6 +106,12 @@ impl Rpz {
                 if self.zone.is_empty() {
                     self.zone.clone_from(&self.origin);
                 }
+            }
+            if includes(text) {
+                return out.reject(RejectReason::Include, text);
+            }
+            if is(first, b"$GENERATE") {
+                return out.reject(RejectReason::Generate, text);
             }
             return out.skip(Skip::Setting);
         }

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 
 use super::entry::{Wildcards, looks_like_entry};
 use super::held::Held;
+use super::include::includes;
 use super::out::{Out, before_comment};
 use super::plain;
 use super::reject_reason::RejectReason;
@@ -59,6 +60,7 @@ impl SpamAssassin {
                     .extend(words.map(<[u8]>::to_ascii_lowercase));
                 out.skip(Skip::Allow);
             }
+            _ if includes(line) => out.reject(RejectReason::Include, line),
             option if is_allowance(option) => out.skip(Skip::Allow),
             // The lines of other programs, and options with a colon.
             _ if looks_like_entry(option) || option.ends_with(b":") => plain::entries(line, out),
