@@ -206,6 +206,6 @@ mod tests {
 
         fs::write(&path, "a@x.example\n").unwrap();
         let error = Book::read(&path).unwrap_err().to_string();
-        assert!(error.contains("line 1: not"), "{error}");
+        assert!(error.contains("line 1 is not"), "{error}");
     }
 }
