@@ -8,16 +8,16 @@
 //!   >>>>>>> their-branch
 //! ```
 //!
-//! Which of these lines are meant, only a person can say: they are rejected.
+//! Only a person can say which of these lines are meant, so they are rejected.
 
-/// Whether the line under way stands between such marks.
+/// Whether the current line is between such marks.
 #[derive(Debug, Default)]
 pub(super) struct Conflict {
     is_open: bool,
 }
 
 impl Conflict {
-    /// Takes in the next line of a list, and returns whether it belongs to a conflict.
+    /// Reads the next line of a list, and returns whether it belongs to a conflict.
     #[inline]
     pub(super) fn holds(&mut self, line: &[u8]) -> bool {
         match mark(line) {
@@ -39,7 +39,7 @@ pub(super) fn is_mark(line: &[u8]) -> bool {
     mark(line).is_some()
 }
 
-/// Returns the sign of which a mark is made.
+/// Returns the sign that a mark consists of.
 #[inline]
 fn mark(line: &[u8]) -> Option<u8> {
     let &sign = line.first().filter(|sign| b"<>|".contains(sign))?;

@@ -64,8 +64,8 @@ pub(super) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReaso
     one_address(address)
 }
 
-/// Returns whether dots stand for omitted text: `spam@bad.exam...`, `spam...@bad.example`. No domain
-/// ends with two; some mailboxes do.
+/// Returns whether dots replace omitted text: `spam@bad.exam...`, `spam...@bad.example`. No domain
+/// ends with two dots; some mailboxes do.
 fn is_cut_off(text: &[u8]) -> bool {
     let ends =
         |text: &[u8], dots: &[u8]| text.ends_with(dots) || text.ends_with("\u{2026}".as_bytes());
@@ -73,8 +73,8 @@ fn is_cut_off(text: &[u8]) -> bool {
     ends(text, b"..") || local().is_some_and(|local| ends(local, b"..."))
 }
 
-/// Returns whether two lines were joined because the first had no newline: `a@bad.exampleb@bad.example`.
-/// Clients do send `a@b@bad.example` and `a@bad.com@bad.example`.
+/// Returns whether two lines were joined because the first one had no line end:
+/// `a@bad.exampleb@bad.example`. Clients do send `a@b@bad.example` and `a@bad.com@bad.example`.
 fn is_glued(text: &[u8]) -> bool {
     let mut parts = text.split(|&b| b == b'@').skip(1).peekable();
     while let (Some(part), Some(_)) = (parts.next(), parts.peek()) {

@@ -16,7 +16,7 @@ pub(super) fn has_prefix(text: &[u8]) -> bool {
         return false;
     };
     let (local, _) = text.split_at(at);
-    // `mailto:` is no part of it, nor is a name before a bracket that nothing closes.
+    // `mailto:` is not part of the address, nor is a name before a bracket that is never closed.
     let local = match (local.split_at_checked(7), memchr::memrchr(b'<', local)) {
         (_, Some(bracket)) => local.get(bracket + 1..).unwrap_or_default(),
         (Some((scheme, rest)), _) if scheme.eq_ignore_ascii_case(b"mailto:") => rest,
@@ -37,7 +37,8 @@ pub(super) fn has_prefix(text: &[u8]) -> bool {
     }
 }
 
-/// Returns whether a character cannot stand in a local part without quotes (RFC 5321, section 4.1.2).
+/// Returns whether a character is not allowed in a local part without quotes (RFC 5321, section
+/// 4.1.2).
 fn parts_words(b: u8) -> bool {
     b":;,<>()[]\\\"".contains(&b) || b.is_ascii_whitespace()
 }

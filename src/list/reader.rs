@@ -80,7 +80,7 @@ impl Parser {
 }
 
 impl Parser {
-    /// Returns whether each line stands for itself.
+    /// Returns whether each line is read alone.
     fn at_lines(&self) -> bool {
         match self {
             Self::Plain | Self::AtLines(_) => true,

@@ -89,8 +89,8 @@ fn is_queued(line: &[u8]) -> bool {
             .is_some_and(|sender| sender.first() == Some(&b'<'))
 }
 
-/// Returns whether a text is the output of `diff`: what it adds and what it removes is known, but
-/// not what the list has now.
+/// Returns whether a text is the output of `diff`: it says what is added and removed, but not what
+/// the list has now.
 fn is_diff(head: &[u8]) -> bool {
     let mut before: &[u8] = b"";
     lines(head).take(DIFF_LINES).any(|line| {
@@ -113,7 +113,7 @@ fn is_change(line: &[u8]) -> bool {
     ranges.clone().count() == 2 && ranges.all(is_range)
 }
 
-/// Number of lines among which a diff has one of these; remarks may stand before them.
+/// Number of lines among which a diff has one of these; remarks may come before them.
 const DIFF_LINES: usize = 500;
 
 /// Number of lines among which a mail has one of these.
@@ -147,8 +147,8 @@ fn json(head: &[u8], extension: &str) -> Option<Format> {
     }
 }
 
-/// Returns whether what stands behind a bracket stands in no JSON: a title, an address without
-/// quotes, `[[entry]]` of TOML, a table of a wiki, a dictionary of Python.
+/// Returns whether no JSON has this after a bracket: a title, an address without quotes,
+/// `[[entry]]` of TOML, a table of a wiki, a dictionary of Python.
 fn starts_no_json(bracket: u8, behind: &[u8]) -> bool {
     match (bracket, behind) {
         (b'[', [b'[', sign, ..] | [sign, ..]) if sign.is_ascii_alphabetic() => true,
