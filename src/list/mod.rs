@@ -45,6 +45,7 @@ mod end;
 mod entry;
 mod exim;
 mod fields;
+mod file_heading;
 mod flag;
 mod format;
 mod guess;

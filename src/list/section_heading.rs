@@ -2,6 +2,7 @@
 
 use super::action::Action;
 use super::entry::looks_like_entry;
+use super::file_heading::file_heading;
 use super::headings::Heading as Column;
 use super::label::{Meaning, is_comment as is_other_comment, name_is_of_senders, words_of};
 use super::phrase::Phrase;
@@ -34,6 +35,15 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     if inner.len() > 80 || inner.contains(&b'@') {
         return None;
     }
+    if let Some(meaning) = file_heading(text) {
+        return Some(Heading {
+            meaning,
+            is_nested: false,
+            is_noun: false,
+            is_plea: false,
+        });
+    }
+    let (inner, is_tagged) = without_tags(inner);
     let is_decoration =
         |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'.' | b'"' | b'\'') || *b >= 0x80);
     // A comment of another language; `--- never block ---` is a heading.
@@ -65,7 +75,10 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
     let is_key =
         (after == b":" || opens_brackets(after)) && before.iter().all(|b| matches!(b, b'-' | b' '));
     let is_tag = matches!(before, b"<" | b"</") && after == b">";
+    // `* Whitelist` of Org.
+    let is_starred = before.ends_with(b" ") && before.trim_ascii_end().iter().all(|b| *b == b'*');
     let is_framed = is_tag
+        || is_tagged && before.is_empty() && after.is_empty()
         || before.len() >= 2 && !after.is_empty()
         || after.len() >= 3
         || matches!(
@@ -97,7 +110,10 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
         is_ini
             || is_key
             || (is_framed || is_sentence && all_known) && meaning != Meaning::Unknown
-            || (words > 1 || is_verdict(name)) && all_known && after.is_empty() && before.is_empty()
+            || (words > 1 || is_verdict(name))
+                && all_known
+                && after.is_empty()
+                && (before.is_empty() || is_starred)
     };
     is_heading.then_some(Heading {
         // The end of a section.
@@ -110,6 +126,26 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
         is_noun: name_is_of_senders(name),
         is_plea: false,
     })
+}
+
+/// Returns a text without tags around it, such as `<h2>Whitelist</h2>` and `[b]Whitelist[/b]`, and
+/// whether it had some.
+fn without_tags(text: &[u8]) -> (&[u8], bool) {
+    let inner = || {
+        let (opens, rest) = text
+            .split_first()
+            .filter(|(b, _)| matches!(b, b'<' | b'['))?;
+        let closes = if *opens == b'<' { b'>' } else { b']' };
+        let (tag, rest) = rest.split_at(memchr::memchr(closes, rest)?);
+        let name = tag.split(|b| !b.is_ascii_alphanumeric()).next()?;
+        let rest = rest.get(1..)?.strip_suffix(&[closes])?.strip_suffix(name)?;
+        rest.strip_suffix(&[*opens, b'/'])
+            .filter(|_| !name.is_empty())
+    };
+    match inner() {
+        Some(inner) => (inner.trim_ascii(), true),
+        None => (text, false),
+    }
 }
 
 /// Returns whether the values of a name are on the lines after it: `= [`, `: {`, `(` follow.

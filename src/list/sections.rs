@@ -21,6 +21,7 @@
 use super::action::Action;
 use super::answer::Answer;
 use super::entry::looks_like_entry;
+use super::file_heading::of_file;
 use super::headings::Heading;
 use super::label::{Meaning, without_brackets};
 use super::out::Out;
@@ -198,8 +199,15 @@ impl Sections {
             }
             return out.skip(plain::nothing(text));
         }
+        if is_file_name(before, text) {
+            return out.skip(Skip::Setting);
+        }
         if is_underline(text) {
             let heading = title(before);
+            if text.first() == Some(&b':') && !before.is_empty() {
+                let meaning = of_file(before);
+                self.begin(SectionHeading { meaning, ..heading }, 0, false);
+            }
             // Above all entries, it may be the title of the whole list.
             let says_something = self.is_begun || heading.meaning != Meaning::Unknown;
             if is_title(before) && says_something {
@@ -350,7 +358,12 @@ pub(super) fn is_underline(text: &[u8]) -> bool {
     text.len() > 2
         && text
             .first()
-            .is_some_and(|sign| b"=-~".contains(sign) && text.iter().all(|b| b == sign))
+            .is_some_and(|sign| b"=-~:".contains(sign) && text.iter().all(|b| b == sign))
+}
+
+/// Returns whether a line is the name of a file between two lines of colons, as `more` shows it.
+fn is_file_name(before: &[u8], text: &[u8]) -> bool {
+    before.first() == Some(&b':') && is_underline(before) && !text.contains(&b'@')
 }
 
 /// Returns whether the signature of a mail begins here: two dashes and a name below them, or
