@@ -1,5 +1,5 @@
-//! What one address costs: to its canonical form, to its key, to all its look-ups.
-//! Every row also counts allocations, which plain ASCII must have none of.
+//! The cost of one address: of its canonical form, its key, and all its look-ups. Every row also
+//! counts allocations; plain ASCII must have none.
 //!
 //! `cargo bench --bench address`
 

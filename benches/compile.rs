@@ -1,15 +1,15 @@
-//! `blocklist-compile build` beside what else turns a text list into something to
-//! look up: fastbloom's filter (in memory, no file, no records) and tinycdb.
+//! `blocklist-compile build` compared with other programs that convert a text list for look-ups:
+//! fastbloom's filter (in memory, no file, no records) and tinycdb.
 //!
 //! ```text
 //! cargo bench --bench compile -- --addresses 100000000 [--folder DIR] [--runs 3] [--threads 2]
 //! ```
 //!
-//! The list is generated: addresses of about 30 bytes with their newline, domains drawn
-//! by Zipf's law from 50,000, one letter in eight in upper case. It is written once
-//! and read from the page cache. CPU time is that of the whole process (user and
-//! system, all threads) by the process's CPU clock, for `cdb` by `getrusage` of the child
-//! as the shell's `times` tells it. Medians over the runs.
+//! The list is generated: addresses of about 30 bytes including the newline, domains drawn by
+//! Zipf's law from 50,000, one letter in eight in upper case. It is written once and read from the
+//! page cache. CPU time is that of the whole process (user and system, all threads) by the
+//! process's CPU clock; for `cdb`, that of the child by the shell's `times`. Results are medians
+//! over the runs.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ use blocklist_milter::list;
 use rustix::time::{ClockId, clock_gettime};
 
 const DOMAINS: usize = 50_000;
-/// Peers take minutes for what the compiler does in seconds; tinycdb is asked for no more.
+/// Peers need minutes where the compiler needs seconds; tinycdb gets no more than this.
 const CDB_ADDRESSES: u64 = 10_000_000;
 
 struct Settings {
@@ -92,7 +92,7 @@ fn settings() -> Settings {
             "--folder" => settings.folder = value().into(),
             "--runs" => settings.runs = value().parse().expect("a number"),
             "--threads" => settings.threads = Some(value().parse().expect("a number")),
-            // What cargo itself hands over.
+            // cargo itself passes this.
             "--bench" => {}
             other => panic!("unknown option {other}"),
         }
@@ -142,7 +142,7 @@ fn compile(list: &Path, settings: &Settings, records: bool) {
     assert_eq!(report.rejected, 0, "{report}");
 }
 
-/// The least that the peer needs for the same job: lines, lower case, insert.
+/// The least that the peer needs for the same job: read lines, lower case, insert.
 fn fastbloom(list: &Path, addresses: u64) {
     let text = fs::read(list).expect("the list reads");
     let items = usize::try_from(addresses).expect("addresses fit into memory");
@@ -191,7 +191,7 @@ fn tinycdb(list: &Path, settings: &Settings) {
     );
 }
 
-/// `0m1.234s 0m0.056s` -> their sum.
+/// Returns the sum of `0m1.234s 0m0.056s`.
 fn children_time(line: &str) -> Duration {
     let seconds = |word: &str| {
         let (minutes, seconds) = word.trim_end_matches('s').split_once('m')?;
@@ -238,7 +238,7 @@ fn generate(path: &Path, addresses: u64) -> io::Result<()> {
             )
         })
         .collect();
-    // Cumulated weights 1/rank, found by bisection.
+    // Cumulative weights 1/rank, searched by bisection.
     let mut sum = 0.0;
     let cumulated: Vec<f64> = (1..=DOMAINS)
         .map(|rank| {

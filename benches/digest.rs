@@ -1,4 +1,4 @@
-//! How long `blocklist-milter report` takes for a million lines of the daemon's log, in each form of it.
+//! The time of `blocklist-milter report` for a million lines of the daemon's log, in each format.
 //!
 //! `cargo bench --bench digest`
 
@@ -16,15 +16,15 @@ const LINES: usize = 1_000_000;
 /// 2026-11-21T00:00:00Z
 const START_S: usize = 1_795_219_200;
 
-/// Decisions of a day at a site: most mail is accepted, every fifth message refused, by 50,000 entries of
-/// which few refuse most.
+/// Returns a decision of a day at a site: most mail is accepted, every fifth message is refused, by
+/// 50,000 entries of which a few refuse most.
 fn decision(n: usize) -> String {
     let mut line = format!(
         "queue_id=4c{n:08x} client=198.51.{}.{}",
         n % 256,
         n / 256 % 256
     );
-    // Spread like a random number; the same ones each time.
+    // Distributed like random numbers, but the same each time.
     let spread = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let entry = if spread.is_multiple_of(2) {
         spread % 50
@@ -92,7 +92,7 @@ fn log(form: &str) -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Its own form, syslog's, and `journalctl -o json`.
+/// The daemon's own format, syslog's, and `journalctl -o json`.
 #[divan::bench(args = ["own", "syslog", "journal-json"], sample_count = 5, sample_size = 1)]
 fn a_million_lines(bencher: Bencher<'_, '_>, form: &str) {
     let (_folder, path) = log(form);

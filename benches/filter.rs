@@ -1,7 +1,7 @@
 //! Look-ups and page filling: `cargo bench --bench filter`.
 //!
-//! Times are wall time of one thread. "cold" asks another page each time, of a
-//! filter far larger than the caches; "warm" asks keys of few pages.
+//! Times are wall time of one thread. "cold" looks up another page each time, in a filter far
+//! larger than the caches; "warm" looks up keys in a few pages.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -18,12 +18,12 @@ fn main() {
     divan::main();
 }
 
-/// Entries of the filter that is asked: 145 MB of pages at one in a million.
+/// Entries of the filter: 145 MB of pages at one in a million.
 const ENTRIES: u64 = 40_000_000;
-/// Keys asked in one sample.
+/// Keys looked up in one sample.
 const ASKED: usize = 100_000;
 
-/// Keys that look random. Listed ones have even numbers.
+/// Returns a key that looks random. Listed ones have even numbers.
 fn key(i: u64) -> Key {
     Key::of(&i.to_le_bytes(), 0)
 }
@@ -59,7 +59,7 @@ fn begin(path: &Path, entries: u64) -> Writer {
     Writer::begin(output, spec(), entries, shape).expect("begin the filter")
 }
 
-/// A filter on disk, made once a run.
+/// A filter on disk, written once per run.
 static FILTER: LazyLock<(tempfile::TempDir, PathBuf)> = LazyLock::new(|| {
     let folder =
         tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder for the filter");
@@ -145,7 +145,7 @@ fn read_all_records(bencher: Bencher<'_, '_>) {
         .bench(|| filter.records().expect("records").count());
 }
 
-/// Writing alone: pages are encoded already. Syncs, reads back, checks and renames.
+/// Only the writing: pages are already encoded. Syncs, reads back, checks and renames.
 #[divan::bench(sample_count = 3, sample_size = 1)]
 fn write_pages(bencher: Bencher<'_, '_>) {
     let entries = 20_000_000;
@@ -175,7 +175,7 @@ fn size_filter(entries: u64) -> Shape {
     sizing::shape(black_box(entries), 1e-6)
 }
 
-/// The keys of one page of a large list at a rate.
+/// Returns the keys of one page of a large list at a rate.
 fn page_of_keys(fpr: f64) -> (Shape, Vec<Key>) {
     let entries = 100_000_000;
     let shape = sizing::shape(entries, fpr);
@@ -211,7 +211,7 @@ fn fill_page_and_records(bencher: Bencher<'_, '_>, fpr: f64) {
         .bench_local(|| encode_page(shape, black_box(&records), true, &mut page));
 }
 
-/// The same from 20 sources on a hundred days, a third of them expiring.
+/// The same with 20 sources and a hundred days; a third of the entries expire.
 #[divan::bench(args = RATES)]
 fn fill_page_and_mixed_records(bencher: Bencher<'_, '_>, fpr: f64) {
     let (shape, keys) = page_of_keys(fpr);

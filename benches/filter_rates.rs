@@ -1,12 +1,12 @@
 //! False-positive rates and sizes, measured: `cargo bench --bench filter_rates`.
 //!
-//! For each target a filter of three million entries is written, read back, asked
-//! for every entry (none may be missed) and for so many keys that are not listed
-//! that the sampling error stays small. "exact" is the mean of (set bits / 32768)^probes over
-//! the pages: the rate without sampling error. Exits with an error when a rate is more than
-//! 5 % off (three standard deviations of the sample granted) or the size more than 1 %.
+//! For each target, a filter of three million entries is written and read back. Every entry is
+//! looked up (none may be missed), and as many unlisted keys as a small sampling error needs.
+//! "exact" is the mean of (set bits / 32768)^probes over the pages: the rate without sampling
+//! error. Exits with an error if a rate is more than 5 % off (with three standard deviations of the
+//! sample allowed) or the size more than 1 %.
 //!
-//! `tests/run` measures less, with `--quick`: seconds, in a build without optimisation too.
+//! `tests/run` measures less, with `--quick`: seconds, also in a build without optimization.
 
 use std::f64::consts::LN_2;
 use std::process::ExitCode;
@@ -22,13 +22,13 @@ const ENTRIES: u64 = 3_000_000;
 /// With `--quick`.
 const QUICK_ENTRIES: u64 = 1_000_000;
 
-/// Target and keys asked: at least 20 million, and a thousand false positives.
+/// Target and number of keys: at least 20 million, and a thousand false positives.
 const TARGETS: [(f64, u64); 3] = [
     (1e-2, 20_000_000),
     (1e-4, 100_000_000),
     (1e-6, 2_000_000_000),
 ];
-/// With `--quick`: some false positives each.
+/// With `--quick`: a few false positives each.
 const QUICK_TARGETS: [(f64, u64); 3] = [(1e-2, 1_000_000), (1e-4, 3_000_000), (1e-6, 20_000_000)];
 
 fn main() -> ExitCode {
@@ -96,7 +96,7 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     let hits = count_hits(&filter, asked);
     let stats = filter.stats().expect("figures of the filter");
     let measured = hits as f64 / asked as f64;
-    // One large filter takes -ln p / (ln 2)^2.
+    // One large filter needs -ln p / (ln 2)^2.
     let textbook_bits = -fpr.ln() / LN_2.powi(2);
     let over = stats.bits_per_entry / textbook_bits - 1.0;
     let off = measured / fpr - 1.0;
@@ -113,8 +113,8 @@ fn measure(entries: u64, fpr: f64, asked: u64) -> bool {
     off.abs() < 0.05 + sampling && exact_off.abs() < 0.05 && over.abs() < 0.01
 }
 
-/// Hits of keys from a multiplicative sequence that is hashed again: none is listed,
-/// but for one in 2^64.
+/// Counts the hits of keys from a multiplicative sequence that is hashed again: none is listed,
+/// except by a chance of one in 2^64.
 fn count_hits(filter: &Filter, asked: u64) -> u64 {
     let threads = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let part = asked.div_ceil(threads);

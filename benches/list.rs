@@ -1,8 +1,8 @@
 //! Reading lists: from a block of bytes to rows.
 //!
-//! `cargo bench --bench list`. A list of a hundred million addresses has 40 ns of
-//! processor time for each; finding its lines and telling a plain entry from
-//! everything else must be a small part of that. The items are lines.
+//! `cargo bench --bench list`. For a list of a hundred million addresses there are 40 ns of
+//! processor time for each; finding its lines, and distinguishing plain entries from everything
+//! else, must be a small part of that. The items are lines.
 
 use blocklist_milter::list::{Format, Reader, Row, lines};
 use divan::counter::ItemsCount;
@@ -12,10 +12,10 @@ fn main() {
     divan::main();
 }
 
-/// Lines of a block: small enough to stay in the cache, as a compiler's blocks do.
+/// Lines in a block: small enough to stay in the cache, like the compiler's blocks.
 const LINES: usize = 30_000;
 
-/// Addresses of about 30 bytes, as lists have them; the same ones each time.
+/// Returns addresses of about 30 bytes, as in lists; the same each time.
 fn list() -> Vec<u8> {
     let mut list = Vec::new();
     let mut state = 1_u64;

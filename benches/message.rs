@@ -1,9 +1,9 @@
-//! What one message costs inside the daemon: four senders to a verdict, no sockets.
-//! Every row also counts allocations, which an innocent message must have none of.
+//! The cost of one message inside the daemon: from four senders to a verdict, without sockets.
+//! Every row also counts allocations; an innocent message must have none.
 //!
-//! `counting` is what a message costs in counters, alone and with all threads counting the same: atomics, no
-//! lock and no allocation. `count_for_the_circuit_breaker` takes a lock, but only where `max_reject_share` is set;
-//! the last rows compare whole messages with and without it.
+//! `counting` is the cost of the counters, with one thread and with all threads counting the same:
+//! atomics, no lock and no allocation. `count_for_the_circuit_breaker` takes a lock, but only if
+//! `max_reject_share` is set; the last rows compare whole messages with and without it.
 //!
 //! `cargo bench --bench message`
 
@@ -38,7 +38,7 @@ const HEADERS: &[(&[u8], &[u8])] = &[
     (b"Subject", b"Your order"),
 ];
 
-/// Lists of a million mailboxes, or of a few of each kind, in force.
+/// Lists of a million mailboxes, or of a few entries of each kind, in effect.
 fn live(entries: &str, settings: &str) -> Arc<Live> {
     let folder = tempfile::tempdir().expect("a folder");
     let list = folder.path().join("x.list");
@@ -105,7 +105,7 @@ fn innocent_with_a_circuit_breaker(bencher: Bencher<'_, '_>) {
     run(bencher, EVERY_KIND, settings, &Reply::Accept);
 }
 
-/// What is counted of every message. (0: a thread for each processor.)
+/// The counters of each message. (0: a thread for each processor.)
 #[divan::bench(threads = [1, 0])]
 fn counting(bencher: Bencher<'_, '_>) {
     let counters = Counters::default();

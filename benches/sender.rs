@@ -1,4 +1,4 @@
-//! What the senders of a message cost: the ordinary forms, odd ones, and hostile text.
+//! The cost of the senders of a message: the ordinary forms, odd ones, and hostile text.
 //!
 //! `cargo bench --bench sender`
 
@@ -13,7 +13,7 @@ fn main() {
     divan::main();
 }
 
-/// The four identities of a typical message; memory is kept from one to the next.
+/// The four identities of a typical message; memory is reused for the next.
 #[divan::bench]
 fn typical_message(bencher: Bencher<'_, '_>) {
     let mut senders = Senders::new();
@@ -55,7 +55,7 @@ fn value(bencher: Bencher<'_, '_>, name: &str) {
     });
 }
 
-/// Prefix, what is repeated, suffix: openers that nothing closes, and the like.
+/// Prefix, repeated part, suffix: unclosed openers and the like.
 const FAMILIES: &[(&str, &str, &str)] = &[
     ("", "\"", ""),
     ("\"", "\\\"", "\""),

@@ -42,7 +42,7 @@ fn rules(names: &str) -> Rules {
     rules
 }
 
-/// The canonical form, or `!` and the name of the error, as the table shows it.
+/// Returns the canonical form, or `!` and the name of the error, as in the table.
 fn canonical(written: &[u8], rules: Rules) -> String {
     match Canonical::parse(written, rules) {
         Ok(form) => escaped(form.as_bytes()).to_string(),
@@ -50,7 +50,7 @@ fn canonical(written: &[u8], rules: Rules) -> String {
     }
 }
 
-/// Every entry a sender is found by, as text.
+/// Returns every entry by which a sender is looked up, as text.
 fn lookups(written: &[u8], rules: Rules) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(form) = Canonical::parse(written, rules) {
@@ -341,7 +341,7 @@ fn only_the_kinds_asked_for_are_visited_and_break_ends_it() {
     assert_eq!(seen, [(Kind::Subtree, b".c.example".to_vec())]);
 }
 
-/// Without the dot the letter and its accent would be one letter when read again.
+/// Without the dot, the letter and its accent would be read as one letter.
 #[test]
 fn dots_beside_letters_that_gmail_does_not_have_stay() {
     let rules = Rules::default();
@@ -352,8 +352,8 @@ fn dots_beside_letters_that_gmail_does_not_have_stay() {
     assert_eq!(form, "am@gmail.com");
 }
 
-/// Between bytes that are no text, what a joiner kept apart would spell a space or a
-/// stop, and only the second reading would see it.
+/// Between bytes that are not UTF-8, removing a joiner could form a space or a stop, and only the
+/// second reading would see it.
 #[test]
 fn a_joiner_beside_bytes_that_are_no_text_goes() {
     let rules = Rules::default();
@@ -368,10 +368,10 @@ fn a_joiner_beside_bytes_that_are_no_text_goes() {
     assert!(Canonical::parse(nothing, rules).is_err());
 }
 
-/// The canonical forms of the code points that are mapped to others, as this [`RULES_VERSION`]
-/// has them. Another sum means that the rules have changed, or the Unicode data of a dependency:
-/// raise the version. (Blocks that still get capital letters are left out: there the compiler's
-/// data counts.) And no code point is a stop but those that UTS 46 divides labels at.
+/// The checksum of the canonical forms of all mapped code points, for this [`RULES_VERSION`].
+/// Another sum means that the rules or the Unicode data of a dependency have changed: raise the
+/// version. (Blocks that still get new capital letters are excluded, because the compiler's data
+/// decides there.) Also checks that only the stops of UTS 46 divide labels.
 #[test]
 fn every_code_point_has_the_form_it_had() {
     let rules = Rules { nfkc: true, ..NONE };
@@ -427,7 +427,7 @@ fn rules_and_kinds_survive_the_file() {
     assert_eq!(Kind::ALL.into_iter().collect::<Kinds>(), Kinds::ALL);
 }
 
-/// Long input of the worst kinds: the answer is right, and it comes.
+/// Long inputs of the worst kinds: the result is correct, and is found in time.
 #[test]
 fn a_hundred_kilobytes_of_anything() {
     let n = 100_000;
@@ -475,7 +475,7 @@ fn a_hundred_kilobytes_of_anything() {
     ));
 }
 
-/// Pieces that mean something to some rule, and some that mean nothing.
+/// Generates pieces that have a meaning in some rule, and pieces that have none.
 fn anything() -> impl Strategy<Value = Vec<u8>> {
     const PIECES: &[&str] = &[
         "a",
@@ -623,10 +623,10 @@ proptest! {
         prop_assert_eq!(form(hidden.as_bytes(), Rules::default()), form(written.as_bytes(), Rules::default()));
     }
 
-    /// A local part with a letter beyond ASCII never equals one without.
+    /// A local part with a letter beyond ASCII never equals one without it.
     #[test]
     fn letters_beyond_ascii_are_never_folded_into_it(
-        // The Kelvin sign is K by definition (NFC), and the only such letter.
+        // NFC maps the Kelvin sign to K; it is the only such letter.
         letter in r"[\p{L}&&[^A-Za-z\x{212A}]]", plain in "[a-z]{0,3}",
     ) {
         let letter = letter.chars().next().unwrap();
@@ -658,7 +658,7 @@ fn a_label_too_long_for_a_host_is_kept_and_its_neighbours_are_mapped() {
     let long = "\u{e9}".repeat(600);
     let found = domain(&format!("{long}.B\u{dc}CHER.example"));
     assert_eq!(found, format!("{long}.xn--bcher-kva.example"));
-    // The longest A-label, written as long as it can be: each syllable in its three parts.
+    // The longest A-label, in its longest notation: each syllable in its three parts.
     let syllable = "\u{ac01}".repeat(55);
     let parts = "\u{1100}\u{1161}\u{11a8}".repeat(55);
     let found = domain(&format!("{parts}.example"));

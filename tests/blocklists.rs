@@ -1,5 +1,4 @@
-//! The lists in `blocklists/`: each says where it is from and under which licence, and
-//! every line of it can be taken.
+//! The lists in `blocklists/`: each states its origin and licence, and every line is valid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("blocklists")
 }
 
-/// Every text of the folder, whether it is a blocklist or not.
+/// Returns every text file in the folder.
 fn texts() -> Vec<PathBuf> {
     let mut texts: Vec<PathBuf> = fs::read_dir(folder())
         .expect("the folder blocklists/")

@@ -1,8 +1,9 @@
-//! Files change all the time, in every way, right and wrong, while mail is served: no listed sender passes, no
-//! innocent one is refused, and nobody goes without an answer.
+//! Files change in every way, right and wrong, while mail is served: no listed sender is accepted,
+//! no innocent one is refused, and every message gets an answer.
 //!
-//! What a message gets during a change is a question of luck, and of the order in which threads run: so it is
-//! tried often. `tests/run` does the short form; the long form is that of docs/promises.md.
+//! The result during a change depends on chance, because it depends on the order in which threads
+//! run. So each change is tried often. `tests/run` runs the short form; docs/promises.md names the
+//! long form.
 
 mod support;
 
@@ -18,38 +19,38 @@ use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::snapshot::Reloaded;
 use support::rig::{Rig, verdict};
 
-/// Listed in every version of the list.
+/// On every version of the list.
 const LISTED: &str = "<always@bad.example>";
-/// Listed in none.
+/// On none.
 const INNOCENT: &str = "<never@ok.example>";
 
 const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n\
     [whitelist]\nfiles = ['white.txt']\n[safety]\nmax_shrink = '90%'\n";
 
-/// What is done to the filter in effect.
+/// A change to the filter in effect.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A new build, as the compiler replaces a file.
+    /// A new build replaces the file, as the compiler does it.
     Build,
-    /// The same bytes in a new file.
+    /// A new file with the same bytes.
     Rename,
-    /// Half of it, in a new file.
+    /// A new file with half of the bytes.
     Half,
-    /// A flipped bit, in a new file.
+    /// A new file with a flipped bit.
     Flip,
-    /// Something else, in a new file.
+    /// A new file with other content.
     Text,
-    /// Gone, and put back.
+    /// The file is removed, and put back.
     Away,
-    /// A link to it, swapped beside it.
+    /// A link to the file is swapped.
     Link,
-    /// Another time.
+    /// The file gets another time.
     Touch,
-    /// Written again in its place, with the same bytes.
+    /// The file is overwritten in place with the same bytes.
     InPlace,
-    /// Cut off in its place, and written again.
+    /// The file is truncated in place, and written again.
     Truncate,
-    /// Zeros over some of it, in its place, and written again.
+    /// Part of the file is overwritten with zeros in place, and written again.
     Zeros,
 }
 
@@ -74,7 +75,7 @@ const IN_USE: [Event; 5] = [
     Event::Zeros,
 ];
 
-/// The site and what was done to it.
+/// The site, and the state of its random numbers and builds.
 struct Site {
     rig: Rig,
     random: u64,
@@ -98,7 +99,7 @@ impl Site {
         self.rig.path("spam.blf")
     }
 
-    /// Splitmix64: the same events in every run.
+    /// Splitmix64, so that every run has the same events.
     fn below(&mut self, end: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -111,14 +112,14 @@ impl Site {
         fs::rename(aside, self.path()).expect("our own folder");
     }
 
-    /// In the middle of it.
+    /// Checks the verdict while the file is damaged.
     fn damaged(&self) {
         let letter = TestMail::new(LISTED, &["<bob@our.example>"], &["From: a@ok.example"]);
         let verdict = verdict(&self.rig.deliver(&letter));
         assert!(verdict == "reject" || verdict == "tempfail", "{verdict}");
     }
 
-    /// Does it, has everything loaded again, and mends it.
+    /// Applies a change, reloads, and repairs the file.
     fn happens(&mut self, event: Event) {
         let good = fs::read(self.path()).expect("a good filter between two events");
         let reload = |site: &Self| site.rig.live.reload();
@@ -202,7 +203,8 @@ fn list(build: u32) -> String {
     format!("{always}\n{}", others.collect::<String>())
 }
 
-/// So many events, one after the other, with mail all the time: at least so many messages for each event.
+/// Applies `count` events one after the other, while mail is sent: at least `messages_each`
+/// messages for each event.
 fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
     let mut site = Site::new(load);
     let (ended, messages) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -216,10 +218,10 @@ fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
                 peer.stranger().expect("the daemon answers");
                 while !ended.load(Relaxed) {
                     let verdict = verdict(&peer.deliver(&letter).expect("the daemon answers"));
-                    // While a file is being written in its place, nobody knows what it lists.
+                    // While a file is overwritten in place, its content is uncertain.
                     let is_right = match sender {
                         LISTED => verdict == "reject" || verdict == "tempfail",
-                        // Pages that are read from disk may be damaged as well.
+                        // Pages that are read from disk may also be damaged.
                         _ => verdict == "accept" || load == "disk" && verdict == "tempfail",
                     };
                     if !is_right {
@@ -255,7 +257,7 @@ fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
     println!("{count} events, {messages} messages, all right");
 }
 
-/// Without the checks of a reload (`filter.check`), a damaged filter comes into effect.
+/// Fails if a reload does not check a filter (`filter.check`): a damaged one then takes effect.
 #[test]
 fn reloads_of_all_kinds_under_load() {
     events(200, &ALL, "memory", 1);
@@ -267,8 +269,9 @@ fn ten_thousand_reloads_of_all_kinds_under_load() {
     events(10_000, &ALL, "memory", 100);
 }
 
-/// Without the sums of records, what was written in place is taken for a record, or for none. The list is read from
-/// disk, since the records of one so small would be in memory otherwise.
+/// Fails without the checksums of records: overwritten bytes are then taken for a record, or for
+/// none. The list is read from disk, because the records of such a small list would otherwise be in
+/// memory.
 #[test]
 fn files_in_use_are_replaced_cut_and_written_over() {
     events(1_000, &IN_USE, "disk", 1);

@@ -1,5 +1,5 @@
-//! The clock of the machine jumps while the daemon runs: to and fro, by seconds and by decades. Time limits of
-//! connections do not follow it, the day on which an entry ends does, and nothing stops.
+//! The clock of the machine jumps while the daemon runs, back and forth, by seconds and by decades.
+//! Time limits of connections do not follow it, the expiry of entries does, and nothing stops.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::rig::verdict;
 use support::site::{Daemon, Site, Socket, Transport};
 use support::{run, until, usable};
 
-/// Where packages put it.
+/// The paths of the library in packages.
 const LIBRARIES: [&str; 3] = [
     "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
     "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
@@ -21,7 +21,7 @@ const LIBRARIES: [&str; 3] = [
 
 const CONFIG: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\nmax_age = \"none\"\n";
 
-/// Days in which the entries end.
+/// Days until the entries expire.
 const DAYS: u32 = 10;
 
 fn days_from_now(days: u32) -> String {
@@ -30,14 +30,14 @@ fn days_from_now(days: u32) -> String {
     date.trim().to_owned()
 }
 
-/// The daemon, and the clock that it is shown.
+/// The daemon, and the clock that it sees.
 struct Clocked {
     site: Site,
     daemon: Daemon,
 }
 
 impl Clocked {
-    /// With these lines of a list; nothing where the clock cannot be faked.
+    /// Starts the daemon with these lines of a list; `None` if the clock cannot be faked.
     fn start(entries: &str, expires: &str, zone: &str) -> Option<Self> {
         let library = LIBRARIES.iter().map(Path::new).find(|path| path.exists());
         let obstacle = library
@@ -91,7 +91,7 @@ fn build(site: &Site, entries: &str, expires: &str) {
     run(command.arg(site.path().join("spam.blf")).arg(list));
 }
 
-/// How far the daemon's clock is from ours, from now on.
+/// Sets the offset between the daemon's clock and ours, from now on.
 fn jump(site: &Site, offset: &str) {
     let folder = site.path();
     fs::write(folder.join("clock.new"), offset).expect("our own folder");
@@ -102,7 +102,7 @@ fn mail(sender: &str) -> TestMail {
     TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"])
 }
 
-/// Without the day of the message in `lookup`, or with deadlines of the clock of the day, this fails.
+/// Fails without the day of the message in `lookup`, or if deadlines use the time of day.
 #[test]
 fn the_clock_jumps_and_mail_goes_on() {
     let until_day = days_from_now(DAYS);
@@ -125,7 +125,7 @@ fn the_clock_jumps_and_mail_goes_on() {
     for (offset, expected) in jumps {
         jump(&clocked.site, offset);
         let asked = Instant::now();
-        // One and the same connection, which is idle for decades at times.
+        // The same connection, which is sometimes idle for decades.
         until(&format!("{expected} at {offset}"), || {
             let answer = verdict(&peer.deliver(&listed).expect("the connection lives"));
             (answer == expected).then_some(())
@@ -150,14 +150,15 @@ fn the_clock_jumps_and_mail_goes_on() {
     clocked.end();
 }
 
-/// Seconds since 1970 by our own clock, with their fraction.
+/// Returns the seconds since 1970 by our own clock, with fraction.
 fn now_s() -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.expect("after 1970").as_secs_f64()
 }
 
-/// Over midnight UTC at a leap day, after one, in a year without one, and at the end of a year, on one connection
-/// and in another time zone. Without `clock::today` for each message, or with local days, this fails.
+/// Midnight UTC at a leap day, after one, in a year without one, and at the end of a year, on one
+/// connection and in another time zone. Fails without `clock::today` for each message, or with
+/// local days.
 #[test]
 fn entries_end_at_midnight_utc_while_mail_goes_on() {
     /// The day that begins at midnight, and its number since 1970-01-01.
@@ -174,7 +175,7 @@ fn entries_end_at_midnight_utc_while_mail_goes_on() {
         return;
     };
     let mut peer = clocked.peer();
-    // The last first: the clock goes back as well.
+    // The last first, so that the clock also goes back.
     for (day, number) in MIDNIGHTS.into_iter().rev() {
         let midnight = f64::from(number) * 86_400.0;
         let offset = (midnight - now_s() - 2.0).trunc();
@@ -185,7 +186,7 @@ fn entries_end_at_midnight_utc_while_mail_goes_on() {
             let began = now_s() + offset;
             let answer = verdict(&peer.deliver(&listed).expect("the connection lives"));
             let ended = now_s() + offset;
-            // In between nobody knows which day the daemon saw.
+            // In between it is unknown which day the daemon saw.
             if ended < midnight {
                 assert_eq!(answer, "reject", "{day}, {} s before", midnight - ended);
                 before += 1;

@@ -1,18 +1,18 @@
-//! What both programs print and do, as a person sees it: each file in
-//! `tests/commands/` is a small session in a folder of its own.
+//! The output and effect of both programs, as a person sees them: each file in `tests/commands/` is
+//! a short session in its own folder.
 //!
 //! ```text
 //! program = "blocklist-compile"
-//! [files]                     files that are there at the start
+//! [files]                     files that exist at the start
 //! [[step]]
-//! run = "query x.blf a@b"     words of the command, divided by spaces
+//! run = "query x.blf a@b"     words of the command, separated by spaces
 //! env = { NAME = "value" }    environment variables
-//! stdin = "..."               what it reads
+//! stdin = "..."               its input
 //! exit = 0                    its exit code
 //! unread = true               instead: nobody reads its output, so it ends by SIGPIPE, silently
-//! stdout = """..."""          all it prints (white space at both ends does not count)
-//! contains = ["..."]          parts of what it prints; stderr, stderr_contains: the same
-//! present = [], absent = []   files that are there afterwards, or not
+//! stdout = """..."""          its whole output (white space at both ends does not matter)
+//! contains = ["..."]          parts of its output; stderr, stderr_contains: the same for errors
+//! present = [], absent = []   files that exist afterwards, or do not
 //! ```
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
@@ -136,7 +136,7 @@ fn run(program: Program, folder: &Path, step: &Step) -> (ExitStatus, String, Str
         command.stdout(unread);
     }
     let mut child = command.spawn().unwrap();
-    // A command that does not read its input has closed it perhaps.
+    // A command that does not read its input may have closed it.
     let _ = child.stdin.take().unwrap().write_all(step.stdin.as_bytes());
     let done = child.wait_with_output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -1,4 +1,5 @@
-//! Text lists to filter files: the same bytes from the same lists, nothing missed.
+//! Compiling text lists to filter files: the same lists give the same bytes, and no entry is
+//! missed.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 #[path = "support/compile.rs"]
@@ -107,7 +108,7 @@ fn nothing_listed_is_missed_however_it_is_written() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(8))]
 
-    /// Updating is building from what is left; merging is building from all.
+    /// Updating equals building from the remaining entries; merging equals building from all.
     #[test]
     fn records_stand_for_the_text(
         kept in prop::collection::btree_set(0..400_u32, 1..60),
@@ -136,7 +137,7 @@ proptest! {
             assert_eq!(keys("a.blf"), keys("left.blf"));
         }
 
-        // The whole file, byte for byte, when only lists were added.
+        // If only lists were added, the whole file is equal, byte for byte.
         let sides = if records_of_both { ["a.txt", "b.txt"] } else { ["b.txt", "a.txt"] };
         build(&plan(dir, "both.blf", &sides[..1]));
         build(&plan(dir, "both.blf", &sides));
@@ -159,8 +160,8 @@ proptest! {
         assert_eq!(found.either, kept.union(&added).count() as u64);
     }
 
-    /// The way for plain lines, and the long way round, give the same filter: a comment
-    /// behind an address sends its line the long way.
+    /// The fast path for plain lines and the full path give the same filter. A comment after an
+    /// address sends its line to the full path.
     #[test]
     fn the_short_way_is_no_second_truth(texts in prop::collection::vec("[a-zA-Z0-9.+_@=/*-]{1,24}(@[a-z.A-Z-]{1,12})?", 1..80), cut: bool) {
         let short: String = texts.iter().map(|text| format!("{text}\n")).collect();
@@ -172,7 +173,7 @@ proptest! {
             plan.format = Some("plain".parse().unwrap());
             match compile::build(&plan, &Progress::new()) {
                 Ok(_) => Some(records(&plan.output)),
-                // A line that opens a comment, or is a heading by chance: no list to compare.
+                // A line that happens to open a comment or to be a heading: no list to compare.
                 Err(compile::Error::Incomplete { .. }) => None,
                 Err(error) => panic!("{error}"),
             }
@@ -182,7 +183,7 @@ proptest! {
         assert_eq!(short, long);
     }
 
-    /// Doubles join to the same record whoever comes first.
+    /// Duplicates merge to the same record in any order.
     #[test]
     fn doubles_join_in_any_order(days in prop::collection::vec((19_000..20_400_u16, any::<bool>()), 1..8)) {
         let line = |(day, expires): &(u16, bool)| {
@@ -381,7 +382,7 @@ fn a_list_that_lists_nobody_does_not_empty_a_filter() {
     assert!(refused("out.blf", "allows.txt").contains("allow senders"));
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
 
-    // Rows that cannot be read make no new filter either; an empty list does.
+    // Unreadable rows do not make a new filter either; an empty list does.
     refused("new.blf", "page.txt");
     assert!(!folder.path().join("new.blf").exists());
     let report = build(&plan(folder.path(), "new.blf", &["empty.txt"]));
@@ -394,7 +395,8 @@ fn a_list_that_lists_nobody_does_not_empty_a_filter() {
     assert_eq!(build(&forced).filter.unwrap().entries, 0);
 }
 
-/// Renaming the only list to `.bak` is how a person gives it up for now. What else is not read may be meant.
+/// A person who renames the only list to `.bak` gives it up for now. Other skipped files may be a
+/// mistake.
 #[test]
 fn a_folder_of_backups_is_an_empty_one() {
     let folder = folder(&[]);
@@ -413,7 +415,7 @@ fn a_folder_of_backups_is_an_empty_one() {
     let named = plan(folder.path(), "own.blf", &["lists/own.txt.bak"]);
     let error = compile::build(&named, &Progress::new()).unwrap_err();
     assert!(error.to_string().contains("no list to read"), "{error}");
-    // Perhaps a list whose name misleads.
+    // Perhaps a list with a misleading name.
     put("allowed.txt");
     let error = compile::build(
         &plan(folder.path(), "own.blf", &["lists"]),
@@ -426,7 +428,7 @@ fn a_folder_of_backups_is_an_empty_one() {
     );
 }
 
-/// A list that is too large for a person's own does not go with its last file.
+/// A list that is too large to be written by hand is not emptied when its last file is renamed.
 #[test]
 fn a_large_list_is_not_emptied_by_renaming_its_file() {
     let folder = folder(&[]);
@@ -448,7 +450,7 @@ fn a_filter_is_no_list() {
     let folder = folder(&[("good.txt", "a@b.example\n")]);
     build(&plan(folder.path(), "out.blf", &["good.txt"]));
     let before = fs::read(folder.path().join("out.blf")).unwrap();
-    // By its content: a file named `.blf` is passed over.
+    // Detected by content, because a file named `.blf` is skipped.
     fs::write(folder.path().join("filter.txt"), &before).unwrap();
     let twice = plan(folder.path(), "out.blf", &["good.txt", "filter.txt"]);
     let error = compile::build(&twice, &Progress::new()).unwrap_err();
@@ -456,7 +458,7 @@ fn a_filter_is_no_list() {
         error.to_string().contains("a filter file, not a list"),
         "{error}"
     );
-    // Nor is what was packed twice, or is no text at all.
+    // Neither is data that was compressed twice or is not text.
     fs::write(folder.path().join("random.txt"), [1; 100]).unwrap();
     let random = plan(folder.path(), "out.blf", &["random.txt"]);
     let error = compile::build(&random, &Progress::new()).unwrap_err();
@@ -469,7 +471,7 @@ fn a_filter_is_no_list() {
     assert_eq!(fs::read(folder.path().join("out.blf")).unwrap(), before);
 }
 
-/// What a walk over the records of many filters counts, against sets.
+/// Compares the counts over the records of many filters with sets.
 #[test]
 fn the_overlap_is_that_of_sets() {
     let ranges = [0..3_000, 1_000..9_000, 2_500..4_000, 20_000..20_010, 0..0];
@@ -527,7 +529,7 @@ fn query_answers_each_line_before_it_asks_for_the_next() {
     assert_eq!(query.wait().unwrap().code(), Some(1));
 }
 
-/// All processors answer, and nothing of the order shows it.
+/// All processors answer, but the output is in order.
 #[test]
 fn answers_come_in_the_order_of_the_questions() {
     let folder = folder(&[("list.txt", &addresses(0..20_000))]);

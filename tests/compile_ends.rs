@@ -1,5 +1,5 @@
-//! However a compile ends - an error, a full disk, a signal, a kill at any moment - the old
-//! filter stands, and nothing is left behind that the next compile does not remove.
+//! A compilation may end by an error, a full disk, a signal, or a kill at any moment: the old
+//! filter stays, and the next compilation removes everything that is left behind.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 #[path = "support/compile.rs"]
@@ -40,7 +40,7 @@ fn whatever_fails_the_old_file_stands() {
         compile::build(&plan(dir, "list.blf", &["list.txt"]), &interrupted),
         Err(Error::Interrupted)
     ));
-    // A typing error must not cost a file that is no filter.
+    // A typing error must not destroy a file that is not a filter.
     let mistyped = compile::build(&plan(dir, "precious.txt", &["list.txt"]), &Progress::new());
     assert!(
         matches!(mistyped, Err(Error::NotAFilter { .. })),
@@ -62,12 +62,12 @@ fn an_output_folder_that_cannot_be_written_is_an_error() {
         &plan(folder.path(), "closed/list.blf", &["list.txt"]),
         &Progress::new(),
     );
-    // Root writes where it likes.
+    // Root can write anywhere.
     assert_eq!(built.is_err(), denied);
 }
 
-/// Waits until a compile holds its output in `folder`: the system shows the locks of open
-/// files. Those elsewhere are of other tests, which a child just born has still open.
+/// Waits until a compilation locks its output in `folder`: the system lists the locks of open
+/// files. Locks in other folders belong to other tests, whose files a new child still has open.
 fn wait_for_lock(child: &mut Child, folder: &Path) {
     let process = PathBuf::from(format!("/proc/{}", child.id()));
     let folder = folder.canonicalize().unwrap();
@@ -99,7 +99,7 @@ fn two_compiles_of_one_output_exclude_each_other_and_a_kill_leaves_the_old() {
     build(&plan(dir, "list.blf", &["list.txt"]));
     let old = fs::read(&output).unwrap();
 
-    // One that waits for standard input holds the output.
+    // A build that waits for standard input has locked the output.
     let mut waiting = command(&["build", "-q", "-o", output.to_str().unwrap(), "-"]);
     let mut waiting = waiting.stdin(Stdio::piped()).spawn().unwrap();
     wait_for_lock(&mut waiting, folder.path());
@@ -110,7 +110,7 @@ fn two_compiles_of_one_output_exclude_each_other_and_a_kill_leaves_the_old() {
     waiting.wait().unwrap();
     assert_eq!(fs::read(&output).unwrap(), old);
 
-    // What the kill left is in nobody's way, and is gone after the next.
+    // What the kill left does no harm, and the next build removes it.
     build(&plan(dir, "list.blf", &["list.txt"]));
     assert_eq!(names(dir), ["list.blf", "list.txt"]);
 }
@@ -124,7 +124,7 @@ fn an_interrupt_leaves_nothing() {
     wait_for_lock(&mut waiting, folder.path());
     let pid = rustix::process::Pid::from_raw(waiting.id().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    // Its standard input stays open: nothing but the signal ends it.
+    // Its standard input stays open, so only the signal ends it.
     let input = waiting.stdin.take();
     let done = waiting.wait_with_output().unwrap();
     drop(input);
@@ -164,7 +164,7 @@ fn an_interrupt_ends_the_wait_for_a_pipe_that_nobody_writes_to() {
     assert_eq!(done.status.code(), Some(2), "{done:?}");
     assert!(String::from_utf8_lossy(&done.stderr).contains("interrupted"));
 
-    // And one that somebody writes to, later and in pieces, is read to its end.
+    // A pipe to which somebody writes later, in pieces, is read to its end.
     let reading = run();
     let mut writer = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
     for part in ["a@b.exa", "mple\nc@d.example\n"] {
@@ -176,7 +176,7 @@ fn an_interrupt_ends_the_wait_for_a_pipe_that_nobody_writes_to() {
     assert_eq!(support::records(&output).len(), 2);
 }
 
-/// A small file system of its own, where the tests may mount one.
+/// A small separate file system, if the tests may mount one.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -224,7 +224,7 @@ fn a_full_disk_is_said_and_the_old_file_stands() {
     assert_eq!(fs::read(disk.0.join("list.blf")).unwrap(), old);
     assert_eq!(names(&disk.0), ["list.blf"]);
 
-    // While keys are spilled, by several workers or by one that reads a list whole.
+    // While keys are spilled, by several workers or by one that reads a whole list.
     let all: Vec<String> = (0..1_200_000).map(|n| format!("u{n}@x.example")).collect();
     fs::write(folder.path().join("all.txt"), all.join("\n")).unwrap();
     fs::write(
@@ -260,22 +260,22 @@ fn nobody_reading_the_report_undoes_nothing() {
     assert_eq!(failed.unwrap().code(), Some(2));
 }
 
-/// Between two looks at a process: short beside its work.
+/// Time between two checks of a process; short compared with its work.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Kills builds that spill at moments spread over the whole work.
+/// Kills builds that spill, at moments spread over the whole work.
 fn kill_at_random(kills: u64) {
     let few = folder(&[("few.txt", "a@b.example\n")]);
     let dir = few.path();
     let list = dir.join("list.txt");
-    // Few enough to be quick, more than the least memory holds.
+    // Few enough to be quick, but more than the minimum of memory can hold.
     let lines = (0..560_000).map(|n| format!("u{n}@b.example\n"));
     fs::write(&list, lines.collect::<String>()).unwrap();
     let output = dir.join("list.blf");
     build(&plan(dir, "list.blf", &["few.txt"]));
     let old = fs::read(&output).unwrap();
 
-    // What standard input brings is staged with its dates, and so does not fit.
+    // Standard input is staged with its dates, and so does not fit in memory.
     let start = || {
         let memory = compile::MIN_MEMORY_BYTES.to_string();
         let words = ["build", "-q", "--date", "2026-01-31", "--memory", &memory];
@@ -283,7 +283,7 @@ fn kill_at_random(kills: u64) {
         build.arg("-o").arg(&output).arg("-");
         build.stdin(fs::File::open(&list).unwrap()).spawn().unwrap()
     };
-    // The system counts what a process reads and writes: a clock that runs with the work.
+    // The system counts the bytes that a process reads and writes: a clock for its progress.
     let moved_bytes = |child: &Child| {
         let counts = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
         let number = |line: &str| line.split_once(": ")?.1.parse::<u64>().ok();
@@ -295,7 +295,7 @@ fn kill_at_random(kills: u64) {
         std::thread::sleep(LOOK_AGAIN);
     }
     let new = fs::read(&output).unwrap();
-    // The text is read, pages and records are written and read again; the rest was spilled.
+    // The text is read; pages and records are written and read again. The rest was spilled.
     let unspilled = fs::metadata(&list).unwrap().len() + 2 * new.len() as u64;
     assert!(
         new.len() > old.len() && whole > unspilled + (4 << 20),
@@ -310,7 +310,7 @@ fn kill_at_random(kills: u64) {
         random = random
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        // One in each part of the work, at a random place of it.
+        // One kill in each part of the work, at a random point.
         let at = whole / kills * round + (random >> 16) % (whole / kills);
         let mut child = start();
         while moved_bytes(&child) < at && child.try_wait().unwrap().is_none() {
@@ -328,7 +328,7 @@ fn kill_at_random(kills: u64) {
         build(&plan(dir, "list.blf", &["few.txt"]));
         assert_eq!(names(dir), all, "killed at {at} of {whole} bytes");
     }
-    // Or nothing was tested.
+    // Otherwise nothing was tested.
     assert!(
         killed > kills / 2 && left > kills / 2,
         "{killed} killed, {left} left files"
@@ -346,7 +346,7 @@ fn many_kills_at_any_moment_leave_the_old_file() {
     kill_at_random(100);
 }
 
-/// As on a file system that knows no locks.
+/// As on a file system without locks.
 #[test]
 fn a_lock_that_fails_leaves_nothing_behind() {
     let folder = folder(&[("list.txt", "a@b.example\n")]);
@@ -374,7 +374,7 @@ fn a_lock_that_fails_leaves_nothing_behind() {
     assert_eq!(names(dir), ["list.txt"]);
 }
 
-/// An administrator who has opened it to all reads of it after every compile.
+/// An administrator whose filter is open to everybody sees a warning after every compilation.
 #[test]
 fn a_filter_that_everybody_can_read_or_write_brings_a_warning() {
     let folder = folder(&[("list.txt", "a@b.example\n")]);

@@ -1,4 +1,4 @@
-//! When entries end: said on the command line, in a list, after an entry.
+//! The expiry of entries: given on the command line, in a list, or after an entry.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 #[path = "support/compile.rs"]
@@ -11,7 +11,7 @@ use blocklist_milter::compile::{self, Progress};
 use blocklist_milter::list::Day;
 use support::{TODAY, build, command, folder, plan, records};
 
-/// Days from the build date to the end of each record; none for no end. Sorted.
+/// Returns the days from the build date to the expiry of each record, sorted; `None` for no expiry.
 fn ends(list: &str) -> (Vec<Option<i32>>, u64, u64) {
     let folder = folder(&[("list.txt", list)]);
     let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
@@ -32,7 +32,7 @@ fn a_plain_list_says_when_its_entries_end() {
     let date = |days: u16| Day(TODAY.0 + days).to_string();
     let (soon, later, past) = (date(5), date(50), Day(TODAY.0 - 1).to_string());
     for (list, found) in [
-        // After an entry: of that entry, or of all on its line.
+        // After an entry: for that entry, or for all on its line.
         (
             format!("a@b.example # expires {soon}\nc@d.example\n"),
             (vec![None, Some(5)], 0, 0),
@@ -50,7 +50,7 @@ fn a_plain_list_says_when_its_entries_end() {
             "a@b.example # expires 9999-12-31\n".to_owned(),
             (vec![None], 0, 0),
         ),
-        // Before the first entry: of all that do not say another day.
+        // Before the first entry: for all entries without their own expiry.
         (
             format!(
                 "# A list\n\n# Expires: {later}\na@b.example\nc@d.example # expires {soon}\nx y z\n"
@@ -61,7 +61,7 @@ fn a_plain_list_says_when_its_entries_end() {
             format!("\u{feff}# expires {past}\na@b.example\n@d.example\n"),
             (vec![], 2, 0),
         ),
-        // Elsewhere, or not a date: never ignored.
+        // In other places, or not a date: never ignored.
         (
             format!("a@b.example\n# expires {soon}\n"),
             (vec![None], 0, 1),

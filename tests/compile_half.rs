@@ -1,4 +1,4 @@
-//! What cannot be a complete list replaces none; what a person empties on purpose is empty.
+//! An incomplete list never replaces a filter; a list that a person empties on purpose is empty.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 #[path = "support/compile.rs"]
@@ -11,7 +11,7 @@ use blocklist_milter::compile::{self, Error, Plan, Progress};
 use blocklist_milter::list::Format;
 use support::{build, folder, plan};
 
-/// So many entries of one list.
+/// Returns this many entries of one list.
 fn entries(name: &str, count: u32) -> String {
     (0..count)
         .map(|n| format!("{name}{n}@x.example\n"))
@@ -22,7 +22,7 @@ fn built(plan: &Plan) -> Result<Option<String>, Error> {
     compile::build(plan, &Progress::new()).map(|report| report.refused)
 }
 
-/// A folder of lists compiled to `out.blf`, as the shipped unit does.
+/// Returns the plan of the shipped unit: a folder of lists is compiled to `out.blf`.
 fn service(dir: &Path) -> Plan {
     let mut plan = plan(dir, "out.blf", &["lists"]);
     plan.max_shrink = Some(20);
@@ -184,7 +184,7 @@ fn a_list_that_breaks_off_is_an_error() {
         ("feed.json", "[\n\"a@b.example\",\n?\n]\n", false),
         ("feed.jsonl", lines, true),
         ("feed.jsonl", &lines[..lines.len() - 1], false),
-        // A line in the middle costs itself alone.
+        // A broken line in the middle loses only itself.
         (
             "feed.jsonl",
             "{\"email\": \"a@b.example\"}\n{\"email\":\n{\"email\": \"c@d.example\"}\n",
@@ -235,7 +235,7 @@ fn a_last_line_without_its_end_is_noted() {
     }
 }
 
-/// Merges filters as one who replaces the result of every day.
+/// Merges filters, with limits against the previous result.
 fn merged(dir: &Path, inputs: &[&str]) -> Option<String> {
     let mut plan = plan(dir, "all.blf", inputs);
     (plan.max_shrink, plan.max_growth) = (Some(20), Some(30));

@@ -1,5 +1,5 @@
-//! Lists that nobody means well with, and what a few plain lines make of them: the same entries,
-//! whatever the threads and the memory.
+//! Hostile lists give the same entries as the same lines in a plain list, with any number of
+//! threads and any memory.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 #[path = "support/compile.rs"]
@@ -14,11 +14,11 @@ use blocklist_milter::filter::{Filter, Key, Load};
 use blocklist_milter::list::{Format, Reader, Row};
 use support::{build, folder, names, plan, records};
 
-/// Numbers that come again with the same seed (SplitMix64).
+/// Random numbers that are the same for the same seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
-    /// Below `end`.
+    /// Returns a number below `end`.
     fn roll(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -97,7 +97,7 @@ impl Dice {
             .concat(),
             8 => [vec![b'l'; 280 + self.roll(120)], b"@bad.example".to_vec()].concat(),
             9 => vec![],
-            // Longer than a piece, seldom longer than a line may be.
+            // Longer than a piece, and rarely longer than a line may be.
             10 if self.roll(60) == 0 => vec![b'a'; 8_000 + self.roll(400)],
             10 if self.roll(200) == 0 => [
                 vec![b'a'; 60_000 + self.roll(300_000)],
@@ -115,7 +115,7 @@ impl Dice {
         }
     }
 
-    /// A list of about so many bytes, with line ends of all kinds.
+    /// Returns a list of about this many bytes, with line ends of all kinds.
     fn list(&mut self, bytes: usize) -> Vec<u8> {
         let ends: &[&[u8]] = match self.roll(3) {
             0 => &[b"\n"],
@@ -135,7 +135,7 @@ impl Dice {
     }
 }
 
-/// What a list says, read in one piece, line after line.
+/// The content of a list, read as a whole, line by line.
 #[derive(Debug, Default, PartialEq)]
 struct Said {
     keys: BTreeSet<(Key, u8)>,
@@ -181,8 +181,8 @@ fn compare(seeds: std::ops::Range<u64>) {
         plan.memory_bytes = [MIN_MEMORY_BYTES, 1 << 30][dice.roll(2)];
         let report = match compile::build(&plan, &Progress::new()) {
             Ok(report) => report,
-            // One that looks like no text, that opens a comment of several lines, or that has lines
-            // which begin with + and others with -.
+            // It does not look like text, opens a comment of several lines, or has lines that begin
+            // with + and others that begin with -.
             Err(error) => {
                 let error = error.to_string();
                 let is_expected = [
@@ -238,7 +238,7 @@ fn many_hostile_lists_say_what_they_say() {
     compare(1_000..3_000);
 }
 
-/// More lists than a narrow item can tell apart.
+/// More lists than a narrow item can number.
 #[test]
 fn entries_of_thousands_of_lists_are_removed() {
     const LISTS: usize = 1_100;

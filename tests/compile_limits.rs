@@ -1,5 +1,5 @@
-//! Limits of the system - of threads, of file sizes - end no command of the compiler otherwise than by an error, and
-//! leave the old file and nothing else.
+//! Limits of the system on threads and file sizes end commands of the compiler only by an error,
+//! and leave only the old file.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 #[path = "support/compile.rs"]
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use blocklist_milter::filter::Filter;
 use support::{addresses, build, folder, names, plan};
 
-/// A program that is to run with a limit of the system, as a user whom limits concern.
+/// Returns a program that runs with a limit of the system, as a user to whom limits apply.
 fn limited(folder: &Path, limit: &str, arguments: &[&str]) -> Option<Command> {
     const NOBODY: u32 = 54_321;
     let program = folder.join("program");
@@ -34,7 +34,7 @@ fn limited(folder: &Path, limit: &str, arguments: &[&str]) -> Option<Command> {
     Some(command)
 }
 
-/// With `thread::spawn` in `on_threads`, in the progress bar or in `query`, this is a panic.
+/// Panics with `thread::spawn` in `on_threads`, in the progress bar or in `query`.
 #[test]
 fn without_threads_it_is_slower_and_no_more() {
     let folder = folder(&[("list.txt", &addresses(0..2_000))]);
@@ -57,7 +57,8 @@ fn without_threads_it_is_slower_and_no_more() {
     );
 }
 
-/// Without the handler of SIGXFSZ the signal ends it, and `.list.blf.writing` stays.
+/// Fails without the handler of SIGXFSZ: the signal ends the program, and `.list.blf.writing`
+/// stays.
 #[test]
 fn a_limit_of_file_sizes_is_an_error_like_a_full_disk() {
     let folder = folder(&[
@@ -87,7 +88,7 @@ fn a_limit_of_file_sizes_is_an_error_like_a_full_disk() {
     assert_eq!(names(dir), ["few.txt", "list.blf", "many.txt", "program"]);
 }
 
-/// Commands that write, and what they write.
+/// Commands that write, and their outputs.
 const COMMANDS: [(&str, &str); 5] = [
     (
         "build -q --threads 4 --part --seed 5eed -o list.part many.txt",
@@ -105,7 +106,7 @@ const COMMANDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// What the commands work on, which belongs to whoever runs them.
+/// Returns a folder with the input of the commands; it belongs to the user who runs them.
 fn prepared() -> tempfile::TempDir {
     let folder = folder(&[
         ("few.txt", &addresses(0..20)),
@@ -138,7 +139,7 @@ fn run_limited(dir: &Path, limit: &str, words: &str) -> Option<std::process::Out
     Some(done)
 }
 
-/// With `thread::spawn` in `on_threads`, this is a panic.
+/// Panics with `thread::spawn` in `on_threads`.
 #[test]
 fn every_command_that_writes_does_without_threads() {
     for (words, output) in COMMANDS {
@@ -153,7 +154,7 @@ fn every_command_that_writes_does_without_threads() {
     }
 }
 
-/// Without the handler of SIGXFSZ the signal ends each of them.
+/// Fails without the handler of SIGXFSZ: the signal ends each command.
 #[test]
 fn a_limit_of_file_sizes_leaves_the_old_file_of_every_command() {
     for (words, output) in COMMANDS {

@@ -1,4 +1,4 @@
-//! The configuration: faults with their places, and the example that explains every setting.
+//! The configuration: errors with their positions, and the example that explains every setting.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ fn the_example_shows_every_setting_with_its_default() {
         let text = &EXAMPLE[start + heading.len()..];
         let text = text.find("\n[").map_or(text, |end| &text[..end]);
         for name in names {
-            // A setting whose default depends on another is shown in a comment.
+            // A setting whose default depends on another one is shown in a comment.
             let lines = [format!("\n{name} = "), format!("\n# {name} = ")];
             assert!(
                 lines.iter().any(|line| text.contains(line)),
@@ -167,12 +167,12 @@ fn syntax_errors_do_not_hide_the_others() {
         problems[1].starts_with("4:1:") && problems[1].contains("did you mean level?"),
         "{problems:?}"
     );
-    // An array that never ends takes the rest with it: each line is told of once.
+    // An array without an end includes the rest of the file: each line is reported once.
     let problems = parse("listen = [\nworkrs = 3\n\n[log]\nlevl = \"info\"\n").unwrap_err();
     assert!(problems.len() <= 5, "{problems:?}");
 }
 
-/// A setting in the wrong section is not taken for another that looks like it.
+/// A setting in the wrong section is not taken for a similar one.
 #[test]
 fn a_setting_in_the_wrong_place_is_told_where_it_belongs() {
     let problems = parse(
@@ -259,7 +259,7 @@ fn one_string_is_a_list_of_one() {
         assert!(string == list, "{name}: {string}");
         assert!(string != parse(section).unwrap(), "{name}: {string}");
     }
-    // It is not split, and nothing else is a list.
+    // The string is not split, and no other type is a list.
     for (wrong, place, message) in [
         ("listen = ''\n", "1:10:", "listen: "),
         (
@@ -282,7 +282,7 @@ fn one_string_is_a_list_of_one() {
     }
 }
 
-/// What cannot be a configuration is told of as such, and never read whole.
+/// Files that cannot be a configuration are reported as such, and never read completely.
 #[test]
 fn files_that_are_no_configuration() {
     let folder = tempfile::tempdir().unwrap();
@@ -335,7 +335,7 @@ fn mailing_lists_are_not_treated_harder() {
     assert!(!with("tag", "reject"));
 }
 
-/// The page is written by another hand; it must know every setting.
+/// The page is written by hand; it must have every setting.
 #[test]
 fn the_manual_names_every_setting() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/man/blocklist-milter.toml.5");

@@ -1,4 +1,5 @@
-//! Whom local users write to: from logs that real mail servers wrote, from mailboxes, and in force.
+//! Correspondents: collected from logs of real mail servers and from mailboxes, and used by the
+//! daemon.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod support;
@@ -16,7 +17,7 @@ use support::site::Socket;
 use support::smtp::{Mail, Smtp};
 use support::{find_program, free_port, port_listens, until, usable};
 
-/// Runs the command on a log, and gives its report and the addresses in the file.
+/// Runs the command on a log. Returns its report, and the addresses in the file.
 fn keep(folder: &Path, log: &[u8], arguments: &[&str]) -> (Value, String) {
     let file = folder.join("correspondents.txt");
     let mut child = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
@@ -41,7 +42,7 @@ fn keep(folder: &Path, log: &[u8], arguments: &[&str]) -> (Value, String) {
     (serde_json::from_slice(&done.stdout).unwrap(), addresses)
 }
 
-/// smtp-sink(1) of Postfix: the other server, which takes everything.
+/// smtp-sink(1) of Postfix: the other server, which accepts everything.
 struct Sink(Child, u16);
 
 impl Sink {
@@ -92,10 +93,10 @@ fn only_what_a_user_of_postfix_has_sent_counts() {
         assert!(session.send(mail).accepted());
         session.quit();
     };
-    // Counts: a login, to another domain; the colleague is one of our own.
+    // Counts: authenticated, to another domain. The colleague is in our own domain.
     let both = ["<Bob@Else.test>", "<colleague@our.test>"];
     send(Some("alice"), &message("<alice@our.test>", &both));
-    // Not: a stranger, the null sender of a notification, an answer in the same minute.
+    // Do not count: a stranger, the null sender of a notification, an answer within a minute.
     send(
         None,
         &message("<stranger@far.test>", &["<victim@else.test>"]),
@@ -133,7 +134,7 @@ fn only_what_a_user_of_postfix_has_sent_counts() {
     assert_eq!(addresses, "bob@else.test", "{}", postfix.log());
     assert_eq!(change["added"], 1);
     assert_eq!(change["automatic"], 1);
-    // Again: the same, and a client that needs no login.
+    // Again the same; then a client that needs no authentication.
     let (change, _) = keep(folder.path(), postfix.log().as_bytes(), &[]);
     assert_eq!(
         (&change["added"], &change["addresses"]),
@@ -173,7 +174,7 @@ fn mail_of_a_trusted_client_of_sendmail_counts() {
     assert_eq!(addresses, "bob@else.test", "{log}");
 }
 
-/// Lines as both servers write them, with what cannot be played here.
+/// Lines in the formats of both servers, for cases that cannot be played here.
 #[test]
 fn lines_of_both_servers() {
     let postfix = |first: &str, from: &str, to: &str| {
@@ -242,7 +243,7 @@ fn lines_of_both_servers() {
             &[],
             false,
         ),
-        // Local submission counts for the users that are named.
+        // Local submission counts for the users given on the command line.
         (postfix("uid=1000 from=<alice>", alice, sent), &[], false),
         (
             postfix("uid=1000 from=<alice>", alice, sent),
@@ -254,7 +255,7 @@ fn lines_of_both_servers() {
             &["--uid", "1000"],
             false,
         ),
-        // Passed on by an alias: no first line at all.
+        // Forwarded by an alias: there is no first line.
         (postfix("x", "spammer@bad.test", sent), &[], false),
         (sendmail(of_alice, sent_by), &[], true),
         (
@@ -284,7 +285,7 @@ fn lines_of_both_servers() {
             &[],
             false,
         ),
-        // A Message-ID of the sender's choice.
+        // A Message-ID chosen by the sender.
         (
             sendmail(
                 &of_alice
@@ -295,7 +296,7 @@ fn lines_of_both_servers() {
             &[],
             false,
         ),
-        // What the ident server of a client says.
+        // The answer of a client's ident server.
         (
             sendmail(
                 &of_alice
@@ -317,7 +318,7 @@ fn lines_of_both_servers() {
             &[],
             false,
         ),
-        // A sender whose message expires, in a line of Postfix that has the form of Sendmail's.
+        // A sender whose message expires, in a line of Postfix with the form of Sendmail's.
         (
             format!(
                 "Nov 21 14:03:22 mx postfix/qmgr[7]: 4Xy: from=<\"x, nrcpts=1, msgid=<1>, proto=ESMTPSA, relay=x\"@bad.test>, status=expired, returned to sender\n\
@@ -387,7 +388,7 @@ fn lines_of_both_servers() {
         let folder = tempfile::tempdir().unwrap();
         let (_, addresses) = keep(folder.path(), log.as_bytes(), arguments);
         assert_eq!(addresses, if kept { "bob@else.test" } else { "" }, "{log}");
-        // The journal has the same.
+        // The same lines in the journal.
         let journal: String = log
             .lines()
             .map(|line| {
@@ -443,7 +444,7 @@ fn sent_mail_of_a_mailbox_counts_and_automatic_mail_does_not() {
         (&change["messages"], &change["automatic"]),
         (&3.into(), &3.into())
     );
-    // After so long nobody is one any more.
+    // After so long a time, nobody is a correspondent any more.
     let other = tempfile::tempdir().unwrap();
     let old = mailbox.join("cur/1");
     let text = fs::read_to_string(&old).unwrap().replace("2026", "2020");
@@ -507,7 +508,7 @@ fn correspondents_are_not_refused_and_replay_shows_it() {
     let verdict = |message: &str| run(&["explain", &path(message)])["verdict"].clone();
     assert_eq!(verdict("mail/1"), "accept");
     assert_eq!(verdict("mail/2"), "reject");
-    // Where DKIM results are trusted, anyone who writes Bob's address into From is not Bob.
+    // If DKIM results are trusted, a stranger with Bob's address in From is not Bob.
     let trusted =
         format!("{list}correspondents = ['people.txt']\nauthserv_ids = ['mx.our.test']\n");
     write("milter.toml", &trusted);
@@ -522,7 +523,7 @@ fn correspondents_are_not_refused_and_replay_shows_it() {
         &format!("{trusted}correspondents_require_dkim = false\n"),
     );
     assert_eq!(verdict("mail/1"), "accept");
-    // Never domains.
+    // Domains are never accepted.
     write("people.txt", "else.test # seen 2026-11-21\n");
     let check = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
         .args(["check", "--config", &path("milter.toml")])

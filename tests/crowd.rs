@@ -1,9 +1,10 @@
-//! Most connections are slow: each is inside a header field, and sends a byte now and then. The others do not
-//! wait for them, and a listed sender in a slow one is found all the same.
+//! Most connections are slow: each is inside a header field, and sends a byte from time to time.
+//! Others do not wait for them, and a listed sender in a slow one is still found.
 //!
-//! The normal run looks at the order only: all messages of quick connections are answered while no slow one has
-//! come to its end. Were a worker to wait for one of them (`poll_read` that blocks, say), the first quick
-//! message would never be answered. The long run has 9,000 slow ones of 10,000 and measures time.
+//! The normal run checks only the order: all messages of quick connections are answered before any
+//! slow one ends. If a worker waited for a slow one (with a blocking `poll_read`, for example), the
+//! first quick message would never be answered. The long run has 9,000 slow connections of 10,000,
+//! and measures time.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod support;
@@ -42,7 +43,7 @@ impl Session {
         assert_eq!(answer, b'c');
     }
 
-    /// MAIL, RCPT, and the beginning of a field, of which so many bytes are to come.
+    /// Sends MAIL, RCPT, and the beginning of a field of which `to_come` bytes are missing.
     fn begin(&mut self, to_come: usize) {
         self.mail();
         let field = packet(b'L', &[b"From\0", &vec![b' '; to_come][..], END].concat());
@@ -53,13 +54,13 @@ impl Session {
         self.0.write(b" ");
     }
 
-    /// The end of the field, with a listed sender.
+    /// Sends the end of the field, with a listed sender.
     fn end(mut self) {
         self.0.write(END);
         assert_eq!(self.0.ask(&[(b'N', b"")]), b'y', "a listed sender passes");
     }
 
-    /// A message of an innocent sender, with a listed one in every tenth.
+    /// Sends a message of an innocent sender, or, in every tenth, of a listed one.
     fn message(&mut self, number: usize) {
         self.mail();
         let (from, expected) = match number % 10 {
@@ -106,7 +107,7 @@ fn quick_connections_overtake_slow_ones() {
     slow.into_iter().for_each(Session::end);
 }
 
-/// The time is that of a release build, on a machine that does nothing else.
+/// The time limit applies to a release build on an otherwise idle machine.
 #[test]
 #[ignore = "half a minute, and 11,000 descriptors: tests/run --long"]
 fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
@@ -129,7 +130,7 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
         maximum: most,
     };
     setrlimit(Resource::Nofile, limit).unwrap();
-    // In a process of its own, which inherits the limit.
+    // A separate process, which inherits the limit.
     let mut site = Site::new(Transport::Unix);
     site.list("spam", &["first@bad.example"]);
     site.configure(
@@ -139,7 +140,7 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
     let Socket::Unix(path) = site.socket.clone() else {
         unreachable!("asked for a unix socket")
     };
-    // All wait: before the slow ones come, and when they are there.
+    // All wait twice: before the slow connections come, and when they are there.
     let stage = Barrier::new(THREADS + 1);
     let (mut quiet, mut times) = (Vec::new(), Vec::new());
     thread::scope(|scope| {
@@ -188,12 +189,12 @@ fn with_nine_thousand_slow_connections_the_others_are_answered_in_time() {
         "{} messages beside {SLOW} slow connections: p99 of a second {p99:?} in the median, worst answer {worst:?}; without them p99 {quiet:?}",
         times.iter().map(Vec::len).sum::<usize>()
     );
-    // Where other work makes even a quiet daemon slow, that is what it is compared with.
+    // If other work makes even a quiet daemon slow, compare with that.
     let most = P99_MOST.max(2 * quiet);
     assert!(cfg!(debug_assertions) || p99 < most);
 }
 
-/// The times of all threads, second by second.
+/// Returns the times of all threads, by second.
 fn by_round(threads: &[Vec<Vec<Duration>>]) -> Vec<Vec<Duration>> {
     let rounds = threads.first().map_or(0, Vec::len);
     let of_round = |round: usize| {
@@ -205,8 +206,8 @@ fn by_round(threads: &[Vec<Vec<Duration>>]) -> Vec<Vec<Duration>> {
     (0..rounds).map(of_round).collect()
 }
 
-/// Of the p99 of each second the median: a machine that stands still for a moment makes one second slow, a daemon that keeps
-/// others waiting makes all of them so.
+/// Returns the median of the p99 of each second. A pause of the machine makes one second slow; a
+/// daemon that makes others wait makes all of them slow.
 fn median_p99(rounds: &[Vec<Duration>]) -> Duration {
     let p99 = |times: &Vec<Duration>| {
         let mut times = times.clone();
@@ -218,7 +219,8 @@ fn median_p99(rounds: &[Vec<Duration>]) -> Duration {
     all[all.len() / 2]
 }
 
-/// A message a second over each connection, one after the other; how long each took, by seconds.
+/// Sends a message per second over each connection, one after the other. Returns the times, by
+/// second.
 fn serve_mail(sessions: &mut [Session], rounds: usize) -> Vec<Vec<Duration>> {
     let mut times = vec![Vec::new(); rounds];
     let start = Instant::now();

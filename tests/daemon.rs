@@ -1,4 +1,4 @@
-//! The daemon with a service of ten lines: sockets, faults, files that change, the end.
+//! The daemon with a service of ten lines: sockets, panics, changed files, shutdown.
 
 mod support;
 
@@ -18,21 +18,21 @@ use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::milter::{Edit, Handler, Macros, Reply, Wanted};
 use support::wire::{OFFER, packet};
 
-/// Long enough for anything on a busy machine; nothing waits for it when all is well.
+/// Long enough for anything on a busy machine; without an error nothing waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Accepts all, but fails at a certain recipient, and waits in a long header.
+/// Accepts everything, but panics at a certain recipient, and waits in a long header.
 struct Fragile {
     gate: Arc<Gate>,
 }
 
-/// Tells that somebody waits, who then goes on when told.
+/// Reports that somebody waits, and lets them continue.
 struct Gate {
     waits: Mutex<Sender<()>>,
     go: Mutex<Receiver<()>>,
 }
 
-/// Longer than what any worker does itself.
+/// Longer than any input that a worker handles itself.
 const LONG: usize = 5000;
 
 impl Handler for Fragile {
@@ -63,14 +63,14 @@ impl Handler for Fragile {
     }
 }
 
-/// Watches files, and tells of each reload; fails where a file says `fault`.
+/// Watches files and reports each reload; panics if a file contains `fault`.
 struct Site {
     files: Mutex<Vec<PathBuf>>,
     reloads: Mutex<Sender<Cause>>,
-    /// No reload ends while somebody has it.
+    /// No reload ends while this is locked.
     hold: Mutex<()>,
     gate: Arc<Gate>,
-    /// Listens at the gate, and opens it.
+    /// Waits at the gate, and opens it.
     warden: Mutex<Option<(Receiver<()>, Sender<()>)>>,
     traffic: Arc<Traffic>,
 }
@@ -144,7 +144,7 @@ fn greet(stream: &mut (impl Read + Write)) {
     stream.read_exact(&mut [0; 17]).expect("an answer");
 }
 
-/// Plays one message to this recipient; the answers to it.
+/// Plays one message to this recipient. Returns the answers.
 fn message(stream: &mut (impl Read + Write), rcpt: &[u8]) -> std::io::Result<[u8; 10]> {
     let mut packets = packet(b'M', b"<a@b.test>\0");
     packets.extend(packet(b'R', rcpt));
@@ -195,13 +195,13 @@ fn a_fault_ends_its_own_connection_alone() {
     let daemon = start(&site, &[&format!("unix:{}", path.display())]).expect("a daemon");
     let mut other = UnixStream::connect(&path).expect("a connection");
     greet(&mut other);
-    // Often enough that every worker has had one.
+    // Often enough for every worker to get one.
     for _ in 0..20 {
         let mut faulty = UnixStream::connect(&path).expect("a connection");
         greet(&mut faulty);
         assert!(message(&mut faulty, b"<fault@d.test>\0").is_err());
     }
-    // And in the slow lane, which goes on with others.
+    // Also in the slow lane, which continues with others.
     let long = |rcpt: &[u8]| [rcpt, &[b' '; LONG], b"\0"].concat();
     let mut faulty = UnixStream::connect(&path).expect("a connection");
     greet(&mut faulty);
@@ -259,7 +259,7 @@ fn a_long_header_keeps_nobody_waiting_but_its_own_connection() {
     daemon.stop().expect("an end in order");
 }
 
-/// Writes a file beside its place and renames it there, as a careful program does.
+/// Writes a new file and renames it over the old one, as a careful program does.
 fn replace(path: &Path, text: &str) {
     let aside = path.with_extension("new");
     fs::write(&aside, text).expect("written");
@@ -274,7 +274,7 @@ fn changed_files_are_loaded_again() {
     let socket = folder.path().join("m.sock");
     let (site, told) = Site::new(vec![file.clone()]);
     let _daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
-    // The first look, at the start.
+    // The first check, at the start.
     assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
     for round in 0..4 {
         replace(&file, &"x".repeat(round + 10));
@@ -284,7 +284,7 @@ fn changed_files_are_loaded_again() {
             "round {round}"
         );
     }
-    // A file that was not there, in a folder that was not watched.
+    // A file that did not exist, in a folder that was not watched.
     let other = tempfile::tempdir().expect("a folder");
     let late = other.path().join("whitelist.txt");
     site.files.lock().expect("not poisoned").push(late.clone());
@@ -318,7 +318,7 @@ fn a_copy_with_the_times_of_the_old_file_is_noticed() {
     let file = folder.path().join("list.blf");
     fs::write(&file, "one").expect("written");
     let written = fs::metadata(&file).expect("just written");
-    // The clock of the file system goes by steps.
+    // The clock of the file system has a coarse resolution.
     let probe = folder.path().join("probe");
     while fs::write(&probe, "x")
         .and_then(|()| fs::metadata(&probe))
@@ -330,7 +330,7 @@ fn a_copy_with_the_times_of_the_old_file_is_noticed() {
     let socket = folder.path().join("m.sock");
     let _daemon = start(&site, &[&format!("unix:{}", socket.display())]).expect("a daemon");
     assert_eq!(told.recv_timeout(PATIENCE), Ok(Cause::Changed));
-    // In place, as long as before, and as old.
+    // In place, with the same length and time as before.
     fs::write(&file, "two").expect("written");
     fs::File::options()
         .write(true)

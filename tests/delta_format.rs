@@ -1,5 +1,5 @@
-//! A second reader of deltas, written from `contrib/filter-format.md` alone: what
-//! `blocklist-compile delta` writes is what the document says.
+//! A second reader of deltas, written only from `contrib/filter-format.md`: it checks that the
+//! output of `blocklist-compile delta` agrees with the document.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -30,7 +30,7 @@ fn class_of(record: &Record) -> Class {
     (record.kind, record.source, record.added, record.expires)
 }
 
-/// Takes fields from bytes.
+/// Reads fields from bytes.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Takes bits from bytes, the lowest first.
+/// Reads bits from bytes, the lowest first.
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -85,7 +85,7 @@ impl Bits<'_> {
     }
 }
 
-/// The records that a delta makes of those of OLD, by the document; all else in it is checked.
+/// Applies a delta to the records of OLD, following the document, and checks everything else in it.
 fn patched(delta: &[u8], old: &[u8], old_records: &[Record], new: &[u8]) -> Vec<Record> {
     let mut file = Fields(delta);
     assert_eq!(
@@ -188,7 +188,7 @@ fn records_of(path: &Path) -> Vec<Record> {
     filter.records().unwrap().map(Result::unwrap).collect()
 }
 
-/// Whether the document's reader makes `new` of `old`.
+/// Checks that the document's reader makes `new` from `old`.
 fn check(old: &[Record], new: &[Record]) {
     let folder = Folder::new();
     let [old_path, new_path, delta] = ["old.blf", "new.blf", "delta"].map(|name| folder.path(name));
@@ -210,7 +210,7 @@ fn check(old: &[Record], new: &[Record]) {
 
 #[test]
 fn a_reader_made_from_the_document_applies_a_delta() {
-    // Every class, entries that expire, and more edits than a segment has.
+    // Every class, entries that expire, and more edits than fit in a segment.
     let mut all = records(30_000);
     for record in all.iter_mut().filter(|record| record.key.0 % 13 == 0) {
         record.expires = Some(20_700 + record.key.0 as u16 % 20);

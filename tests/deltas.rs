@@ -1,4 +1,4 @@
-//! Deltas: what is made from OLD and a delta is NEW to the last byte, or nothing.
+//! Deltas: OLD and a delta give NEW to the last byte, or nothing.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -62,7 +62,7 @@ fn same(folder: &Folder, a: &str, b: &str) -> bool {
     fs::read(folder.path(a)).unwrap() == fs::read(folder.path(b)).unwrap()
 }
 
-/// Compared are OLD and the end of the chain; what is refused is not written.
+/// Compares OLD and the end of the chain; a refused result is not written.
 #[test]
 fn a_result_of_too_few_or_too_many_entries_is_not_written() {
     let folder = Folder::new();
@@ -97,7 +97,7 @@ fn a_result_of_too_few_or_too_many_entries_is_not_written() {
     assert_eq!(code, Some(1));
     assert!(said.contains("more than --max-growth 49% allows"), "{said}");
     assert!(same(&folder, "host.blf", "0.blf"));
-    // On its way a chain may go below.
+    // Between its ends a chain may go below the limit.
     let allowed = run(&["0-1", "1-2"], "--max-shrink 0% --max-growth 50%");
     assert_eq!(allowed, (Some(0), String::new()));
     assert!(same(&folder, "host.blf", "2.blf"));
@@ -106,7 +106,7 @@ fn a_result_of_too_few_or_too_many_entries_is_not_written() {
 /// The day on which filters of [`spec`] are built.
 const BUILT: u16 = 20_717;
 
-/// A filter with some entries of `all` and some of its own.
+/// Returns a filter with some entries of `all`, and some others.
 fn generation(number: u64, all: &[Record], own: u64) -> (Spec, Vec<Record>) {
     let mut list: Vec<_> = all
         .iter()
@@ -139,7 +139,7 @@ fn a_chain_of_deltas_makes_the_last_filter() {
     ] {
         let made = made(&folder, delta, old, new).unwrap();
         assert_eq!((made.refused, made.added, made.removed), (None, 90, 90));
-        // Whoever has the filter can read the delta, and nobody else.
+        // Those who can read the filter can read the delta, and nobody else.
         use std::os::unix::fs::PermissionsExt;
         let mode = fs::metadata(folder.path(delta))
             .unwrap()
@@ -230,7 +230,7 @@ fn what_is_not_worth_a_delta_is_sent_whole() {
     write(&folder.path("none.blf"), spec(1e-6, false), &all).unwrap();
     let error = made(&folder, "out.delta", "none.blf", "old.blf").unwrap_err();
     assert!(error.to_string().contains("no records"), "{error}");
-    // Nor is a filter that somebody named by mistake replaced.
+    // A filter that was named by mistake is not replaced either.
     let error = made(&folder, "others.blf", "old.blf", "others.blf").unwrap_err();
     assert!(matches!(error, Error::NotADelta { .. }));
     assert_eq!(
@@ -261,7 +261,7 @@ fn entries_that_expire_cost_nothing() {
     assert_eq!((made.added, made.removed, made.changed), (0, 0, 0));
     assert!(made.bytes < 400, "{}", made.bytes);
 
-    // One that was listed again after it had expired is an added one.
+    // An entry that is listed again after it expired counts as added.
     let mut again = left;
     again.extend(
         all.iter()
@@ -276,7 +276,7 @@ fn entries_that_expire_cost_nothing() {
     assert_eq!(there(&folder, "old.blf", "again.blf").added, 5);
 }
 
-/// Each build gives its day to all entries, and numbers its lists by name.
+/// Each build gives its date to all entries, and numbers its lists by name.
 #[test]
 fn a_rebuild_of_tomorrow_costs_nothing_but_its_changes() {
     let folder = Folder::new();
@@ -300,7 +300,7 @@ fn a_rebuild_of_tomorrow_costs_nothing_but_its_changes() {
     assert_eq!((made.added, made.removed, made.changed), (4, 2, 0));
     assert!(made.bytes < 600, "{}", made.bytes);
 
-    // And from a filter that was updated and merged.
+    // Also from a filter that was updated and merged.
     let mut both = plan(dir, "both.blf", &["today.blf", "tomorrow.blf"]);
     both.built = tomorrow.built;
     merge(&both, Some(1e-4), &Progress::new()).unwrap();
@@ -328,13 +328,14 @@ fn one_in_a_thousand_takes_a_thousandth() {
     write(&folder.path("new.blf"), mailboxes, &moved).unwrap();
     let made = there(&folder, "old.blf", "new.blf");
     assert_eq!((made.added, made.removed), (changed, changed));
-    // 64 - log2(200) + 1.5 bits for an added one, log2(1000) + 1.5 for a removed one; the rest is the head.
+    // 64 - log2(200) + 1.5 bits for an added entry, log2(1000) + 1.5 for a removed one; the rest is
+    // the header.
     let bits = (64.0 - (changed as f64).log2() + 1.6 + 10.0 + 1.6) * changed as f64;
     assert!(made.bytes as f64 <= bits / 8.0 + 450.0, "{}", made.bytes);
     assert!((made.bytes as f64) < 0.00125 * made.new_bytes as f64);
 }
 
-/// Keys that no hash gives, and every mix of classes.
+/// Generates keys that no hash gives, and every mix of classes.
 fn any_record() -> impl Strategy<Value = Record> {
     let key = prop_oneof![
         8 => any::<u64>(),
@@ -385,13 +386,13 @@ proptest! {
         if made.refused.is_none() {
             there(&folder, "old.blf", "new.blf");
         } else {
-            // Hardly anything is left of the old one.
+            // Hardly anything of the old filter is left.
             prop_assert!(made.bytes == 0 && !folder.path("d").exists());
         }
     }
 }
 
-/// A delta to be damaged, and the filter that it is for.
+/// Returns a delta to damage; writes the filter for which it is.
 fn to_damage(folder: &Folder) -> Vec<u8> {
     let all = records(3_000);
     let (old, mut list) = generation(1, &all, 40);
@@ -408,7 +409,7 @@ fn to_damage(folder: &Folder) -> Vec<u8> {
     fs::read(folder.path("there.delta")).unwrap()
 }
 
-/// With a checksum that is right.
+/// Returns the bytes with a correct checksum.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     if let Some(end) = bytes.len().checked_sub(8) {
@@ -419,7 +420,7 @@ fn sealed(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Neither is anything written, nor does anything panic. `None`: it makes NEW all the same.
+/// Nothing is written and nothing panics. Returns the error; `None` if the delta still makes NEW.
 fn refusal(folder: &Folder, bytes: &[u8], what: &str) -> Option<String> {
     fs::write(folder.path("damaged.delta"), bytes).unwrap();
     let error = match applied(folder, "out.blf", "old.blf", &["damaged.delta"]) {
@@ -470,7 +471,7 @@ fn every_flipped_bit_is_refused() {
         let mut damaged = delta.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         refused(&folder, &damaged, &format!("bit {bit}"));
-        // One in ten as by somebody who makes the checksum right again. A bit of padding changes nothing.
+        // In one of ten, the checksum is made correct again. A bit of padding changes nothing.
         if round % 10 == 0 && bit / 8 < delta.len() - 8 {
             let what = format!("bit {bit}, sealed");
             let error = refusal(&folder, &sealed(&damaged), &what).unwrap_or_default();
@@ -483,7 +484,7 @@ fn every_flipped_bit_is_refused() {
     println!("{reasons:#?}");
     let taken = reasons.remove("").unwrap_or(0);
     assert!(taken < 30, "{taken}");
-    // Not all of it was refused for one reason.
+    // The reasons must differ.
     assert!(reasons.len() > 4, "{reasons:#?}");
 }
 
@@ -554,8 +555,8 @@ fn an_interrupt_leaves_nothing() {
     assert_eq!(folder.names(), ["1.blf", "2.blf", "d"]);
 }
 
-/// Killed at each system call that changes a file, `apply` leaves the old filter or the new one, whole, and
-/// the next one finishes.
+/// If `apply` is killed at any system call that changes a file, it leaves the old filter or the new
+/// one, complete, and the next run finishes.
 #[test]
 fn a_kill_at_any_system_call_leaves_a_whole_filter() {
     let folder = Folder::new();

@@ -1,5 +1,6 @@
-//! Licences and sources of all dependencies, by `deny.toml`: as cargo-deny does it, for those who have not installed
-//! it. Advisories take its database, and so cargo-deny itself.
+//! Checks licences and sources of all dependencies against `deny.toml`, as cargo-deny does, for
+//! those who have not installed it. Checking advisories needs its database, so only cargo-deny can
+//! do it.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
@@ -10,7 +11,7 @@ use serde_json::Value;
 
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// All packages that are built here, with those of tests.
+/// Returns all packages that are built here, including those for tests.
 fn packages() -> Vec<Value> {
     let compiler = Command::new("rustc").arg("-vV").output().unwrap();
     let compiler = String::from_utf8(compiler.stdout).unwrap();
@@ -19,7 +20,7 @@ fn packages() -> Vec<Value> {
         .find_map(|line| line.strip_prefix("host: "));
     let done = Command::new(env!("CARGO"))
         .args(["metadata", "--locked", "--format-version", "1"])
-        // Others may not have been downloaded.
+        // Packages for other platforms may not have been downloaded.
         .args(["--filter-platform", host.unwrap()])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
@@ -30,7 +31,8 @@ fn packages() -> Vec<Value> {
     metadata["packages"].as_array().unwrap().clone()
 }
 
-/// Whether a licence expression (SPDX) can be met with these licences. `/` is the old way to write OR.
+/// Returns whether these licences satisfy a licence expression (SPDX). `/` is the old notation of
+/// OR.
 fn is_met(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression
         .replace('(', " ( ")
@@ -91,7 +93,7 @@ fn expressions_are_read_as_spdx_has_them() {
     }
 }
 
-/// With any other licence in the place of one that `deny.toml` names, this fails.
+/// Fails if any licence in `deny.toml` is replaced by another.
 #[test]
 fn licences_and_sources_are_those_of_deny_toml() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -120,7 +122,7 @@ fn licences_and_sources_are_those_of_deny_toml() {
     }
 }
 
-/// Cargo compares each download with it.
+/// Cargo checks each download against it.
 #[test]
 fn every_dependency_has_a_checksum() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

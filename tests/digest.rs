@@ -1,4 +1,5 @@
-//! The log read again: what the daemon wrote, `report` counts and `case` finds, in each form of the log.
+//! Reading the daemon's log again: what `report` counts and `case` finds, in each format of the
+//! log.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod support;
@@ -15,7 +16,7 @@ use support::site::{Site, Socket, Transport};
 
 const ACTIONS: [&str; 6] = ["reject", "tempfail", "quarantine", "discard", "tag", "log"];
 
-/// A site with a list for each action, and a daemon's log of a message for each.
+/// Returns a site with a list for each action, and the daemon's log with a message for each.
 fn played(format: &str) -> (Site, String) {
     let mut site = Site::new(Transport::Unix);
     let mut config = String::new();
@@ -122,7 +123,7 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
         assert_eq!(found["most_refused"][0]["entry"], "reject@bad.test");
         assert_eq!(found["errors"], 0);
 
-        // As the journal hands it on.
+        // In the format of the journal.
         let journal: String = log
             .lines()
             .map(|line| {
@@ -135,7 +136,7 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
         assert_eq!(of_journal["refused"], found["refused"]);
         assert_eq!(of_journal["from"], "2026-11-21");
 
-        // The text form of the same fits a mail.
+        // The text form fits into a mail.
         let (_, text, _) = milter(
             &site,
             &["report", "--mail-to", "root@our.test"],
@@ -219,23 +220,24 @@ fn the_state_tells_what_is_new_and_what_has_no_hits() {
     assert_eq!(first["has_history"], false);
     let log = line("2026-03-20", "one@bad.test") + &line("2026-03-20", "two@bad.test");
     for _ in 0..2 {
-        // The same report once more says the same.
+        // The same report again says the same.
         let second = report(&site, &state, log.as_bytes());
         assert_eq!(second["first_refused_total"], 1, "{second}");
         assert_eq!(second["first_refused"][0]["entry"], "two@bad.test");
     }
-    // A longer log is a history, too.
+    // A longer log is also a history.
     let log = line("2026-01-10", "one@bad.test") + &log;
     let from_log = report(&site, &["--since", "2026-03-20"], log.as_bytes());
     assert_eq!(from_log["first_refused"][0]["entry"], "two@bad.test");
     assert_eq!(from_log["decisions"], 2);
     assert_eq!(from_log["from"], "2026-03-20");
-    // Both lists had their last hit, or none, long before today; the quiet one is known since today only.
+    // Both lists had their last hit, or none, long before today; the quiet one is known only since
+    // today.
     let (_, text, _) = milter(&site, &["report"], log.as_bytes());
     assert!(text.contains("spam, last hit: 2026-03-20"), "{text}");
 }
 
-/// A sender writes into his address what looks like a further hit of some list.
+/// A sender writes text into an address that looks like another hit of some list.
 #[test]
 fn a_sender_plants_no_list_in_the_history() {
     let mut site = Site::new(Transport::Unix);
@@ -270,12 +272,12 @@ fn a_sender_plants_no_list_in_the_history() {
         (hit("quiet"), hit("spam"))
     };
     assert_eq!(sources(&log), (false, true));
-    // As earlier versions wrote it.
+    // In the format of earlier versions.
     let before = log.replace("\\\\x2c", ",").replace("\\\\x3a", ":");
     assert_ne!(before, log);
     assert!(before.contains(", evil12345:from:"), "{before}");
     sources(&before);
-    // What nobody knows is no hit, wherever it stands.
+    // An undecided sender is never a hit, in any place.
     let line = |reason: &str, also: &str| {
         format!(
             "2026-03-20T10:00:00.000000Z  INFO message queue_id=4X client=192.0.2.1 identity=from address=\"a@bad.test\" \
@@ -314,7 +316,8 @@ fn hostile_logs_do_no_harm() {
     let (site, log) = played("text");
     let refused = report(&site, &[], log.as_bytes())["refused"].clone();
     let mut hostile = log.into_bytes();
-    // A line that forges a decision inside another program's, bytes that are not UTF-8, and no end.
+    // A line that forges a decision inside a line of another program, bytes that are not UTF-8, and
+    // no line end.
     hostile.extend(b"Nov 21 14:03:22 mx postfix/smtpd[7]: warning:  INFO message action=reject list=x case=0tpxdv000\n");
     hostile.extend(
         [
@@ -337,7 +340,7 @@ fn hostile_logs_do_no_harm() {
     assert_eq!((code, &*out), (Some(1), ""));
 }
 
-/// The command of the unit, with a journal and a sendmail that stand in for those of the system.
+/// Runs the command of the unit, with replacements for the system's journalctl and sendmail.
 #[test]
 fn the_unit_mails_the_report() {
     let (site, log) = played("text");
@@ -352,7 +355,7 @@ fn the_unit_mails_the_report() {
     let built = env!("CARGO_BIN_EXE_blocklist-milter");
     let config = site.path().join("milter.toml");
     let with_config = format!("{built} --config {}", config.display());
-    // The unit has a /tmp of its own.
+    // The unit has a private /tmp.
     let own = format!("{}/fetched", site.path().display());
     let command = command
         .replace("/usr/local/sbin/blocklist-milter", &with_config)
@@ -387,12 +390,12 @@ fn the_unit_mails_the_report() {
     );
     assert!(mail.contains("\n\nRefused, held or deleted\n"), "{mail}");
     assert!(site.path().join("report.json").exists());
-    // A report that fails is no empty mail.
+    // A failed report does not send an empty mail.
     fs::remove_file(site.path().join("mail")).unwrap();
     site.write("report.json", "not a state");
     assert!(!run());
     assert!(!site.path().join("mail").exists());
-    // Nor is a journal that cannot be read an uneventful day.
+    // An unreadable journal does not look like an uneventful day.
     fs::remove_file(site.path().join("report.json")).unwrap();
     script("bin/journalctl", "#!/bin/sh\ncat @DIR@/journal\nexit 1\n");
     assert!(!run());

@@ -1,4 +1,4 @@
-//! `explain`, `replay`, `--check` and `--print-config`: what an admin asks, and that the answers are the daemon's.
+//! `explain`, `replay`, `--check` and `--print-config`: their answers agree with the daemon's.
 
 mod support;
 #[path = "support/table.rs"]
@@ -46,7 +46,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&stdout(output)).expect("one JSON object")
 }
 
-/// The stored messages of `tests/messages/` get one verdict, whoever is asked.
+/// The stored messages in `tests/messages/` get the same verdict from all.
 #[test]
 fn explain_and_the_daemon_say_the_same_of_every_message() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/messages");
@@ -178,7 +178,7 @@ fn every_look_up_is_shown() {
     assert!(text.contains("--address nobody: not an address"), "{text}");
 }
 
-/// The envelope in the server's own reading, which its macros tell.
+/// The envelope as the server understood it, from its macros.
 #[test]
 fn the_mail_server_may_understand_other_addresses() {
     let rig = rig();
@@ -217,7 +217,7 @@ fn long_addresses_are_shortened() {
     assert!(longest < Some(800), "{longest:?}");
 }
 
-/// A hint that is copied into a shell runs nothing that the sender wrote.
+/// A hint that is copied into a shell does not run anything that the sender wrote.
 #[test]
 fn the_hint_is_quoted_for_a_shell() {
     let rig = rig();
@@ -292,8 +292,8 @@ fn recipients_are_told_apart() {
     );
 }
 
-/// Clients that are exempt, with and without a recipient: the senders are shown all the same.
-/// Whom other lists affect than the first is to come apart, and the others get their verdict.
+/// Exempt clients, with and without a recipient: the senders are still shown. A recipient that is
+/// affected by other lists than the first is deferred, and the others get their verdict.
 #[test]
 fn deferred_recipients_are_shown() {
     let rig = rig();
@@ -361,7 +361,7 @@ fn an_exempt_client_can_be_played() {
     assert_eq!(json(&program(&rig, &arguments))["verdict"], "reject");
 }
 
-/// More messages than are judged at once, by all processors; the circuit breaker has no say in it.
+/// More messages than are judged at once, on all processors; the circuit breaker is not applied.
 #[test]
 fn a_large_mailbox_is_replayed_in_its_order() {
     let rig = rig();
@@ -455,7 +455,7 @@ fn a_mailbox_is_replayed_and_compared() {
     assert!(text.contains("1 file left out: not a message"), "{text}");
 }
 
-/// What is no mailbox gets an error, not "0 messages"; a packed mbox is read.
+/// A path that is not a mailbox gives an error, not "0 messages"; a compressed mbox is read.
 #[test]
 fn only_a_mailbox_is_replayed() {
     let rig = rig();
@@ -546,7 +546,7 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
         report.contains("warning: socket_group: no group \"no-such-group\""),
         "{report}"
     );
-    // Everybody's first edit: another action, with the reply left where it is.
+    // A common first edit: another action, with the reply left unchanged.
     rig.write(
         "c.toml",
         &CONFIG.replace("filter", "reply = '550 5.7.1 no'\naction = 'tag'\nfilter"),
@@ -563,7 +563,8 @@ fn faults_are_told_in_one_line_each_and_end_with_2() {
     );
 }
 
-/// `query` and `explain` give one answer for every sender of `tests/addresses.txt`: half of its groups are listed.
+/// `query` and `explain` give the same answer for every sender in `tests/addresses.txt`; half of
+/// its groups are listed.
 #[test]
 fn query_and_explain_say_the_same_of_every_address() {
     let table: Vec<Vec<&str>> = include_str!("addresses.txt")
@@ -632,7 +633,7 @@ fn query_and_explain_say_the_same_of_every_address() {
     );
 }
 
-/// A whitelist is opened as any list: unpacked, and decoded.
+/// A whitelist is opened like any list: decompressed and decoded.
 #[test]
 fn a_whitelist_may_be_packed_or_in_utf_16() {
     let rig = rig();

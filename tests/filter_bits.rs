@@ -1,9 +1,9 @@
-//! A filter file of which a bit is flipped or the end is missing: each truncation, each bit of the header, and
-//! many bits anywhere. It is refused when it is opened, or the answer is an error when the damaged part is read;
-//! nobody is found who is not listed, and no listed sender is missed.
+//! Filter files with a flipped bit or without their end: each truncation, each bit of the header,
+//! and many bits anywhere. The file is refused when it is opened, or reading the damaged part gives
+//! an error; no unlisted sender is found, and no listed sender is missed.
 //!
-//! `tests/run` flips some thousand bits, `tests/run --long` the 100,000 of docs/promises.md. How damage of other
-//! kinds is told apart is in `filter_damage.rs`.
+//! `tests/run` flips some thousand bits, `tests/run --long` the 100,000 of docs/promises.md.
+//! `filter_damage.rs` tests how other kinds of damage are distinguished.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs::{self, File, OpenOptions};
@@ -20,7 +20,7 @@ mod support;
 use filters::{Folder, key, records, spec, three_pages, write};
 use support::rig::{Rig, verdict};
 
-/// Splitmix64: the same bits in every run.
+/// Splitmix64, so that every run has the same bits.
 struct Random(u64);
 
 impl Random {
@@ -32,7 +32,7 @@ impl Random {
     }
 }
 
-/// A file of which one bit at a time is flipped.
+/// A file in which one bit at a time is flipped.
 struct Flipped {
     file: File,
     length: u64,
@@ -46,7 +46,7 @@ impl Flipped {
         Self { file, length }
     }
 
-    /// Does something while a bit is flipped.
+    /// Calls `during` while a bit is flipped.
     fn at<T>(&self, at: u64, bit: u64, during: impl FnOnce() -> T) -> T {
         let mut byte = [0];
         self.file.read_exact_at(&mut byte, at).unwrap();
@@ -65,7 +65,7 @@ fn is_refused<T>(result: Result<T, Error>) -> bool {
     }
 }
 
-/// Without the comparison of the size with the header's, a cut file is opened.
+/// Fails if the size is not compared with the header's: a truncated file is then opened.
 #[test]
 fn every_truncation_is_refused() {
     let folder = Folder::new();
@@ -82,7 +82,7 @@ fn every_truncation_is_refused() {
     }
 }
 
-/// Without the sum of the header, the first bit that is not looked at is not noticed.
+/// Fails without the checksum of the header: the first unused bit is then not noticed.
 #[test]
 fn every_bit_of_the_header_is_guarded() {
     let folder = Folder::new();
@@ -102,7 +102,8 @@ fn every_bit_of_the_header_is_guarded() {
     Filter::verify(&path).unwrap();
 }
 
-/// What was found by an open filter: how many look-ups were errors. Panics at a wrong answer.
+/// Looks up all keys in an open filter. Returns how many look-ups were errors; panics at a wrong
+/// answer.
 fn ask(filter: &Filter, listed: &[Record], others: &[Key]) -> u64 {
     let listed = listed.iter().map(|record| (record.key, Some(*record)));
     let mut errors = 0;
@@ -145,12 +146,13 @@ fn random_flips(count: u64) {
         "{count} flipped bits: {} refused at load in memory, {} from disk; {errors:?} errors of look-ups",
         refused[0], refused[1]
     );
-    // Both kinds of notice were tested.
+    // Both ways of detection were tested.
     assert!(refused.iter().all(|refused| *refused > count / 100));
     assert!(errors.iter().all(|errors| *errors > count / 100));
 }
 
-/// Without the sum of a page or of its records, a look-up from disk answers wrongly or the file is taken for sound.
+/// Fails without the checksum of a page or of its records: a look-up from disk is then wrong, or
+/// the file is accepted.
 #[test]
 fn random_flips_are_refused_or_found_at_the_read() {
     random_flips(1_000);
@@ -162,7 +164,7 @@ fn a_hundred_thousand_random_flips_are_refused_or_found_at_the_read() {
     random_flips(100_000);
 }
 
-/// In the daemon, with the list read from disk for each message.
+/// Flips bits under the daemon, whose list is read from disk for each message.
 fn flips_under_the_daemon(count: u64) {
     let listed: String = (0..2_000).map(|n| format!("u{n}@bad.example\n")).collect();
     let config = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\nload = 'disk'\n\
@@ -205,7 +207,8 @@ fn flips_under_the_daemon(count: u64) {
     assert!(deferred > count / 20, "{deferred} of {count}");
 }
 
-/// Without "undecided" in `src/lookup.rs`, a page that cannot be believed refuses somebody or lets somebody pass.
+/// Fails without "undecided" in `src/lookup.rs`: an unreliable page then refuses or accepts a
+/// sender.
 #[test]
 fn a_flipped_bit_on_disk_defers_and_never_refuses_an_innocent() {
     flips_under_the_daemon(200);

@@ -1,5 +1,5 @@
-//! Filter files that are damaged, cut off, forged, or were never finished: noticed,
-//! refused, and never taken for an answer.
+//! Filter files that are damaged, truncated, forged or unfinished: they are detected and refused,
+//! and never give an answer.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -25,8 +25,7 @@ mod filters;
 
 use filters::{Folder, begin, by_page, check_answers, fault, records, spec, three_pages, write};
 
-/// A flipped bit is noticed when the part is read, and until then no key gets a
-/// wrong answer.
+/// A flipped bit is detected when its part is read; before that no key gets a wrong answer.
 #[test]
 fn a_flipped_bit_is_noticed() {
     let folder = Folder::new();
@@ -40,8 +39,8 @@ fn a_flipped_bit_is_noticed() {
     let pages = 4096..4096 + 3 * 4096;
     let records_start = header.file_bytes() - (header.record_bytes() - 3 * 16);
 
-    // All bytes up to the first bits and all between pages and records; of the rest
-    // some, on a step that meets every page and every part of a block.
+    // All bytes up to the first bits, and all between pages and records; of the rest some, with a
+    // step that reaches every page and every part of a block.
     let dense = (0..4_200).chain(pages.end..records_start + 400);
     let sparse = (4_200..header.file_bytes()).step_by(53);
     for at in dense.chain(sparse) {
@@ -81,7 +80,7 @@ fn damaged_records_are_never_not_listed() {
     let file = OpenOptions::new().write(true).open(&path).unwrap();
     // The last byte belongs to the last page.
     file.write_all_at(&[0xa5], header.file_bytes() - 1).unwrap();
-    // Records are not believed for being in memory.
+    // Records are checked although they are loaded into memory.
     let after = Filter::open(&path, Load::Memory).unwrap();
     for (filter, record) in [&before, &after]
         .into_iter()
@@ -173,7 +172,7 @@ fn other_files_are_refused() {
     ));
 }
 
-/// Writes a field of the header and makes its sum right again.
+/// Overwrites a field of the header, and corrects its checksum.
 fn forge(path: &Path, at: usize, field: &[u8]) {
     let file = OpenOptions::new()
         .read(true)
@@ -188,8 +187,8 @@ fn forge(path: &Path, at: usize, field: &[u8]) {
     file.write_all_at(&header, 0).unwrap();
 }
 
-/// Pages that hold fewer or more entries than the header says: listed senders would be missed, or
-/// others hit.
+/// Pages with fewer or more entries than the header says: listed senders would be missed, or others
+/// hit.
 #[test]
 fn pages_that_are_not_filled_as_declared_are_refused() {
     let folder = Folder::new();
@@ -216,8 +215,8 @@ fn pages_that_are_not_filled_as_declared_are_refused() {
     }
 }
 
-/// Fields that no writer writes, in a header whose sum is right: refused before any
-/// memory is taken for them.
+/// Fields that no writer writes, in a header with a correct checksum: refused before any memory is
+/// allocated for them.
 #[test]
 fn impossible_headers_are_refused() {
     let huge = u64::MAX.to_le_bytes();
@@ -268,7 +267,7 @@ fn impossible_headers_are_refused() {
     }
 }
 
-/// Headers that could be true but are not.
+/// Headers that are possible, but wrong.
 #[test]
 fn false_declarations_are_noticed() {
     let folder = Folder::new();
@@ -299,12 +298,12 @@ fn false_declarations_are_noticed() {
         Fault::Rate { .. }
     ));
 
-    // More probes than were set: every entry would be missed.
+    // More probes than were used: every entry would be missed.
     fs::write(&path, &sound).unwrap();
     forge(&path, 72, &(header.shape.probes + 1).to_le_bytes());
     assert!(matches!(fault(Filter::verify(&path)), Fault::Lost { .. }));
 
-    // A kind that the header hides from those who look up.
+    // A kind of entries that the header omits, so that nobody looks it up.
     fs::write(&path, &sound).unwrap();
     forge(&path, 19, &[0b0111]);
     assert!(matches!(
@@ -313,7 +312,7 @@ fn false_declarations_are_noticed() {
     ));
 }
 
-/// Half-full pages are refused as such, whoever wrote them.
+/// Half-full pages are refused, whoever wrote them.
 #[test]
 fn pages_that_hit_everybody_are_refused() {
     let folder = Folder::new();
@@ -365,7 +364,7 @@ fn what_cannot_be_read_is_not_written() {
     assert!(folder.names().is_empty());
 }
 
-/// Whatever is left out or comes twice is noticed before the old file is replaced.
+/// Missing and duplicate pages and entries are detected before the old file is replaced.
 #[test]
 fn lost_pages_and_entries_are_noticed() {
     let folder = Folder::new();
@@ -419,8 +418,8 @@ fn an_old_file_goes_on_answering() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Whatever is written over the file of a small list, who is on it is found. Without `small_records` each look-up
-/// of a listed key is an error until the file is whole again.
+/// A small list is found even if its file is overwritten. Fails without `small_records`: each
+/// look-up of a listed key is then an error until the file is restored.
 #[test]
 fn a_small_list_in_memory_needs_its_file_no_longer() {
     let folder = Folder::new();
@@ -438,8 +437,8 @@ fn a_small_list_in_memory_needs_its_file_no_longer() {
     }
 }
 
-/// Runs a test of this file as a process of its own. Without the path that it gets by
-/// the environment such a test does nothing.
+/// Runs a test of this file in a separate process. Without the path in its environment such a test
+/// does nothing.
 fn child(test: &str, path: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -487,11 +486,11 @@ fn child_that_waits_half_way() {
     let pages: Vec<_> = (0..300).map(|_| EncodedPage::new()).collect();
     writer.append(&pages).unwrap();
     println!("half way");
-    // Ends with its parent at the latest.
+    // Ends when its parent ends, at the latest.
     let _ = std::io::stdin().lines().next();
 }
 
-/// A full disk: a small file system of its own, where the system lets us have one.
+/// A full disk: a small separate file system, if the system permits one.
 #[test]
 fn a_full_disk_leaves_the_old_file() {
     let folder = Folder::new();
@@ -518,7 +517,7 @@ fn child_on_a_full_disk() {
     let Some(disk) = child_path() else { return };
     let path = disk.join("a.blf");
     let (_, old) = three_pages(&path);
-    // 200,000 entries want 700 KiB of pages.
+    // 200,000 entries need 700 KiB of pages.
     let written = write(&path, spec(1e-6, true), &records(200_000));
     assert!(matches!(written, Err(Error::Io { .. })), "{written:?}");
     check_answers(&path, &old);
@@ -527,7 +526,7 @@ fn child_on_a_full_disk() {
 
 #[test]
 fn a_folder_that_cannot_be_written_is_an_error() {
-    // Nobody, not even root, makes a file there.
+    // Nobody, not even root, can create a file there.
     let created = begin(Path::new("/proc/a.blf"), spec(1e-6, true), 1);
     let refused = matches!(
         created,
@@ -536,8 +535,8 @@ fn a_folder_that_cannot_be_written_is_an_error() {
     assert!(refused);
 }
 
-/// Makes every sum right again after bytes were changed, at the places where the
-/// sound file has them: what is left to notice is the contents alone.
+/// Corrects every checksum after a change of bytes, at the positions of the intact file, so that
+/// only the contents can reveal the change.
 fn reseal(bytes: &mut [u8], header: &Header) {
     let pages = usize::try_from(header.shape.pages).unwrap();
     let sums = 4096 * (1 + pages);
@@ -576,8 +575,8 @@ fn reseal(bytes: &mut [u8], header: &Header) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// A forger who knows every sum can make a filter that lists other senders, but
-    /// none that brings a program down.
+    /// Somebody who forges every checksum can make a filter that lists other senders, but none that
+    /// makes a program panic.
     #[test]
     fn forged_files_are_answered_without_a_panic(
         count in 0_u64..1_500,

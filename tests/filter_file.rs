@@ -1,4 +1,4 @@
-//! Filter files: what is written is what is read, in memory and from disk.
+//! Filter files: reading gives what was written, in memory and from disk.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -51,7 +51,7 @@ fn what_was_told_is_kept() {
     assert_eq!(filter.source(2), None);
 }
 
-/// The bytes of a filter may only change with the format's version.
+/// The bytes of a filter may only change with the version of the format.
 #[test]
 fn the_bytes_are_pinned() {
     let folder = Folder::new();

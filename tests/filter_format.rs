@@ -1,7 +1,7 @@
-//! A second reader of filter files, written from `contrib/filter-format.md` alone: what
-//! the compiler writes is what the document says, and the document's example is true.
+//! A second reader of filter files, written only from `contrib/filter-format.md`: it checks that
+//! the output of the compiler agrees with the document, and that the document's example is correct.
 //!
-//! Nothing of the filter module reads here; it only writes.
+//! It uses the filter module only for writing.
 #![allow(
     clippy::unwrap_used,
     clippy::cast_possible_truncation,
@@ -22,7 +22,7 @@ use filters::write;
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 
-/// The bytes of a file, and what the header says.
+/// The bytes of a file, and the fields of its header.
 struct Reader {
     bytes: Vec<u8>,
     pages: u64,
@@ -41,7 +41,7 @@ impl Reader {
         assert_eq!(u64_at(4088), XxHash3_64::oneshot(&bytes[..4088]));
         let pages = u64_at(64);
         let records = u32_at(20) & 1 == 1;
-        // A part of a list has no pages and no sums.
+        // A part of a list has no pages and no checksums.
         let bit_pages = if u32_at(20) == 5 { 0 } else { pages };
         let mut end = 4096;
         let mut sections = [(0, 0); 5];
@@ -120,7 +120,7 @@ impl Reader {
             .all(|&b| page[b as usize / 8] >> (b % 8) & 1 == 1)
     }
 
-    /// All records of a page.
+    /// Returns all records of a page.
     fn records(&self, page: u64) -> Vec<Record> {
         let row = |page: u64| self.sections[2].0 + 16 * page as usize;
         let start = if page == 0 {
@@ -218,7 +218,7 @@ fn example() -> (Spec, Vec<Record>) {
     (spec, records)
 }
 
-/// Rows of 16 bytes that are not all zero, as hexadecimal.
+/// Returns the rows of 16 bytes that are not all zero, in hexadecimal.
 fn dump(bytes: &[u8]) -> String {
     let mut rows = String::new();
     for (i, row) in bytes.chunks(16).enumerate() {

@@ -1,17 +1,16 @@
-//! Work grows with the text and no faster, whatever is repeated in it.
+//! Work grows in proportion to the text, whatever is repeated in it.
 //!
-//! A reader that searches back, or forward from each byte, is fast on every real text and
-//! stands still on one that is made for it. Nobody thinks of all such texts, so they are
-//! generated: one to five tokens, out of all that means something to some reader, are
-//! repeated behind a beginning and before an end, and each reader gets the same text at
-//! several lengths.
+//! A reader that searches back, or forward from each byte, is fast on every real text, and very
+//! slow on one that is made for it. Nobody can think of all such texts, so they are generated: one
+//! to five tokens, from all that have a meaning for some reader, are repeated between a beginning
+//! and an end, and each reader gets the same text in several lengths.
 //!
-//! What is counted is the processor time of this thread. Other programs do not add to it, and
-//! what does (a cold cache, a slow clock) is small: a linear reader takes four times as
-//! long for four times the text, a quadratic one sixteen times, and [`MOST_GROWTH`] lies between.
-//! A text is only found guilty when the *shortest* of several times says so. Lengths grow step by
-//! step, and the first that convicts ends the trial: it takes a second, not the minutes that a
-//! quadratic reader needs for a long text.
+//! The test measures the processor time of this thread. Other programs do not add to it, and other
+//! effects (a cold cache, a slow clock) are small: for a text four times as long, a linear reader
+//! takes four times as long, a quadratic one sixteen times, and [`MOST_GROWTH`] is between these. A
+//! text fails only if the *shortest* of several times is too long. Lengths grow step by step, and
+//! the first failure ends the trial, so it takes a second, not the minutes that a quadratic reader
+//! needs for a long text.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt;
@@ -24,7 +23,7 @@ use blocklist_milter::list::{self, Format, Reader, Row};
 use blocklist_milter::sender::{Identity, Senders};
 use rustix::time::{ClockId, clock_gettime};
 
-/// What means something to a reader, bytes that are no text among them.
+/// Tokens with a meaning for some reader, including bytes that are not UTF-8.
 const TOKENS: &[&[u8]] = &[
     b"\x80",
     b"\xbf",
@@ -152,7 +151,7 @@ const TOKENS: &[&[u8]] = &[
     b"From:",
 ];
 
-/// Before what is repeated.
+/// Texts before the repeated part.
 const BEGINNINGS: &[&[u8]] = &[
     b"",
     b"a@",
@@ -184,7 +183,7 @@ const BEGINNINGS: &[&[u8]] = &[
     b"srs0=a=b=c=",
 ];
 
-/// Behind it.
+/// Texts after it.
 const ENDS: &[&[u8]] = &[
     b"",
     b">",
@@ -203,7 +202,7 @@ const ENDS: &[&[u8]] = &[
     b",",
 ];
 
-/// A text of any length.
+/// A text of variable length.
 #[derive(Clone)]
 struct Repeated {
     beginning: &'static [u8],
@@ -251,7 +250,7 @@ impl fmt::Debug for Repeated {
     }
 }
 
-/// Numbers that come again with the same seed (SplitMix64).
+/// Random numbers that are the same for the same seed (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -269,12 +268,12 @@ impl Dice {
 enum Subject {
     Header,
     MailFrom,
-    /// Every address that is found in a header, in its canonical form.
+    /// Every address in a header, in its canonical form.
     Message,
     Address,
     Entry,
     List(Format),
-    /// Lines of a list as the compiler reads them.
+    /// Lines of a list, as the compiler reads them.
     Lines,
     Guess,
 }
@@ -302,7 +301,7 @@ const LISTS: &[Subject] = &[
     Subject::List(Format::Patterns),
 ];
 
-/// The rules that make the most work.
+/// The rules that need the most work.
 const ALL_RULES: Rules = Rules {
     providers: true,
     plus: true,
@@ -347,7 +346,7 @@ impl Subject {
                     }
                 };
                 Reader::new(format).read_all(text, &mut count).unwrap();
-                // What comes out has to be read, too.
+                // The output must be read, too.
                 assert!(
                     bytes <= 32 * text.len() + 1024,
                     "{format:?} multiplies a text"
@@ -372,7 +371,7 @@ impl Subject {
         }
     }
 
-    /// Processor time that a text takes.
+    /// Returns the processor time for a text.
     fn time(self, text: &[u8]) -> Duration {
         let start = thread_time();
         self.read(text);
@@ -380,7 +379,7 @@ impl Subject {
     }
 }
 
-/// How long this thread has been on a processor.
+/// Returns the processor time of this thread so far.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
@@ -389,38 +388,38 @@ fn thread_time() -> Duration {
     )
 }
 
-/// Bytes of the shorter and the longer text at first sight. Both are beyond what mail-parser reads
-/// of a header, which takes longer than we do.
+/// Bytes of the shorter and the longer text in the first comparison. Both are longer than what
+/// mail-parser reads of a header, which takes longer than our code.
 const SIGHT: [usize; 2] = [2_200, 6_600];
 
-/// And of those that convict, each four times as long as the one before; a longer value is not
-/// scanned for senders.
+/// Bytes of the texts in the decisive comparisons, each four times as long as the one before. A
+/// longer value is not scanned for senders.
 const PROOF: [usize; 4] = [15 << 6, 15 << 8, 15 << 10, 60 << 10];
 
-/// Between the growth of a linear and of a quadratic reader for four times the text.
+/// Between the growth of a linear and of a quadratic reader, for a text four times as long.
 const MOST_GROWTH: u32 = 8;
 
-/// Times that a text is read before it is found guilty.
+/// How often a text is read before it fails.
 const TRIALS: usize = 6;
 
-/// No disturbance takes that long twice; it does not have to be shown again.
+/// A time that no disturbance causes twice, so it need not be confirmed.
 const NO_CHANCE: Duration = Duration::from_millis(200);
 
-/// Guilty texts that are shown, so that a test which fails does not take hours.
+/// Most failing texts shown, so that a failing test does not take hours.
 const MOST_SHOWN: usize = 3;
 
-/// Whether a text of four times the length takes too long.
+/// Returns whether a text of four times the length takes too long.
 fn grows(short: Duration, long: Duration) -> bool {
-    /// Shorter times are those of the clock.
+    /// Shorter times are dominated by the clock.
     const FLOOR: Duration = Duration::from_micros(50);
     long > short.max(FLOOR) * MOST_GROWTH
 }
 
-/// What is wrong, if the time grows faster than the text.
+/// Returns a description if the time grows faster than the text.
 fn excess(subject: Subject, repeated: &Repeated) -> Option<String> {
     let time = |size: usize| subject.time(&repeated.text(size));
     let [short, long] = SIGHT.map(time);
-    // For three times the text, less of the growth is enough for a doubt.
+    // For a text three times as long, a smaller growth is enough for a suspicion.
     if !grows(short, long * 4 / 3) {
         return None;
     }
@@ -464,7 +463,7 @@ fn check(subjects: &[Subject], texts: usize, seed: u64) {
     );
 }
 
-/// Texts that made some version of a reader take quadratic time.
+/// Texts for which some version of a reader took quadratic time.
 const KNOWN: &[(&[u8], &[u8], &[u8])] = &[
     (b"a@", b"\x80", b""),
     (b"<a@", b"\x80", b">"),
@@ -503,7 +502,7 @@ fn known_texts() {
     );
 }
 
-/// A pipe that is written to byte by byte.
+/// A pipe to which somebody writes byte by byte.
 struct Trickle<'a>(&'a [u8]);
 
 impl Read for Trickle<'_> {
@@ -526,7 +525,7 @@ fn a_record_is_not_read_anew_with_each_byte() {
         times.min().unwrap()
     };
     let (short, long) = (time(&text[..text.len() / 4]), time(&text));
-    // The buffer takes its time, however short the text is.
+    // The buffer needs constant time, even for a short text.
     assert!(long < short * MOST_GROWTH, "{short:?}, then {long:?}");
 }
 

@@ -1,6 +1,6 @@
-//! What the documents say exists: the options of each command line they show, the files they name, the
-//! messages that `docs/troubleshooting.md` explains, and the tests that `docs/promises.md` relies on.
-//! Their commands are run by `tests/guides_booted.rs`.
+//! Checks that what the documents name exists: the options of each command line, the files, the
+//! messages that `docs/troubleshooting.md` explains, and the tests that `docs/promises.md` names.
+//! `tests/guides_booted.rs` runs their commands.
 
 #[path = "support/command_lines.rs"]
 mod command_lines;
@@ -74,7 +74,7 @@ fn a_wrong_command_line_is_noticed() {
     assert!(commands(others, &ours).is_empty());
 }
 
-/// The examples of the manual, one after the other, in a folder with the lists that they name.
+/// Runs the examples of the manual in order, in a folder with the lists that they name.
 #[test]
 fn the_examples_of_the_manual_run() {
     let page = read(Path::new("contrib/man/blocklist-compile.1"));
@@ -138,7 +138,7 @@ fn every_file_that_is_named_exists() {
                 let ours = below.contains("blocklist")
                     && !below.starts_with("tmp/")
                     && !below.starts_with("var/backups");
-                // A package has below /usr what contrib/install puts below /usr/local.
+                // A package has files below /usr that contrib/install puts below /usr/local.
                 let of_package = below
                     .strip_prefix("usr/")
                     .filter(|_| guide.ends_with("install.md"))
@@ -175,7 +175,7 @@ fn every_file_that_is_named_exists() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// What a first start makes, and names that stand for any.
+/// Returns whether a path is made at the first start, or is a placeholder.
 fn made_in_use(path: &str) -> bool {
     path.contains("NAME")
         || path.contains('*')
@@ -188,7 +188,7 @@ fn made_in_use(path: &str) -> bool {
         || path.starts_with("etc/systemd/system/blocklist-")
 }
 
-/// Paths below the root after `contrib/install`, and the folders above them.
+/// Returns the paths below the root after `contrib/install`, and their folders.
 fn installed() -> BTreeSet<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
@@ -221,7 +221,7 @@ fn installed() -> BTreeSet<String> {
     found
 }
 
-/// Each message that is explained is in the source: its parts between `...`, in this order, in one file.
+/// Each explained message is in the source: its parts between `...`, in this order, in one file.
 #[test]
 fn every_message_that_is_explained_exists() {
     let sources = sources();
@@ -243,7 +243,8 @@ fn every_message_that_is_explained_exists() {
     );
 }
 
-/// The parts of one message stand close together, with names and numbers between.
+/// Returns whether the parts of a message are close together, with only names and numbers between
+/// them.
 fn has(source: &str, message: &str) -> bool {
     const BETWEEN_BYTES: usize = 60;
     let parts: Vec<&str> = message
@@ -268,7 +269,7 @@ fn has(source: &str, message: &str) -> bool {
         .any(|(begin, part)| follows(begin + part.len()))
 }
 
-/// Sources and scripts, with the lines of a broken literal joined.
+/// Returns sources and scripts, with string literals of several lines joined.
 fn sources() -> Vec<String> {
     let mut sources = Vec::new();
     let mut folders = ["src", "fetch/src", "contrib/lib"]
@@ -298,7 +299,7 @@ fn sources() -> Vec<String> {
     sources
 }
 
-/// Each test that a promise relies on exists: `tests/reload.rs: name, another_name`.
+/// Each test that a promise names exists: `tests/reload.rs: name, another_name`.
 #[test]
 fn every_test_of_a_promise_exists() {
     let text = read(Path::new("docs/promises.md"));

@@ -1,6 +1,6 @@
-//! The guides, followed to the letter: every `sh` block of README.md and `docs/`, in order, as root in
-//! a booted machine of its own with systemd and Debian's Postfix. `support::markdown` says how a guide
-//! is written.
+//! Follows the guides exactly: runs every `sh` block of README.md and `docs/`, in order, as root in
+//! a separate booted machine with systemd and Debian's Postfix. `support::markdown` describes the
+//! format of a guide.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn postfix() {
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_blocklist-milter");
 
-/// In place of Postfix. Its packages are those that `tests/run` has fetched.
+/// Instead of Postfix. `tests/run` has downloaded its packages.
 #[test]
 fn sendmail() {
     let packages = Path::new(PROGRAM)
@@ -66,7 +66,7 @@ fn troubleshooting() {
     follow("docs/troubleshooting.md");
 }
 
-/// Every guide with something to run is followed by a test here.
+/// A test here follows every guide that has something to run.
 #[test]
 fn every_guide_is_followed() {
     let tests = read(Path::new("tests/guides_booted.rs"));
@@ -80,8 +80,9 @@ fn every_guide_is_followed() {
     }
 }
 
-/// What every guide takes for granted: Postfix as Debian's package sets it up, and the source with its
-/// programs built. They are those of this test; the `cargo` of this machine only looks at its arguments.
+/// What every guide assumes: Postfix as Debian's package configures it, and the source with its
+/// programs built. These are the programs of this test; the `cargo` in this machine only checks its
+/// arguments.
 const MACHINE: &str = r#"
 set -eu
 mkdir -p /run/guide /run/built
@@ -102,7 +103,7 @@ systemctl start postfix
 pwd >/run/guide/folder
 "#;
 
-/// Runs what a guide shows, and compares what that prints.
+/// Runs the commands of a guide, and compares the output.
 fn follow(guide: &str) {
     let text = read(Path::new(guide));
     let Some(machine) = Booted::start() else {
@@ -138,7 +139,7 @@ fn follow(guide: &str) {
     assert!(blocks > 0, "{guide} has no block to run");
 }
 
-/// Runs a block in the folder that the last one ended in.
+/// Runs a block in the folder in which the previous one ended.
 fn run(machine: &Booted, at: &str, script: &str) -> String {
     let script: String = script.lines().map(with_exit_code).collect();
     let output = machine.output(&format!(
@@ -156,7 +157,7 @@ fn run(machine: &Booted, at: &str, script: &str) -> String {
     said
 }
 
-/// `command   # exit 1` fails unless the command ends so.
+/// Converts `command   # exit 1` to a command that fails unless the exit code is 1.
 fn with_exit_code(line: &str) -> String {
     match line.rsplit_once("# exit ") {
         Some((command, code)) if code.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -166,7 +167,7 @@ fn with_exit_code(line: &str) -> String {
     }
 }
 
-/// Each line that a guide shows is in the output, in this order.
+/// Checks that each line that a guide shows is in the output, in this order.
 fn assert_shown(at: &str, shown: &str, said: &str) {
     let mut rest = said;
     for line in shown.lines().map(str::trim).filter(|line| !line.is_empty()) {

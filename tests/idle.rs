@@ -1,9 +1,9 @@
-//! What a connection costs between two messages: mail servers keep thousands of connections open, most of which wait
-//! for their client.
+//! The memory of a connection between two messages: mail servers keep thousands of connections
+//! open, most of which wait for their client.
 //!
-//! Counted by the allocator itself, in all threads, so that nothing is missed which the daemon holds for a
-//! connection: its session, its task, its place in the tables. (The kernel's memory for a socket is not.) One test
-//! alone in its program, as it counts all threads.
+//! The allocator counts it, in all threads, so that everything is included that the daemon holds
+//! for a connection: its session, its task, its place in tables. (The kernel's memory for a socket
+//! is not included.) This is the only test in its program, because it counts all threads.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod support;
@@ -19,14 +19,14 @@ use support::wire::Wire;
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What a connection may hold, before its first message and after it.
+/// Most bytes that a connection may hold, before its first message and after it.
 const MOST_BYTES: usize = 3 << 10;
-/// Connections, each with two descriptors of this process.
+/// Number of connections, each with two descriptors of this process.
 const CONNECTIONS: usize = 400;
 
 const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
 
-/// A connection of Postfix, whose packets are sent as it sends them.
+/// A connection whose packets are sent as Postfix sends them.
 struct Session(Wire);
 
 impl Session {
@@ -40,7 +40,7 @@ impl Session {
         Self(wire)
     }
 
-    /// An ordinary message, of which every sender has to be read and looked up.
+    /// Sends an ordinary message; each of its senders must be read and looked up.
     fn message(&mut self) {
         let answer = self.0.ask(&[
             (b'D', b"M{mail_addr}\0bounce-1234@shop.example\0"),
@@ -70,7 +70,7 @@ impl Session {
     }
 }
 
-/// What the allocator has given, once it stays the same: the daemon has no more to do then.
+/// Returns the allocated bytes when they no longer change, because the daemon is idle.
 fn settled() -> usize {
     let mut last = usize::MAX;
     until("the daemon rests", || {
@@ -87,7 +87,7 @@ fn settled() -> usize {
 fn an_idle_connection_holds_three_kibibytes_at_most() {
     let rig = Rig::new(&[("spam.list", "first@bad.example\n")], CONFIG);
     let path = rig.path("m.sock");
-    // What threads and tables keep for all connections.
+    // Includes what threads and tables keep for all connections.
     for _ in 0..20 {
         Session::connect(&path).message();
     }

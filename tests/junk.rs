@@ -1,4 +1,5 @@
-//! Reported messages: who is listed, who never is, how it is taken back, and how it comes into force.
+//! Reported messages: who is listed, who never is, how a report is undone, and when it takes
+//! effect.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod support;
@@ -29,7 +30,7 @@ fn junk(folder: &Path, arguments: &[&str]) -> Value {
     serde_json::from_slice(&done.stdout).unwrap()
 }
 
-/// A folder with a configuration and reported messages.
+/// Returns a folder with a configuration and reported messages.
 fn reported(config: &str, messages: &[&str]) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("milter.toml"), config).unwrap();
@@ -96,7 +97,7 @@ fn a_sender_is_listed_unless_that_could_hurt_somebody() {
     assert!(line.starts_with("spam@bad.test # expires 2"), "{list}");
     assert!(line.ends_with(" reported by alice <0@mail.test>"), "{list}");
     assert_eq!(list.lines().count(), 2);
-    // Once more: nothing new.
+    // Reported again: nothing new.
     let outcome = junk(folder.path(), &own);
     assert_eq!(
         outcome["known"],
@@ -185,8 +186,8 @@ fn a_report_is_taken_back_and_what_is_written_by_hand_stays() {
     );
 }
 
-/// Somebody may write a line for a sender whom a report has listed already, above it or below, and then
-/// wants him listed whatever becomes of the report.
+/// Somebody may write a line for a sender whom a report has already listed, above it or below it.
+/// That line must stay when the report is undone.
 #[test]
 fn what_is_written_by_hand_stays_above_and_below_a_report() {
     for by_hand in [
@@ -216,7 +217,7 @@ fn what_is_written_by_hand_stays_above_and_below_a_report() {
     }
 }
 
-/// What a stranger writes into the Message-ID changes nothing about the entry.
+/// The Message-ID, which a stranger writes, does not affect the entry.
 #[test]
 fn a_hostile_message_is_a_report_like_any_other() {
     let (folder, mailbox) = reported(
@@ -257,7 +258,7 @@ fn a_hostile_message_is_a_report_like_any_other() {
     assert_ne!(found["matches"][0]["expires"], Value::Null, "{found}");
 }
 
-/// Without a Message-ID the line has no blank at its end.
+/// Without a Message-ID the line does not end with a blank.
 #[test]
 fn a_message_without_an_id_is_a_report() {
     let (folder, mailbox) = reported(CONFIG, &["From: spam@bad.test"]);
@@ -270,7 +271,8 @@ fn a_message_without_an_id_is_a_report() {
     assert_eq!(outcome["removed"], json!(["spam@bad.test"]), "{outcome}");
 }
 
-/// Reported once more, a sender is listed for longer, also if the entry has ended; nothing else changes.
+/// A second report extends the expiry of a sender, even if the entry has expired; nothing else
+/// changes.
 #[test]
 fn a_further_report_renews_the_expiry() {
     let (folder, mailbox) = reported(
@@ -316,12 +318,12 @@ fn a_further_report_renews_the_expiry() {
         added == 3 && later.0 > first.0 && later.1 > first.1,
         "{later:?}"
     );
-    // The same day again, or an earlier one, changes nothing.
+    // On the same day again, or with an earlier expiry, nothing changes.
     assert_eq!(run("60d"), (0, later.clone()));
     assert_eq!(run("30d"), (0, later));
 }
 
-/// From the junk folder to a refusal, and `explain` says whose report it was.
+/// From the junk folder to a refusal; `explain` names the reporter.
 #[test]
 fn a_report_comes_into_force() {
     let mut site = Site::new(Transport::Unix);

@@ -1,4 +1,5 @@
-//! A start that finds a filter damaged or gone goes on with the last good copy, and says so.
+//! If a filter is damaged or missing at the start, the daemon uses the last good copy, and reports
+//! it.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod support;
@@ -53,7 +54,7 @@ impl Home {
         Live::new(Snapshot::start(Config::load(&path).unwrap()), Some(path))
     }
 
-    /// Starts, and ends when what is in effect has been copied.
+    /// Starts, and ends when copies of the filters in effect exist.
     fn served(&self) {
         kept(&self.start());
     }
@@ -72,14 +73,15 @@ impl Home {
     }
 }
 
-/// Lets all that is to be done now and then be done.
+/// Does all the regular upkeep.
 fn kept(live: &Live) {
     until("copies are made", || {
         live.upkeep(Instant::now()).then_some(())
     });
 }
 
-/// Entries of the list in effect; `None`: none is, and its senders are deferred.
+/// Returns the entries of the list in effect; `None` if there is none, and its senders are
+/// deferred.
 fn entries(live: &Live) -> Option<u64> {
     let snapshot = live.snapshot();
     let list = snapshot.policy.lists().first().unwrap();
@@ -95,7 +97,7 @@ fn complains(live: &Live, words: &[&str]) {
     );
 }
 
-/// Without `or_copies` in `Snapshot::start` no list is in effect.
+/// Fails without `or_copies` in `Snapshot::start`: no list is in effect.
 #[test]
 fn a_start_with_a_bad_file_uses_the_last_good_copy() {
     let home = Home::new();
@@ -123,7 +125,7 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
             &["list spam: an older copy of the filter is in use, generation 1, built 20"],
         );
         assert!(live.status().contains("older copy"), "{}", live.status());
-        // It stays so, and a reload says it again.
+        // It stays in effect, and a reload reports it again.
         kept(&live);
         assert_eq!(live.reload(), Reloaded::Same);
         assert_eq!(
@@ -138,7 +140,7 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
         );
         fs::write(&filter, &good).unwrap();
     }
-    // What is mended is taken, and the warning is over.
+    // A repaired file takes effect, and the warning ends.
     fs::remove_file(&filter).unwrap();
     let live = home.start();
     home.list("spam", &["first@bad.example", "second@bad.example"]);
@@ -149,7 +151,8 @@ fn a_start_with_a_bad_file_uses_the_last_good_copy() {
     assert_eq!(fs::read(&copy).unwrap(), fs::read(&filter).unwrap());
 }
 
-/// While a copy stands in, other changes take effect, and an older file in its place does not.
+/// While a copy is in effect, other changes still take effect, and an older file in its place does
+/// not.
 #[test]
 fn reloads_go_on_beside_a_copy() {
     let home = Home::new();
@@ -170,8 +173,8 @@ fn reloads_go_on_beside_a_copy() {
     complains(&live, &["older copy", "older than generation 2"]);
 }
 
-/// Records are read after the start; a copy then takes the place of a file in which they are damaged. Without
-/// `with_copies` in `Live::check_start` the damaged filter stays in effect.
+/// Records are read after the start; a copy then replaces a file in which they are damaged. Fails
+/// without `with_copies` in `Live::check_start`: the damaged filter stays in effect.
 #[test]
 fn damage_that_is_found_later_brings_the_copy_too() {
     let home = Home::new();
@@ -185,7 +188,7 @@ fn damage_that_is_found_later_brings_the_copy_too() {
     kept(&live);
     complains(&live, &["older copy", "records"]);
     assert_eq!(live.complaints().len(), 1, "{:?}", live.complaints());
-    // Its file is as bad as before.
+    // Its file is still damaged.
     assert_eq!(live.reload(), Reloaded::Same);
     assert_eq!((entries(&live), home.copies().len()), (Some(1), 1));
 }
@@ -226,8 +229,8 @@ fn a_start_without_a_good_copy_defers() {
     assert!(!home.path("state").exists());
 }
 
-/// A copy belongs to a path of the configuration: no other list takes it, and what is taken out of the
-/// configuration does not come back.
+/// A copy belongs to a path in the configuration: no other list uses it, and a list that is removed
+/// from the configuration does not come back.
 #[test]
 fn a_list_that_is_no_longer_wanted_does_not_come_back() {
     let home = Home::new();
@@ -247,7 +250,7 @@ fn a_list_that_is_no_longer_wanted_does_not_come_back() {
     drop(live);
     home.configure(CONFIG);
     assert_eq!(entries(&home.start()), None);
-    // A faulty configuration names no lists, and takes no copies away.
+    // A faulty configuration names no lists, and removes no copies.
     home.list("spam", &["first@bad.example"]);
     home.served();
     home.configure("no = 'configuration'");
@@ -260,8 +263,8 @@ fn a_list_that_is_no_longer_wanted_does_not_come_back() {
     assert_eq!(home.copies().len(), 1);
 }
 
-/// Two daemons with the same folder would take each other's copies for those of lists that are gone. Without the lock in
-/// `work` the second removes that of the first.
+/// Two daemons with the same folder would treat each other's copies as those of removed lists.
+/// Fails without the lock in `work`: the second removes those of the first.
 #[test]
 fn another_process_takes_no_copies_away() {
     let (home, other) = (Home::new(), Home::new());
@@ -274,14 +277,14 @@ fn another_process_takes_no_copies_away() {
     kept(&second);
     complains(&second, &["cannot keep a copy", "another process"]);
     assert_eq!(home.copy(), copy);
-    // Once the first has ended, they are the second's.
+    // When the first has ended, the second takes them over.
     drop(first);
     drop(second);
     other.served();
     assert_ne!(home.copy(), copy);
 }
 
-/// What a list has dropped does not come back: a copy that cannot be renewed is removed.
+/// Entries that a list has dropped do not come back: a copy that cannot be renewed is removed.
 #[test]
 fn a_copy_of_an_older_filter_does_not_outlive_it() {
     let home = Home::new();
@@ -341,7 +344,7 @@ fn a_full_disk_keeps_no_copy_and_stops_nothing() {
     assert_eq!((home.copies().len(), entries(&live)), (0, Some(3_000)));
 }
 
-/// The program itself, with all permissions given up that it does not need; killed while it copies.
+/// The program itself, with all unnecessary permissions given up, is killed while it copies.
 #[test]
 fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
     let mut site = Site::new(Transport::Unix);

@@ -1,12 +1,12 @@
-//! The map in `src/lib.rs` is true: modules import only from the lines above their own,
-//! and the crates that shape a layer stay in it.
+//! Checks the map in `src/lib.rs`: modules import only from the rows above their own, and each
+//! crate that belongs to one layer is used there only.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Crates and the only places that may name them.
+/// Crates, and the only places that may name them.
 const CRATES: [(&str, &[&str]); 12] = [
     ("tokio", &["daemon/"]),
     ("hyper", &["daemon/http.rs"]),
@@ -22,7 +22,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("toml", &["config/"]),
 ];
 
-/// The rows of the map: the modules of each.
+/// Returns the rows of the map: the modules of each.
 fn layers() -> Vec<Vec<String>> {
     let map = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs")).unwrap();
     let rows = map
@@ -63,7 +63,7 @@ fn the_map_has_every_module_once() {
     assert_eq!(mapped, modules);
 }
 
-/// Every source file, as its path below `src/`, and its code without comments.
+/// Returns every source file: its path below `src/`, and its code without comments.
 fn sources() -> Vec<(String, String)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut folders = vec![src.clone()];
@@ -94,13 +94,13 @@ fn sources() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The name of a module that the text begins with; empty if it begins with something else.
+/// Returns the module name at the start of a text; empty if there is none.
 fn name(text: &str) -> &str {
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     &text[..text.find(|c| !is_name(c)).unwrap_or(text.len())]
 }
 
-/// The names that follow `before` in `code`.
+/// Returns the names that follow `before` in `code`.
 fn names_after<'a>(code: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
     code.split(before).skip(1).map(name)
 }
@@ -130,7 +130,7 @@ fn modules_import_only_from_below() {
     assert!(imports > 50, "only {imports} imports were seen");
 }
 
-/// Folders in which no import goes in a circle.
+/// Folders without circular imports.
 const WITHOUT_CIRCLES: [&str; 2] = ["address/", "sender/"];
 
 #[test]
@@ -160,7 +160,7 @@ fn no_import_goes_in_a_circle() {
             files.push((module.trim_end_matches(".rs").to_owned(), imports));
         }
         assert!(files.len() > 5, "{folder}");
-        // Those that import nothing go first, then those that import nothing else.
+        // Remove the files that import nothing, then those that import only these.
         while !files.is_empty() {
             let left: Vec<_> = files.iter().map(|(name, _)| name.clone()).collect();
             files.retain(|(_, imports)| imports.iter().any(|import| left.contains(import)));
@@ -175,11 +175,11 @@ fn no_import_goes_in_a_circle() {
 /// A module: its path below `src/`, without `.rs` and `/mod.rs`.
 type Module = Vec<String>;
 
-/// What the files of `src/` import, by the module of each.
+/// The imports of the files in `src/`, by module.
 struct Imports {
     /// Modules that are files or folders.
     modules: BTreeMap<Module, String>,
-    /// What a module hands on: a name, and the path it stands for.
+    /// Re-exports of a module: a name, and the path for which it stands.
     handed_on: BTreeMap<(Module, String), Module>,
 }
 
@@ -188,7 +188,7 @@ impl Imports {
         let modules = sources()
             .into_iter()
             .map(|(file, code)| {
-                // Unit tests may look at their neighbours.
+                // Unit tests may import their neighbours.
                 let code = code.split("#[cfg(test)]\nmod ").next().unwrap().to_owned();
                 let path = file.strip_suffix(".rs").unwrap();
                 let path = path.strip_suffix("/mod").unwrap_or(path);
@@ -210,7 +210,7 @@ impl Imports {
         imports
     }
 
-    /// A path as it stands in a module, from the root; none if it leads to another crate.
+    /// Returns a path in a module as a path from the root; `None` if it leads to another crate.
     fn absolute(&self, module: &Module, path: &str) -> Option<Module> {
         let mut base = module.clone();
         let mut parts: VecDeque<String> = path.split("::").map(str::to_owned).collect();
@@ -235,7 +235,7 @@ impl Imports {
         Some(base)
     }
 
-    /// The module that has the item of a path.
+    /// Returns the module that has the item of a path.
     fn home(&self, path: &Module) -> Module {
         let mut module = Module::new();
         for (at, part) in path.iter().enumerate() {
@@ -251,7 +251,7 @@ impl Imports {
         module
     }
 
-    /// Every module whose items the code of `module` uses, other than to hand them on.
+    /// Returns every module whose items the code of `module` uses, except for re-exports.
     fn of(&self, module: &Module) -> Vec<Module> {
         let code = &self.modules[module];
         let declares = |line: &&str| {
@@ -281,19 +281,19 @@ impl Imports {
     }
 }
 
-/// Whether a statement is a public `use`.
+/// Returns whether a statement is a public `use`.
 fn hands_on(statement: &str) -> bool {
     let line = statement.rsplit_once("use ").map(|(before, _)| before);
     line.is_some_and(|before| before.rsplit('\n').next().unwrap().starts_with("pub"))
 }
 
-/// One path of a `use`.
+/// One path in a `use`.
 struct Use {
     path: String,
     is_public: bool,
 }
 
-/// The paths of every `use` in `code`, braces taken apart.
+/// Returns the paths in every `use` in `code`, with braces expanded.
 fn uses(code: &str) -> impl Iterator<Item = Use> {
     let mut found = Vec::new();
     for statement in code.split(';') {
@@ -314,7 +314,7 @@ fn uses(code: &str) -> impl Iterator<Item = Use> {
     found.into_iter()
 }
 
-/// `a::{b, c::{d, e}}` -> `a::b`, `a::c::d`, `a::c::e`.
+/// Expands `a::{b, c::{d, e}}` to `a::b`, `a::c::d`, `a::c::e`.
 fn take_apart(before: &str, tree: &str, paths: &mut Vec<String>) {
     let Some((head, rest)) = tree.split_once('{') else {
         return paths.push(format!("{before}{tree}"));
@@ -336,11 +336,11 @@ fn take_apart(before: &str, tree: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// The name of a folder's own `mod.rs` among the files of the folder.
+/// The name of a folder's `mod.rs` among the files of the folder.
 const OWN: &str = "mod";
 
-/// Neighbours in a folder, files and folders alike, do not import each other in a circle. The
-/// folder's own `mod.rs` is one of them: what it defines is not for those whom it uses.
+/// Files and folders in the same folder do not import each other in a circle. The folder's `mod.rs`
+/// is one of them: modules that it uses do not use its definitions.
 #[test]
 fn no_folder_has_a_circle() {
     let imports = Imports::read();

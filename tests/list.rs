@@ -1,7 +1,7 @@
 //! Text lists: golden pairs, and properties of the reader.
 //!
-//! `tests/lists/NAME.txt` is a list and `NAME.expected` what is read from it: the
-//! guessed format, then each row. After a change that is meant, write them anew with
+//! `tests/lists/NAME.txt` is a list, and `NAME.expected` is the result of reading it: the detected
+//! format, then each row. After an intended change, update them with
 //! `UPDATE_EXPECTED=1 cargo test --test list` and read the difference.
 
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use std::{env, fs};
 use blocklist_milter::list::{Format, MAX_LINE, RawEntry, Reader, Row, guess};
 use proptest::prelude::*;
 
-/// One row as a line of text.
+/// Returns one row as a line of text.
 fn show(number: u64, row: &Row<'_>) -> String {
     match row {
         Row::Entry(RawEntry {
@@ -36,7 +36,7 @@ fn show(number: u64, row: &Row<'_>) -> String {
     }
 }
 
-/// All rows of a list, read in blocks that grow by `step` bytes.
+/// Returns all rows of a list, read in blocks that grow by `step` bytes.
 fn rows(list: &[u8], format: Format, step: usize) -> (Vec<String>, u64) {
     let mut reader = Reader::new(format);
     let mut rows = Vec::new();
@@ -104,7 +104,7 @@ fn a_golden_list_split_anywhere_gives_the_same() {
 fn an_endless_line_is_rejected_once_and_not_kept() {
     for &format in FORMATS {
         if matches!(format, Format::Json | Format::JsonLines) {
-            // These have no long lines, but long strings.
+            // These have no long lines, only long strings.
             continue;
         }
         for open in ["", "\"", "x,\"", "a@bad.example "] {
@@ -177,7 +177,7 @@ const FORMATS: &[Format] = &[
     Format::Patterns,
 ];
 
-/// Text made of what has a meaning in some format.
+/// Generates text from parts that have a meaning in some format.
 fn list() -> impl Strategy<Value = Vec<u8>> {
     let part = prop_oneof![
         6 => prop_oneof![
@@ -218,7 +218,7 @@ proptest! {
             prop_assert_eq!(counted, lines, "{}", format);
             for row in rows {
                 let number: u64 = row.split(' ').next().unwrap().parse().unwrap();
-                // A text that is cut off ends one past its last line.
+                // A truncated text ends one past its last line.
                 prop_assert!((1..=lines + 1).contains(&number), "{}: {}", format, row);
             }
         }
@@ -255,7 +255,7 @@ proptest! {
         }
     }
 
-    /// Whatever the format is taken for, an allowed sender is not listed.
+    /// An allowed sender is never listed, in any assumed format.
     #[test]
     fn an_allowance_lists_nobody(at in 0..ALLOWANCES.len(), before in list()) {
         let (list, format) = ALLOWANCES[at];
@@ -274,7 +274,7 @@ proptest! {
     }
 }
 
-/// Lists that allow `friend@good.example`, and the format where only it can know.
+/// Lists that allow `friend@good.example`, and the format if it cannot be detected.
 const ALLOWANCES: &[(&str, Option<Format>)] = &[
     ("friend@good.example OK", None),
     ("friend@good.example\tpermit", None),
@@ -351,7 +351,7 @@ const ALLOWANCES: &[(&str, Option<Format>)] = &[
     ("{\"friend@good.example\":false}", Some(Format::Json)),
 ];
 
-/// A name as tables and programs write it.
+/// Returns the spellings of a name in tables and programs.
 fn spellings(words: &str) -> Vec<String> {
     let joined = words.replace(' ', "_");
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
@@ -368,7 +368,7 @@ fn spellings(words: &str) -> Vec<String> {
     ]
 }
 
-/// The rows of a table, and of JSON, with one more column or key.
+/// Returns the rows of a table, and of JSON, with an additional column or key.
 fn with_column(name: &str, value: &str) -> Vec<Vec<String>> {
     let bare = matches!(value, "true" | "false" | "0" | "1" | "null");
     let mut lists = vec![

@@ -1,11 +1,11 @@
-//! Words by which lists say that somebody is not listed, wherever they stand.
+//! Words by which lists say that somebody is not listed, in any place.
 //!
-//! Each word is tried in each place of each format: a list must never list a sender of whom it says
-//! the contrary. It may reject the row, which is counted and named.
+//! Each word is tried in each place of each format: a list must never list a sender about whom it
+//! says the opposite. It may reject the row, which is counted and reported.
 
 use blocklist_milter::list::{Format, Reader, Row, guess};
 
-/// What became of `x@one.example` in a list.
+/// The result for `x@one.example` in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Listed,
@@ -43,7 +43,7 @@ fn fate_in(list: &str, format: Format) -> Fate {
     if spoils { Fate::Rejected } else { fate }
 }
 
-/// Places for words about an entry, where nothing else says anything of it.
+/// Returns lists with words about an entry, where nothing else describes it.
 fn remarks(words: &str) -> Vec<String> {
     vec![
         format!("x@one.example,{words}\nspam@bad.example,7\n"),
@@ -55,7 +55,7 @@ fn remarks(words: &str) -> Vec<String> {
     ]
 }
 
-/// Places where an action or a status is expected.
+/// Returns lists with the words in place of an action or status.
 fn actions(words: &str) -> Vec<String> {
     vec![
         format!("email,action\nx@one.example,{words}\n"),
@@ -247,7 +247,7 @@ fn an_address_that_is_no_senders_is_not_listed() {
     }
 }
 
-/// JSON that says something of a list or of a sender, inside which the sender stands.
+/// Returns JSON that describes a list or a sender, with the sender inside.
 fn around(said: &str) -> Vec<String> {
     vec![
         format!("[{{\"emails\":[\"x@one.example\"],{said}}}]"),

@@ -1,4 +1,4 @@
-//! The log of the program itself: a line for each decision, whatever the sender wrote.
+//! The log of the program: one line for each decision, whatever the sender wrote.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod support;
@@ -12,7 +12,7 @@ use blocklist_milter::demo::peer::{Peer, TestMail};
 use serde_json::Value;
 use support::site::{Daemon, Site, Socket, Transport};
 
-/// The decision is never lost behind a sender who writes long or oddly.
+/// A long or odd address does not hide the decision.
 #[test]
 fn a_line_stays_whole_whatever_the_sender_writes() {
     let mut site = Site::new(Transport::Unix);
@@ -62,7 +62,7 @@ fn a_line_stays_whole_whatever_the_sender_writes() {
     }
 }
 
-/// The fields of a line as a program reads them that searches the log: `name=value`, `name="value"`.
+/// Parses the fields of a line like a program that searches the log: `name=value`, `name="value"`.
 fn fields(line: &str) -> Vec<(&str, &str)> {
     let mut fields = Vec::new();
     let mut rest = line;
@@ -86,7 +86,7 @@ fn fields(line: &str) -> Vec<(&str, &str)> {
     fields
 }
 
-/// The Message-ID, shown where the mail server has no queue id yet, is the sender's to choose.
+/// The sender chooses the Message-ID, which is logged if the mail server has no queue id yet.
 #[test]
 fn a_message_id_forges_no_field() {
     let mut site = Site::new(Transport::Unix);
@@ -122,7 +122,7 @@ fn a_message_id_forges_no_field() {
     }
 }
 
-/// As Postfix offers them.
+/// The options that Postfix offers.
 const OPTIONS: &str = "\0\0\0\x06\0\0\x01\u{7f}\0\x1f\x7f\x7f";
 
 fn send_packets(stream: &mut UnixStream, packets: &[(u8, &str)]) {
@@ -133,8 +133,8 @@ fn send_packets(stream: &mut UnixStream, packets: &[(u8, &str)]) {
     }
 }
 
-/// Mail of an exempt client has one line, with its sender and the queue id, which Postfix does not know
-/// at the first RCPT. Its sender is told even if no list checks the envelope.
+/// Mail of an exempt client has one line, with its sender and the queue id, which Postfix does not
+/// know at the first RCPT. The sender is logged even if no list checks the envelope.
 #[test]
 fn exempt_mail_is_logged_with_queue_id_and_sender() {
     let mut site = Site::new(Transport::Unix);
@@ -184,7 +184,7 @@ fn exempt_mail_is_logged_with_queue_id_and_sender() {
     assert_eq!(lines, 2, "{}", daemon.log());
 }
 
-/// journald stamps each line itself, and takes its priority from a prefix.
+/// journald adds the time to each line, and takes its priority from a prefix.
 #[test]
 fn journald_gets_priorities_and_no_second_time() {
     let mut site = Site::new(Transport::Unix);

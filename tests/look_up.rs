@@ -1,4 +1,5 @@
-//! Look-ups that must read a file, and messages that want very many: nobody else waits for either.
+//! Look-ups that must read a file, and messages that need very many: other messages do not wait for
+//! them.
 
 use std::future::poll_fn;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -17,14 +18,14 @@ use tempfile::TempDir;
 
 const LISTED: &str = "spam@bad.example\n@bad.test\n";
 
-/// Filters in force, and one thread that reads them.
+/// Filters in effect, and one thread that reads them.
 struct Site {
     live: Arc<Live>,
     readers: Arc<Readers>,
     _folder: TempDir,
 }
 
-/// A filter with so many records that they stay on disk.
+/// Returns a filter with so many records that they stay on disk.
 fn filter() -> &'static [u8] {
     static FILTER: OnceLock<Vec<u8>> = OnceLock::new();
     FILTER.get_or_init(|| {
@@ -71,7 +72,7 @@ impl Site {
         screen
     }
 
-    /// The disk stops, until it is told to go on; the only reader is stuck in it.
+    /// Stops the disk until it is told to continue; the only reader hangs in it.
     fn stop_disk(&self) -> Disk {
         let (begun, has_begun) = mpsc::channel();
         let (go, may_go) = mpsc::channel();
@@ -113,7 +114,7 @@ fn is_pending(screen: &mut Screen) -> bool {
     screen.poll_later(cx).is_pending()
 }
 
-/// The answer, that of the reader awaited without letting time pass.
+/// Returns the answer; waits for the reader without advancing the time.
 async fn later(screen: &mut Screen) -> Reply {
     poll_fn(|cx| screen.poll_later(cx)).await
 }
@@ -143,7 +144,7 @@ async fn while_a_disk_hangs_innocents_are_answered_and_the_listed_deferred() {
     assert!(is_pending(&mut envelope) && is_pending(&mut header));
     assert_eq!(began.elapsed(), Duration::ZERO);
 
-    // One hangs up, the others hear 451 when the time is over.
+    // One disconnects; the others get 451 when the time is over.
     let mut gone = site.screen();
     assert_eq!(rcpt(&mut gone, "<spam@bad.example>"), Reply::Later);
     drop(gone);
@@ -153,7 +154,7 @@ async fn while_a_disk_hangs_innocents_are_answered_and_the_listed_deferred() {
     drop(disk.go);
 }
 
-/// However many reads a step takes, one after the other: their time is one.
+/// A step has one time limit for all of its reads, even if they come one after the other.
 #[tokio::test(start_paused = true)]
 async fn the_time_for_reads_is_that_of_the_step() {
     let site = Site::new("");
@@ -177,14 +178,14 @@ async fn on_error_decides_what_is_not_read_in_time() {
     assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
     assert_eq!(later(&mut screen).await, Reply::Continue);
     assert_eq!(began.elapsed().as_millis(), 700);
-    // The next message of the connection is a new one.
+    // The next message of the connection starts again.
     assert_eq!(
         headers(&mut screen, &[("From", "a@ok.example")]),
         Reply::Accept
     );
 }
 
-/// A disk that nobody waits for any more takes no more reads: who hits a list hears so at once.
+/// A hanging disk gets no more reads: a hit on a list is deferred at once.
 #[tokio::test(start_paused = true)]
 async fn nobody_waits_for_readers_that_are_stuck() {
     let site = Site::new("");
@@ -195,7 +196,7 @@ async fn nobody_waits_for_readers_that_are_stuck() {
     assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
     assert_eq!(code(&later(&mut screen).await), 451);
     assert_eq!(began.elapsed(), Duration::ZERO);
-    // It comes back.
+    // The disk works again.
     disk.go.send(()).expect("the reader waits");
     loop {
         assert_eq!(rcpt(&mut screen, "<spam@bad.example>"), Reply::Later);
@@ -226,7 +227,7 @@ async fn answers_that_come_later_are_the_same() {
     }
 }
 
-/// Whatever many senders stand before the listed one: refused, or put off, but not taken.
+/// A listed sender after many others: refused or deferred, but not accepted.
 #[tokio::test]
 async fn a_listed_sender_behind_thousands_does_not_pass() {
     let site = Site::new("");
@@ -257,12 +258,13 @@ async fn a_listed_sender_behind_thousands_does_not_pass() {
     }
 }
 
-/// The budget ends in the midst of a sender, some lists of which had to be read: what these say counts.
+/// The budget ends inside a sender for whom some lists had to be read: their results count.
 #[tokio::test]
 async fn a_hit_is_not_lost_where_the_budget_ends() {
     let lists = (0..63).map(|n| format!("[[list]]\nname = 'x{n}'\nfilter = 'x.blf'\n"));
     let site = Site::new(&lists.collect::<String>());
-    // 2 look-ups a list: 126 for each of 130 senders, one of them that of the envelope, leave 4 of 16,384.
+    // 2 look-ups per list: 126 for each of 130 senders, including the envelope's, leave 4 of
+    // 16,384.
     let mut many: Vec<String> = (0..129).map(|n| format!("a{n}@ok.example")).collect();
     many.push("spam@bad.example".to_owned());
     let mut screen = site.screen();
@@ -276,7 +278,7 @@ async fn a_hit_is_not_lost_where_the_budget_ends() {
     );
 }
 
-/// Thousands of listed senders take no more reads than a few, and no more than a turn at a time.
+/// Thousands of listed senders cause only a few reads, and only a turn of work at a time.
 #[tokio::test]
 async fn look_ups_end_when_the_verdict_is_certain() {
     let site = Site::new("");
@@ -294,7 +296,7 @@ async fn look_ups_end_when_the_verdict_is_certain() {
     assert!(turns < 10, "{turns}");
 }
 
-/// A hit that is certain for one recipient is not for those who come after.
+/// A hit that is certain for one recipient may not apply to later ones.
 #[tokio::test]
 async fn nothing_is_certain_before_all_recipients_are_known() {
     let site = Site::new(
@@ -311,7 +313,7 @@ async fn nothing_is_certain_before_all_recipients_are_known() {
     assert_eq!(code(&later(&mut screen).await), 550);
 }
 
-/// The budget may end in the middle of a sender: that is no fault of the disk.
+/// The budget may end inside a sender; that is not a failure of the disk.
 #[tokio::test]
 async fn a_message_that_asks_too_much_is_no_fault_of_the_filter() {
     let site = Site::with("", "disk");

@@ -1,4 +1,4 @@
-//! Configuration and whitelist that lose something: half-written files look the same.
+//! Configurations and whitelists that lose content: half-written files look the same.
 
 mod support;
 
@@ -13,7 +13,7 @@ const LISTS: &str =
     "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[[list]]\nname = 'more'\nfilter = 'more.blf'\n";
 const WHITELIST: &str =
     "[whitelist]\nfiles = ['white.txt']\n[exempt]\nrecipients = ['postmaster@', 'abuse@']\n";
-/// Longer than the files are to rest.
+/// Longer than the files must be unchanged.
 const LATER: Duration = Duration::from_secs(11);
 
 fn rig() -> Rig {
@@ -36,7 +36,8 @@ fn is(rig: &Rig, sender: &str, expected: &str) {
     assert_eq!(verdict(&rig.deliver(&mail)), expected, "{sender}");
 }
 
-/// Without `Loss::is_total` in `Live::reload_changed` the first is refused and the third passes.
+/// Fails without `Loss::is_total` in `Live::reload_changed`: the first sender is refused, and the
+/// third is accepted.
 #[test]
 fn what_is_emptied_waits_for_somebody_to_ask() {
     for (name, text, sender, before, after) in [
@@ -69,7 +70,7 @@ fn what_is_emptied_waits_for_somebody_to_ask() {
     }
 }
 
-/// Without `Live::have_rested` they are taken while they are written.
+/// Fails without `Live::have_rested`: files take effect while they are written.
 #[test]
 fn what_is_taken_away_waits_until_the_files_have_rested() {
     let (one, fewer) = LISTS.split_at(LISTS.rfind("[[list]]").expect("two lists"));
@@ -101,7 +102,7 @@ fn what_is_taken_away_waits_until_the_files_have_rested() {
     }
 }
 
-/// When all is back before the end of the rest, nothing has happened.
+/// If everything is back in time, nothing has happened.
 #[test]
 fn what_comes_back_was_never_away() {
     let rig = rig();
@@ -117,7 +118,7 @@ fn what_comes_back_was_never_away() {
     assert_eq!(rig.live.snapshot().policy.whitelist.len(), 3);
 }
 
-/// A list that is switched off, another action, more entries: there is nothing to wait for.
+/// A disabled list, another action, more entries: nothing to wait for.
 #[test]
 fn what_is_switched_off_is_off_at_once() {
     let rig = rig();
@@ -127,7 +128,7 @@ fn what_is_switched_off_is_off_at_once() {
     is(&rig, "<third@bad.example>", "accept");
 }
 
-/// Without `Tried::last` the older file of a list that was away for a moment is loaded.
+/// Fails without `Tried::last`: an older file of a list that was away for a moment is loaded.
 #[test]
 fn a_list_that_comes_back_is_compared_with_what_it_was() {
     let rig = rig();

@@ -1,4 +1,4 @@
-//! What is shipped beside the programs says what they do: manual pages, example configuration.
+//! Manual pages and the example configuration agree with the programs.
 
 #[path = "support/manual.rs"]
 mod manual;
@@ -12,7 +12,7 @@ use clap::CommandFactory;
 use manual::{assert_completions, assert_page, read};
 
 /// Each setting of the example has its paragraph in the manual, with its default, and the manual
-/// tells of no other. The example itself is held to the code by `tests/config.rs`.
+/// has no others. `tests/config.rs` compares the example with the code.
 #[test]
 fn the_manual_has_every_setting_of_the_example() {
     let example: toml::Table = read("blocklist-milter.toml")
@@ -35,7 +35,7 @@ fn the_manual_has_every_setting_of_the_example() {
         }
     }
 
-    // A setting whose default depends on another stands in a comment: `# reply = `.
+    // A setting whose default depends on another one is in a comment: `# reply = `.
     let text = read("blocklist-milter.toml");
     let commented = text.lines().filter_map(|line| {
         let (name, _) = line.strip_prefix("# ")?.split_once(" = ")?;
@@ -70,8 +70,8 @@ fn the_manual_has_every_setting_of_the_example() {
     );
 }
 
-/// The pages of the programs are made from their command lines, so none of them can be out of date;
-/// what a command line does not tell stands in `tests/manuals/`.
+/// The pages of the programs are generated from their command lines, so none can be out of date;
+/// `tests/manuals/` has the text that is not in a command line.
 #[test]
 fn the_manuals_of_the_programs_are_those_of_their_command_lines() {
     assert_page(
@@ -86,7 +86,7 @@ fn the_manuals_of_the_programs_are_those_of_their_command_lines() {
     );
 }
 
-/// Whoever looks a refusal up in the log finds its words in the manual.
+/// An administrator who looks up a refusal in the log finds its reason in the manual.
 #[test]
 fn the_manual_has_every_reason_of_the_log() {
     let names = Reason::ALL.map(Reason::name);
@@ -101,7 +101,7 @@ fn the_manual_has_every_reason_of_the_log() {
     }
 }
 
-/// Completions are made from the same command lines.
+/// Completions are generated from the same command lines.
 #[test]
 fn the_completions_are_those_of_the_command_lines() {
     for command in [Milter::command(), Compile::command()] {

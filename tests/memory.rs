@@ -1,8 +1,9 @@
-//! What a connection holds in memory, whatever is sent: at most 2 MiB at any moment, and after the message almost
-//! nothing.
+//! The memory of a connection, for any input: at most 2 MiB at any time, and almost nothing after
+//! the message.
 //!
-//! Counted by the allocator itself, so that nothing that the program holds is missed: neither the memory of another
-//! thread nor that which the system has not taken back. One test alone in its program, as it counts all threads.
+//! The allocator counts it, so that everything is included that the program holds: also the memory
+//! of other threads, and memory that the system has not taken back. This is the only test in its
+//! program, because it counts all threads.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod support;
@@ -24,11 +25,11 @@ use support::wire::{OFFER, packet};
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
 
-/// What a connection may hold at any moment.
+/// Most bytes that a connection may hold at any time.
 const MOST_BYTES: usize = 2 << 20;
-/// What it may hold between two messages, whatever came before, beside the session itself.
+/// Most bytes that it may hold between two messages, after any message, besides the session itself.
 const IDLE_BYTES: usize = 3 << 10;
-/// What its thread may keep of it for the next message, over whichever connection that comes.
+/// Most bytes that its thread may keep for the next message, on any connection.
 const SPARE_BYTES: usize = 10 << 10;
 
 /// The fields that a list can check.
@@ -70,7 +71,7 @@ fn connect() -> Vec<u8> {
     packet(b'C', b"mx.example\x004\x19\x88192.0.2.1\0")
 }
 
-/// Different addresses of about this length, so many bytes of them, parted by this.
+/// Returns `bytes` of different addresses with about this length, separated by `between`.
 fn addresses(number: &mut u32, length: usize, bytes: usize, between: &str) -> String {
     let mut text = String::new();
     while text.len() + length + between.len() < bytes {
@@ -84,7 +85,7 @@ fn addresses(number: &mut u32, length: usize, bytes: usize, between: &str) -> St
     text
 }
 
-/// A message of these headers, with a recipient, up to the end of the headers.
+/// Returns a message with these headers and a recipient, up to the end of the headers.
 fn message(headers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut packets = vec![mail("<a@ok.example>"), rcpt("<bob@our.example>")];
     packets.extend(headers);
@@ -92,10 +93,10 @@ fn message(headers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     packets
 }
 
-/// So many bytes a field as are scanned of it, and more.
+/// The bytes of a field that are scanned; more are sent.
 const SCANNED: usize = 64 << 10;
 
-/// Messages that are meant to take as much memory as they can.
+/// Messages that try to take as much memory as possible.
 fn messages() -> Vec<(String, Vec<Vec<u8>>)> {
     let mut all = Vec::new();
     let mut number = 0;
@@ -116,7 +117,7 @@ fn messages() -> Vec<(String, Vec<Vec<u8>>)> {
             }
         }
     }
-    // Each field is an address and nothing else: those are not scanned.
+    // Each field is one address, which needs no scan.
     for count in [3_000, 5_000] {
         let field = |n: usize| header(FIELDS[n % 7], &format!("{n:x}@b.example"));
         all.push((
@@ -170,7 +171,8 @@ fn messages() -> Vec<(String, Vec<Vec<u8>>)> {
     }
     let long = "x".repeat(65_000);
     let mut packets = vec![
-        // Those of the client stay as long as it does, and are not for it to choose.
+        // The macros of a client are kept as long as it is connected, and the client cannot choose
+        // them.
         macros(b'C', &[("v", "Postfix 3.7.11")]),
         connect(),
         macros(b'M', &[("i", &long)]),
@@ -256,7 +258,7 @@ impl Site {
     }
 }
 
-/// As the daemon gives it: in pieces of at most 8 KiB, the answers written at once.
+/// Passes bytes as the daemon does: in pieces of at most 8 KiB, with answers written at once.
 fn give(session: &mut Session<Screen>, bytes: &[u8]) {
     for piece in bytes.chunks(8 << 10) {
         let mut rest = piece;
@@ -274,8 +276,8 @@ fn give(session: &mut Session<Screen>, bytes: &[u8]) {
     }
 }
 
-/// What a connection held in the worst moment of a message; after the next, ordinary one, what it holds and what
-/// its thread keeps.
+/// The bytes that a connection held at the worst moment of a message; then, after the next ordinary
+/// message, the bytes that it holds and those that its thread keeps.
 struct Measured {
     held: usize,
     rest: Option<(usize, usize)>,
@@ -292,7 +294,7 @@ impl Measured {
         let held = MEMORY.peak_usage() - before;
         let rest = has_end.then(|| {
             give(&mut session, &packet(b'A', b""));
-            // The next one from the same server.
+            // The next message from the same server.
             give(
                 &mut session,
                 &message(vec![header("From", "a@b.example")]).concat(),
@@ -306,12 +308,12 @@ impl Measured {
     }
 }
 
-/// Without the bounds in `src/sender/store.rs` it is three times as much, and without `give_back` in `src/sender/mod.rs`
-/// a connection keeps half a mebibyte after the message.
+/// Without the limits in `src/sender/store.rs` it is three times as much. Without `give_back` in
+/// `src/sender/mod.rs` a connection keeps half a mebibyte after the message.
 #[test]
 fn a_connection_holds_two_mebibytes_at_most_and_gives_them_back() {
     let site = Site::new();
-    // What is made once, by the first message.
+    // Includes what the first message allocates once.
     give(
         &mut site.session(),
         &message(vec![header("From", "a@b.example")]).concat(),
@@ -321,7 +323,7 @@ fn a_connection_holds_two_mebibytes_at_most_and_gives_them_back() {
     let mut worst_idle = worst.clone();
     let mut worst_spare = worst.clone();
     for (what, packets) in messages() {
-        // Each on a thread of its own, which keeps nothing yet.
+        // Each on a separate thread, which keeps nothing yet.
         let measured = || Measured::of(&site, &packets, what != "an unfinished header");
         let measured = thread::scope(|scope| scope.spawn(measured).join()).unwrap();
         let Measured { held, rest } = measured;

@@ -1,7 +1,7 @@
-//! The messages in `tests/messages/`, evasions and innocents, each against its verdict.
+//! The messages in `tests/messages/`, evasions and innocent ones, each with its verdict.
 //!
-//! They run through [`Senders`] and the look-ups of `address`, through `explain`, and
-//! through the daemon as a mail server would pass them on.
+//! They are tested with [`Senders`] and the look-ups of `address`, with `explain`, and with the
+//! daemon, as a mail server would pass them on.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod support;
@@ -64,7 +64,7 @@ fn blocklist() -> BTreeSet<(Kind, Vec<u8>)> {
         .collect()
 }
 
-/// Name and value of each field of a header section, as a milter gets them.
+/// Returns name and value of each field of a header section, as a milter gets them.
 fn fields(message: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut fields: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     for line in message.split(|&byte| byte == b'\n') {
@@ -145,7 +145,7 @@ fn files_and_rows_belong_together() {
     assert!(rows.len() >= 150, "{}", rows.len());
 }
 
-/// A daemon that looks at every sender field.
+/// Returns a daemon that checks every sender field.
 fn rig() -> Rig {
     let list = fs::read_to_string(folder().join("blocklist.txt")).unwrap();
     let names: Vec<String> = Identity::ALL.iter().map(|i| format!("'{i}'")).collect();
@@ -192,7 +192,7 @@ fn the_daemon_comes_to_the_same_verdicts() {
     for case in cases() {
         let message = fs::read(folder().join(&case.file)).unwrap();
         let mut letter = TestMail::new(&case.mail, &["<user@mail.example>"], &[]);
-        // Mail servers take one blank behind the colon away.
+        // Mail servers remove one blank after the colon.
         letter.headers = fields(&message)
             .into_iter()
             .map(|(name, value)| {

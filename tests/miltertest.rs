@@ -1,5 +1,5 @@
-//! The daemon under `miltertest`, an implementation of the server's side that is not ours: the
-//! scripts in `tests/miltertest/` say what is played and what must come back.
+//! The daemon with `miltertest`, another implementation of the server's side: the scripts in
+//! `tests/miltertest/` contain what is sent and what must be answered.
 
 mod support;
 

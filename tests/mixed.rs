@@ -1,4 +1,4 @@
-//! Verdicts on messages with many senders, many recipients, several lists at once - through the daemon.
+//! Verdicts on messages with many senders, many recipients and several lists, by the daemon.
 
 mod support;
 
@@ -21,13 +21,13 @@ fn from(mail_from: &str, headers: &[&str]) -> TestMail {
     TestMail::new(mail_from, &["<bob@our.example>"], headers)
 }
 
-/// A field that names `count` addresses of a domain.
+/// Returns a field with `count` addresses in a domain.
 fn crowd(field: &str, count: usize, domain: &str) -> String {
     let all: Vec<String> = (0..count).map(|n| format!("s{n}@{domain}")).collect();
     format!("{field}: {}", all.join(", "))
 }
 
-/// What is judged otherwise than all before is not lost behind them.
+/// A hit that leads to another verdict is not lost after many other hits.
 #[test]
 fn a_crowd_of_hits_hides_none() {
     let rig = Rig::new(
@@ -44,16 +44,16 @@ fn a_crowd_of_hits_hides_none() {
         .concat(),
     );
     let verdict_of = |headers: &[&str]| verdict(&rig.deliver(&from("<a@ok.example>", headers)));
-    // Of a list that is none of this recipient's affairs.
+    // A list that does not affect this recipient.
     let others = crowd("Reply-To", 200, "shop-spam.test");
     assert_eq!(verdict_of(&[&others]), "accept");
     assert_eq!(verdict_of(&[&others, "From: x@bad.test"]), "reject");
-    // Weak ones of the same list.
+    // Weak hits on the same list.
     let quoted: Vec<String> = (0..200).map(|n| format!("\"w{n}@bad.test\"")).collect();
     let weak = format!("Reply-To: {}", quoted.join(", "));
     assert_eq!(verdict_of(&[&weak]), "tag");
     assert_eq!(verdict_of(&[&weak, "From: x@bad.test"]), "reject");
-    // Softened for a mailing list, which Sender is not.
+    // Softened for a mailing list; a hit in Sender is not.
     let authors = crowd("From", 200, "bad.test");
     assert_eq!(verdict_of(&["List-Id: x", &authors]), "tag");
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_crowd_of_hits_hides_none() {
     assert_eq!(verdict_of(&[&tagged, "Sender: x@bad.test"]), "reject");
 }
 
-/// The files and the lists of a site that filters for several domains.
+/// The files and lists of a site that filters for several domains.
 fn tenants(mixed: &str) -> Rig {
     Rig::new(
         &[
@@ -114,7 +114,7 @@ const RECIPIENTS: [&str; 7] = [
     "<abuse@corp.example>",
 ];
 
-/// What becomes of the message for each recipient who was not refused, in the order given: one word.
+/// Returns the result in a word for each accepted recipient, in order.
 fn fate(outcome: &Delivery) -> Option<String> {
     let accepted = outcome.recipients.iter().any(|answer| !answer.refuses());
     let message = Delivery {
@@ -127,8 +127,9 @@ fn fate(outcome: &Delivery) -> Option<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whoever else the message goes to: apart, each recipient gets what it would get alone; together, a
-    /// listed message gets at least its tag, and nobody gets worse than a tag for the sake of others.
+    /// The other recipients of a message do not matter. With `defer`, each recipient gets what it
+    /// would get alone. With `tag`, a listed message gets at least its tag, and no recipient gets
+    /// more than a tag because of others.
     #[test]
     fn no_recipient_changes_what_another_gets(
         recipients in proptest::sample::subsequence(RECIPIENTS.to_vec(), 1..=7).prop_shuffle(),
@@ -143,7 +144,7 @@ proptest! {
         let letter = |to: &[&str]| TestMail::new(&mail_from, to, &[&header]);
         let alone = |recipient: &str| verdict(&DEFER.deliver(&letter(&[recipient])));
 
-        // As a client does: what is deferred comes again, until nothing is.
+        // As a client does: deferred recipients come again, until there are none.
         let mut waiting = recipients.clone();
         for _ in 0..=RECIPIENTS.len() {
             let outcome = DEFER.deliver(&letter(&waiting));
@@ -157,7 +158,7 @@ proptest! {
                         prop_assert!(alone == "reject" || alone == "tempfail", "{recipient}: {alone}");
                     }
                     _ if fate.as_deref() == Some("tag") => {
-                        // A tag is what an unaffected recipient may get beside an affected one.
+                        // An unaffected recipient may get a tag because of an affected one.
                         let alone = alone(recipient);
                         prop_assert!(alone == "tag" || alone == "accept", "{recipient}: {alone}");
                     }
@@ -184,7 +185,7 @@ proptest! {
     }
 }
 
-/// Nobody is kept waiting where a hit could do no more than tag, or has been answered at RCPT.
+/// No recipient is deferred if a hit could at most tag, or was already answered at RCPT.
 #[test]
 fn recipients_share_a_transaction_where_they_can() {
     let (bob, postmaster) = ("<bob@our.example>", "<postmaster@our.example>");
@@ -212,7 +213,7 @@ fn recipients_share_a_transaction_where_they_can() {
             "<a@ok.example>",
             "accept",
         ),
-        // A hit that is cleared parts nobody.
+        // A cleared hit defers no recipient.
         (
             "check = ['mail-from']\naction = 'discard'\n[whitelist]\nentries = ['x@bad.test']",
             "<x@bad.test>",
@@ -233,7 +234,7 @@ fn recipients_share_a_transaction_where_they_can() {
             "{rest}"
         );
     }
-    // Nor a client that is exempt, and nothing that was submitted here: it would come again as it is.
+    // Neither for an exempt client, nor for local mail, which would come again unchanged.
     let rig = Rig::new(
         &[("spam.list", "@bad.test\n")],
         &format!(
@@ -244,7 +245,7 @@ fn recipients_share_a_transaction_where_they_can() {
     for (client, port, login) in [
         ("192.0.2.7", 25, ""),
         ("127.0.0.1", 0, ""),
-        // A mail program with a login would not send at all.
+        // A mail program with authentication would not send at all.
         ("192.0.2.8", 25, "bob"),
     ] {
         let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
@@ -264,7 +265,7 @@ fn recipients_share_a_transaction_where_they_can() {
     }
 }
 
-/// Each recipient has a list that refuses the sender, although not the same one.
+/// Each recipient has a list that refuses the sender, but not the same list.
 #[test]
 fn what_every_recipient_would_refuse_is_refused() {
     let rig = tenants("tag");
@@ -286,7 +287,7 @@ fn what_every_recipient_would_refuse_is_refused() {
         let outcome = rig.deliver(&TestMail::new("<a@ok.example>", &recipients, &[&header]));
         assert_eq!(verdict(&outcome), expected, "{recipients:?} {sender}");
     }
-    // An envelope sender is answered for each by itself.
+    // For the envelope sender, each recipient gets its own answer.
     let outcome = rig.deliver(&TestMail::new(
         "<x@bad.test>",
         &[shop, nobody, later, corp, postmaster],
@@ -297,7 +298,7 @@ fn what_every_recipient_would_refuse_is_refused() {
     assert_eq!(refused, [true, false, true, true, false]);
 }
 
-/// A list on trial, or one that only logs, changes nothing: not by way of another list either.
+/// A list in a dry run, or one that only logs, has no effect, not even through another list.
 #[test]
 fn a_list_that_changes_nothing_does_not_harden_another() {
     let letter = from(
@@ -321,7 +322,7 @@ fn a_list_that_changes_nothing_does_not_harden_another() {
     }
 }
 
-/// The whitelist knows an address under every rule by which a list knows it, and no other address.
+/// The whitelist finds an address by every rule by which a list finds it, and no other address.
 #[test]
 fn the_whitelist_follows_the_rules_of_the_list() {
     let rig = Rig::new(
@@ -354,7 +355,7 @@ fn the_whitelist_follows_the_rules_of_the_list() {
         ("<SRS0=HHH=TT=bad.test=good@forwarder.example>", "accept"),
         ("<SRS0=HHH=TT=bad.test=evil@forwarder.example>", "reject"),
         ("<SRS0=HHH=TT=bad.test=evil@friend.example>", "accept"),
-        // Anyone can write a good address into one of their own.
+        // Anybody can write another address into their own.
         ("<SRS0=HHH=TT=bad.test=good@relay.example>", "reject"),
         ("<SRS0=HHH=TT=friend.example=x@relay.example>", "reject"),
     ] {
@@ -362,7 +363,7 @@ fn the_whitelist_follows_the_rules_of_the_list() {
     }
 }
 
-/// A provider with several domains signs with the one that was written, not with the one that is
+/// A provider with several domains signs with the domain that was written, not with the one that is
 /// compared.
 #[test]
 fn dkim_vouches_for_the_domain_that_was_written() {
@@ -388,14 +389,14 @@ fn dkim_vouches_for_the_domain_that_was_written() {
     }
 }
 
-/// A list that would do little keeps no mail waiting when it cannot be read.
+/// An unreadable list with a mild action does not defer mail.
 #[test]
 fn an_unreadable_list_that_only_logs_is_not_waited_for() {
     for (rest, expected) in [
         ("action = 'log'", "accept"),
         ("dry_run = true", "accept"),
         ("", "tempfail"),
-        // A hit would be a tag: what is not known is one that says so.
+        // A hit would be a tag, so an undecided message gets a tag that says so.
         ("mailing_list = 'tag'", "tag"),
     ] {
         let rig = Rig::new(
@@ -413,7 +414,7 @@ fn an_unreadable_list_that_only_logs_is_not_waited_for() {
     }
 }
 
-/// A mail server that tells of no recipient does not take an exemption away.
+/// A mail server that sends no recipient does not end an exemption.
 #[test]
 fn an_exempt_client_is_exempt_without_recipients() {
     let rig = Rig::new(
@@ -429,8 +430,8 @@ fn an_exempt_client_is_exempt_without_recipients() {
     }
 }
 
-/// Whatever can be tagged cannot be tagged by others; and thousands of forgeries cost the mail
-/// server no more than a few.
+/// If the daemon tags, nobody else can; and thousands of forged tags need only a little work of the
+/// mail server.
 #[test]
 fn forged_tags() {
     let files = [("spam.list", "@bad.test\n")];
@@ -442,7 +443,7 @@ fn forged_tags() {
     let removed = |index| Change::Changed(index, "X-Sender-Blocklist".into(), String::new());
     for (rest, expected) in [
         ("action = 'tag'", vec![removed(1)]),
-        // For mixed recipients it tags.
+        // It tags because of mixed recipients.
         ("", vec![removed(1)]),
         ("action = 'log'", vec![]),
         ("action = 'tag'\ndry_run = true", vec![]),
@@ -455,7 +456,7 @@ fn forged_tags() {
     assert_eq!(made.last(), Some(&removed(1)));
 }
 
-/// Thousands of addresses do not hide the one behind them.
+/// Thousands of addresses do not hide the one after them.
 #[test]
 fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
     let files = [("spam.list", "@bad.test\n")];
@@ -472,7 +473,7 @@ fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
         ("", &["<bob@our.example>", "<abuse@our.example>"], "tag"),
         ("dry_run = true", &["<bob@our.example>"], "accept"),
         ("action = 'log'", &["<bob@our.example>"], "accept"),
-        // What is not known costs no more than what is.
+        // An undecided sender never gets more than a listed one.
         ("action = 'tag'", &["<bob@our.example>"], "tag"),
         (
             "action = 'tag'",
@@ -481,7 +482,7 @@ fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
         ),
         ("check = ['mail-from']", &["<bob@our.example>"], "accept"),
     ] {
-        // One that looks at all headers, on trial.
+        // A list that checks all headers, in a dry run.
         let trial = "[[list]]\nname = 'trial'\nfilter = 'spam.blf'\ndry_run = true\n";
         let rest = &format!("{rest}\n{trial}");
         let tagging = format!("mixed_recipients = 'tag'\n{}", list("spam", rest));
@@ -503,7 +504,7 @@ fn a_sender_behind_more_than_are_looked_at_is_not_missed() {
         verdict(&rig.deliver(&hidden(&["<bob@our.example>"]))),
         "accept"
     );
-    // Whoever is seen to be listed is refused for good.
+    // A sender that is found on a list is rejected permanently.
     let mut first = headers.clone();
     first.rotate_right(1);
     let outcome = rig.deliver(&TestMail::new(

@@ -1,5 +1,5 @@
-//! What the packages hold: every file that `contrib/install` installs is in the .deb and in the .rpm, where the
-//! distribution looks for it. `tests/debian` tries the .deb itself.
+//! The content of the packages: every file that `contrib/install` installs is in the .deb and in
+//! the .rpm, where the distribution searches it. `tests/debian` tests the .deb itself.
 
 mod support;
 
@@ -13,15 +13,15 @@ use support::Scratch;
 use support::markdown::{read, root};
 use toml::Value;
 
-/// Where `contrib/package` has it installed before packing.
+/// The folder into which `contrib/package` installs before it packs.
 const STAGE: &str = "target/package";
 
-/// Files below `/`, as `contrib/install` leaves them for a package.
+/// Returns the files below `/`, as `contrib/install` installs them for a package.
 fn installed() -> BTreeSet<String> {
     installed_with(&["blocklist-fetch", "blocklist-publish"])
 }
 
-/// The same, if these were built too.
+/// Returns the same, if these programs were built too.
 fn installed_with(built_apart: &[&str]) -> BTreeSet<String> {
     let scratch = Scratch::new();
     let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
@@ -60,7 +60,7 @@ fn installed_with(built_apart: &[&str]) -> BTreeSet<String> {
     found
 }
 
-/// Source, destination and mode of each asset of a package.
+/// Returns source, destination and mode of each asset of a package.
 fn assets(package: &str) -> Vec<(String, String, String)> {
     let manifest: Value = toml::from_str(&read(Path::new("Cargo.toml"))).expect("TOML");
     let assets = &manifest["package"]["metadata"][package]["assets"];
@@ -77,7 +77,7 @@ fn assets(package: &str) -> Vec<(String, String, String)> {
     assets.iter().map(asset).collect()
 }
 
-/// Whether a pattern with at most one `*` names this path.
+/// Returns whether a pattern with at most one `*` matches this path.
 fn names(pattern: &str, path: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == path,
@@ -88,7 +88,7 @@ fn names(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Where a package puts each file that is installed, and with which mode.
+/// Returns the place and mode in a package of each installed file.
 fn packed(package: &str) -> Vec<(String, String, String)> {
     let assets = assets(package);
     let place = |file: &String| {
@@ -112,7 +112,7 @@ fn every_installed_file_is_in_the_packages() {
             let runs = file.contains("bin/")
                 || (file.contains("lib/blocklist-milter/") && !file.ends_with(".conf"));
             assert_eq!(mode, if runs { "755" } else { "644" }, "{package}: {file}");
-            // Debian's zsh reads completions of packages from a folder of its own.
+            // Debian's zsh reads the completions of packages from a special folder.
             let expected = match package {
                 "deb" => file.replace("zsh/site-functions", "zsh/vendor-completions"),
                 _ => file,
@@ -122,7 +122,7 @@ fn every_installed_file_is_in_the_packages() {
     }
 }
 
-/// The completions are where each shell of the distribution looks.
+/// The completions are where each shell of the distribution searches.
 #[test]
 fn completions_are_where_the_shells_look() {
     for (package, zsh) in [
@@ -150,7 +150,7 @@ fn completions_are_where_the_shells_look() {
     }
 }
 
-/// What is missing is named with the command that builds it, and nothing is installed.
+/// A missing program is reported with the command that builds it, and nothing is installed.
 #[test]
 fn a_missing_program_is_named_with_its_command() {
     let scratch = Scratch::new();
@@ -184,7 +184,8 @@ fn a_missing_program_is_named_with_its_command() {
     }
 }
 
-/// The programs that use the network are there with all that belongs to them, or not at all.
+/// The programs that use the network are installed with everything that belongs to them, or not at
+/// all.
 #[test]
 fn what_fetches_is_whole() {
     let installed = installed();
@@ -207,12 +208,12 @@ fn what_fetches_is_whole() {
     assert_eq!(without.len() + 12, installed.len());
 }
 
-/// Both packages stop the same units before they go, and restart the same after an upgrade.
+/// Both packages stop the same units before removal, and restart the same units after an upgrade.
 #[test]
 fn both_packages_stop_and_restart_the_same_units() {
     let manifest: Value = toml::from_str(&read(&root().join("Cargo.toml"))).expect("a manifest");
     let rpm = &manifest["package"]["metadata"]["generate-rpm"];
-    // The units of the commands `systemctl VERB`, whose lines may go on.
+    // The units in the commands `systemctl VERB`, which may have several lines.
     let units = |script: &str, verb: &str| -> BTreeSet<String> {
         let joined = script.replace("\\\n", " ");
         let commands = joined.lines().filter(|line| {
@@ -245,7 +246,7 @@ fn both_packages_stop_and_restart_the_same_units() {
     }
 }
 
-/// No asset is left of a file that is not there any more.
+/// Every asset still has a file.
 #[test]
 fn every_asset_exists() {
     let installed = installed();

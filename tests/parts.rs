@@ -67,7 +67,7 @@ fn parts_give_the_bytes_of_one_build() {
     }
 }
 
-/// `build list.txt`, where nobody cuts anything, names its list as the pieces name it.
+/// `build list.txt` of the whole list gives it the same name as the pieces do.
 #[test]
 fn pieces_count_as_the_file_they_were_cut_from() {
     let text = text();
@@ -96,7 +96,7 @@ fn pieces_count_as_the_file_they_were_cut_from() {
     run("merge -q -o all.blf --name x 2.part 0.part 1.part");
     let read = |file| fs::read(dir.path().join(file)).unwrap();
     assert!(read("one.blf") == read("all.blf"));
-    // Folders of pieces, and pieces in several parts and whole, all the same.
+    // Folders of pieces, and pieces in several parts or as a whole, give the same.
     run("build -q --part -o 01.part --seed-from seed.blf --source list.txt piece.0 piece.1");
     run("merge -q -o all.blf --name x 01.part 2.part --overwrite");
     let filter = Filter::open(&dir.path().join("all.blf"), Load::Memory).unwrap();
@@ -105,7 +105,7 @@ fn pieces_count_as_the_file_they_were_cut_from() {
     assert_eq!(filter.spec().sources[0].licence, "CC0-1.0");
 }
 
-/// Dates of rows, which only wide keys keep, in some pieces and not in others; several lists.
+/// Dates of rows, which only wide keys keep, in some pieces but not in others; several lists.
 #[test]
 fn dates_and_several_lists_survive() {
     let dated = |range: std::ops::Range<u32>| -> String {
@@ -160,7 +160,7 @@ fn dates_and_several_lists_survive() {
     ]);
     let parts = ["more.part", "b.part", "a.part"].map(str::to_owned);
     let joined = join(dir.path(), "all.blf", &parts).unwrap();
-    // The CSV head is a line of each piece.
+    // Each piece has the CSV header as a line.
     let one = Filter::open(&dir.path().join("one.blf"), Load::Memory).unwrap();
     let all = Filter::open(&dir.path().join("all.blf"), Load::Memory).unwrap();
     assert_eq!(all.spec().sources[0].lines, one.spec().sources[0].lines + 1);
@@ -170,7 +170,7 @@ fn dates_and_several_lists_survive() {
         support::records(&dir.path().join("all.blf"))
     );
     assert!(all.header().has_entries_of(one.header()) && !joined.is_empty());
-    // What has expired by the day of the merge is left out, and not counted.
+    // Entries that have expired by the day of the merge are dropped and not counted.
     let mut later = plan(dir.path(), "later.blf", &["a.part", "b.part"]);
     later.built += 3650 * 86_400;
     let report = join_as(&later, &Expected::default()).unwrap();
@@ -194,7 +194,7 @@ fn attempts_at_one_piece_are_taken_once_or_refused() {
         let all = [&parts[..], &["attempt.part".to_owned()]].concat();
         join(dir.path(), "all.blf", &all)
     };
-    // A machine with another clock, within the day.
+    // A machine with another clock, on the same day.
     attempt(&|plan| plan.built += 5);
     assert!(with_attempt().unwrap() == one);
     for change in [
@@ -211,7 +211,7 @@ fn attempts_at_one_piece_are_taken_once_or_refused() {
         );
         assert!(error.contains("piece piece.0001;"), "{error}");
     }
-    // The piece of yesterday.
+    // The piece of the day before.
     fs::write(dir.path().join("piece.0001"), "spam@bad.example\n").unwrap();
     attempt(&|_| ());
     let error = with_attempt().unwrap_err();
@@ -220,7 +220,7 @@ fn attempts_at_one_piece_are_taken_once_or_refused() {
         "{error}"
     );
     assert!(error.contains("piece.0001.part"), "{error}");
-    // From standard input there is no name: texts alone tell pieces apart.
+    // Standard input has no name: only the text distinguishes the pieces.
     let from_stdin = |output: &str, text: &str| {
         let mut plan = part_plan(dir.path(), text, "list.txt");
         plan.output = dir.path().join(output);
@@ -348,7 +348,7 @@ fn what_is_foreign_is_refused() {
     );
 }
 
-/// A filter is never replaced by a part, nor a part by chance.
+/// A part never replaces a filter, nor any other file by chance.
 #[test]
 fn a_part_replaces_parts_only() {
     let dir = folder(&[("a.txt", "spam@bad.example\n"), ("x.part", "precious")]);
@@ -403,7 +403,7 @@ fn a_damaged_part_is_refused_by_name() {
     assert!(!dir.path().join("bad.blf").exists());
 }
 
-/// Memory is taken for as many records as there may be, never for as many as a header says.
+/// Memory is allocated for the possible number of records, never for the number in a header.
 #[test]
 fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
     const ENTRIES: usize = 56;
@@ -420,9 +420,8 @@ fn a_part_that_says_more_than_it_has_room_for_is_refused_at_once() {
     assert!(error.contains("a.txt.part: room for at most"), "{error}");
 }
 
-/// The daemon says what the file is, and what to do.
-/// Killed at each system call that changes a file, `merge` and `build --part` leave the old file or the
-/// new one, whole, and the next one finishes.
+/// Killed at each system call that changes a file, `merge` and `build --part` leave the old file or
+/// the new one, complete, and the next run finishes.
 #[test]
 fn a_kill_at_any_system_call_leaves_a_whole_file() {
     let dir = folder(&[
@@ -457,7 +456,7 @@ fn a_kill_at_any_system_call_leaves_a_whole_file() {
         (&merge.to_vec(), "blf"),
     ] {
         let [old, mut new] = ["old", "new"].map(|name| read(&format!("{name}.{kind}")));
-        // What comes after the old filter is its next generation.
+        // The filter after the old one is its next generation.
         if kind == "blf" {
             fs::write(dir.path().join("here"), &old).unwrap();
             assert!(
@@ -490,6 +489,7 @@ fn a_kill_at_any_system_call_leaves_a_whole_file() {
     }
 }
 
+/// The daemon reports what the file is, and what to do.
 #[test]
 fn the_daemon_refuses_a_part() {
     let dir = folder(&[
@@ -515,7 +515,7 @@ fn the_daemon_refuses_a_part() {
     assert!(stderr.contains(message), "{stderr}");
 }
 
-/// As many files open as a shell may have, and far more parts; some pieces are empty.
+/// As many open files as a shell allows, and far more parts; some pieces are empty.
 #[test]
 fn thousands_of_parts_need_few_open_files() {
     let text = addresses(0..1_000);
@@ -595,7 +595,7 @@ fn gnu_parallel_builds_the_parts() {
         let stderr = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{stderr}");
     };
-    // In one shell: the date is that of the recipe.
+    // In one shell, so that the date is that of the recipe.
     run(&format!(
         "{recipe}\nblocklist-compile build -q --seed-from seed.blf --name big -o one.blf big.txt"
     ));

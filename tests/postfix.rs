@@ -1,4 +1,4 @@
-//! The daemon under a real Postfix: what its clients are told, what arrives, what its queue holds.
+//! The daemon with a real Postfix: replies to clients, delivered mail, and the queue.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn scene_with(settings: &[&str]) -> Option<Scene<Postfix>> {
     })
 }
 
-/// The client is told our own words, unchanged, and the log of Postfix has them too.
+/// The client gets our own text, unchanged, and it is in Postfix's log too.
 #[test]
 fn refusal_is_in_our_own_words() {
     let Some(scene) = scene_with(&[]) else { return };
@@ -36,12 +36,12 @@ fn refusal_is_in_our_own_words() {
     ]);
     scene.send(&Mail::innocent("words").header("From: spammer@listed.test\r\n"));
     let refusal = scene.mta.logged(&["milter-reject: END-OF-MESSAGE"]);
-    // The queue id joins the two logs.
+    // The queue id connects the two logs.
     let id = refusal.split(": ").nth(1).unwrap_or_default();
     scene.daemon.logged(&[id, "spammer@listed.test"]);
 }
 
-/// RFC 6531: the address comes as UTF-8, however it is written.
+/// RFC 6531: the address comes as UTF-8, in any spelling.
 #[test]
 fn utf8_sender() {
     let Some(scene) = scene_with(&["smtputf8_enable = yes"]) else {
@@ -56,14 +56,14 @@ fn utf8_sender() {
     assert_eq!(sent.last().code, 550, "{sent:?}");
     let other = composed.from("<j\u{f3}se@listed.test>");
     assert_accepted(&session.send_with(&other, "SMTPUTF8"));
-    // Raw UTF-8 in a header needs no extension to be read.
+    // Raw UTF-8 in a header can be read without an extension.
     let header =
         Mail::innocent("utf8 header").header("From: Jos\u{e9} <jos\u{e9}@listed.test>\r\n");
     let sent = session.send(&header);
     assert_eq!(sent.last().code, 550, "{sent:?}");
 }
 
-/// However long the parameters that Postfix lets through, the sender before them is seen.
+/// The sender is found, however long its parameters are that Postfix accepts.
 #[test]
 fn long_parameters_hide_no_sender() {
     let Some(scene) = scene_with(&["line_length_limit = 30000"]) else {
@@ -81,7 +81,7 @@ fn long_parameters_hide_no_sender() {
     session.quit();
 }
 
-/// A client in an exempt network may send as whoever it likes, and the next client may not.
+/// A client in an exempt network may use any sender, and the next client may not.
 #[test]
 fn exempt_network() {
     let Some(scene) = scene_with(&[]) else { return };
@@ -94,7 +94,7 @@ fn exempt_network() {
         let sent = session.send(&mail);
         if exempt {
             assert_accepted(&sent);
-            // The queue id joins the two logs, and the daemon's says who was let through.
+            // The queue id connects the two logs, and the daemon's names the exempt sender.
             let marks = [": client=", client];
             let line = scene.mta.logged(&marks);
             let id = line
@@ -117,7 +117,7 @@ fn exempt_network() {
     assert_eq!(scene.mta.delivered("from the exempt network").len(), 1);
 }
 
-/// Mail from sendmail(1) is not refused: Postfix would bounce it to a sender who may be forged.
+/// Mail from sendmail(1) is not refused: Postfix would bounce it to a sender that may be forged.
 #[test]
 fn local_submission_is_exempt() {
     let Some(scene) = scene_with(&["non_smtpd_milters = $smtpd_milters"]) else {
@@ -144,7 +144,7 @@ fn local_submission_is_exempt() {
     assert_eq!(scene.mta.delivered("local").len(), 1);
 }
 
-/// What the administrator releases from quarantine is delivered.
+/// A message that the administrator releases from quarantine is delivered.
 #[test]
 fn released_mail_is_delivered() {
     let Some(scene) = scene_with(&[]) else { return };
@@ -155,7 +155,7 @@ fn released_mail_is_delivered() {
     assert_eq!(scene.mta.delivered("released").len(), 1);
 }
 
-/// With `quarantine`, Postfix holds what it could not ask about.
+/// With `quarantine`, Postfix holds messages that it could not check.
 #[test]
 fn daemon_down_quarantine() {
     let Some(scene) = scene_with(&["milter_default_action = quarantine"]) else {
@@ -172,7 +172,7 @@ fn daemon_down_quarantine() {
     mta.assert_nothing_delivered("unasked");
 }
 
-/// A reload of Postfix in the middle of a session changes no verdict.
+/// A reload of Postfix during a session changes no verdict.
 #[test]
 fn postfix_reload() {
     let Some(scene) = scene_with(&[]) else { return };
@@ -192,7 +192,7 @@ fn postfix_reload() {
     scene.deliver(&Mail::innocent("after the reload"));
 }
 
-/// Whoever has logged in may send as a listed address: Postfix has its own means against that.
+/// An authenticated client may use a listed sender: Postfix has its own checks for that.
 #[test]
 fn authenticated_client_is_exempt() {
     let settings = [
@@ -218,13 +218,13 @@ fn authenticated_client_is_exempt() {
     session.quit();
 }
 
-/// Answers Postfix as Dovecot's login service does, and lets everybody in.
+/// Answers Postfix as Dovecot's authentication service does, and accepts every login.
 fn login_server(postfix: &Postfix) -> std::thread::JoinHandle<()> {
     let path = postfix.queue().join("private/auth");
     let listener = UnixListener::bind(&path).expect("the folder exists");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("root may");
     std::thread::spawn(move || {
-        // Postfix keeps one connection for each smtpd, and closes it at its end.
+        // Postfix keeps one connection for each smtpd, and closes it at the end.
         for stream in listener.incoming().flatten() {
             let mut answers = stream.try_clone().expect("a socket can be shared");
             std::thread::spawn(move || -> std::io::Result<()> {
@@ -243,7 +243,7 @@ fn login_server(postfix: &Postfix) -> std::thread::JoinHandle<()> {
     })
 }
 
-/// In Debian, smtpd and cleanup live in a chroot and see no socket outside of the queue directory.
+/// In Debian, smtpd and cleanup are chrooted and reach no socket outside of the queue directory.
 #[test]
 fn chrooted_postfix() {
     if !usable(Postfix::NAME, Postfix::obstacle()) {
@@ -270,7 +270,7 @@ fn chrooted_postfix() {
     scene.deliver(&Mail::innocent("chroot"));
 }
 
-/// A socket that systemd has made is used in place of the configured one.
+/// A socket created by systemd is used instead of the configured one.
 #[test]
 fn socket_from_systemd() {
     let activate = find_program("systemd-socket-activate");
@@ -298,7 +298,7 @@ fn socket_from_systemd() {
     );
 }
 
-/// Several clients at once, while the list is compiled anew again and again: each verdict is right.
+/// Several clients at once, while the list is compiled repeatedly: each verdict is right.
 #[test]
 fn verdicts_under_load() {
     const CLIENTS: usize = 4;
@@ -360,7 +360,7 @@ fn rcpt_arguments() {
     arguments::rcpt_arguments::<Postfix>(500);
 }
 
-/// The same for long.
+/// The same as a long campaign.
 #[test]
 #[ignore = "a campaign: tests/run --long"]
 fn many_arguments() {

@@ -1,9 +1,10 @@
-//! A power cut during or after a compile: the old filter or the new one, whole, and the new one for certain once
-//! the compiler has said so.
+//! A power cut during or after a compilation leaves the old filter or the new one, complete; and
+//! certainly the new one if the compiler has reported success.
 //!
-//! The file system is an image on a loop device. A copy of the image holds what had been written to the "disk" at that
-//! moment, and nothing of what the kernel still kept in memory: what a machine finds after a power
-//! cut. ext4 is mounted with `noauto_da_alloc`, or it would write a renamed file by itself; XFS never does.
+//! The file system is an image on a loop device. A copy of the image has what had been written to
+//! the "disk" at that moment, without anything that was only in the kernel's memory: the state that
+//! a machine finds after a power cut. ext4 is mounted with `noauto_da_alloc`; otherwise it would
+//! write a renamed file to disk by itself. XFS never does.
 
 #[path = "support/compile.rs"]
 mod support;
@@ -21,19 +22,19 @@ use tempfile::TempDir;
 /// A file system on an image, mounted until it is dropped.
 struct Image {
     folder: TempDir,
-    /// What mount(8) is given.
+    /// The options for mount(8).
     options: &'static str,
 }
 
 impl Image {
-    /// `None`: it cannot be had here.
+    /// Returns `None` if it cannot be created here.
     fn new(kind: &str, options: &'static str) -> Option<Self> {
         let image = Self {
             folder: tempfile::tempdir().expect("a folder"),
             options,
         };
         let file = fs::File::create(image.file("image")).expect("our own folder");
-        // The least that mkfs.xfs takes.
+        // The minimum for mkfs.xfs.
         file.set_len(300 << 20).expect("a sparse file");
         let force = if kind == "xfs" { "-f" } else { "-F" };
         let mut make = Command::new(format!("mkfs.{kind}"));
@@ -51,7 +52,7 @@ impl Image {
 
     fn mount(&self, image: &str, at: &str) -> bool {
         let at = self.file(at);
-        // It may be there from the last time.
+        // It may exist from the last time.
         let _ = fs::create_dir(&at);
         let mut mount = Command::new("mount");
         mount
@@ -68,7 +69,7 @@ impl Image {
         let _ = Command::new("umount").arg(self.file(at)).status();
     }
 
-    /// What a machine finds after a power cut at this moment.
+    /// Returns the state that a machine finds after a power cut at this moment.
     fn cut(&self) -> Cut<'_> {
         let copied = Command::new("cp")
             .args(["--sparse=always"])
@@ -86,7 +87,7 @@ impl Drop for Image {
     }
 }
 
-/// The copy, mounted.
+/// The mounted copy.
 struct Cut<'i>(&'i Image);
 
 impl Cut<'_> {
@@ -94,7 +95,7 @@ impl Cut<'_> {
         self.0.file("found").join(name)
     }
 
-    /// How many entries the filter has; every byte of it is checked.
+    /// Returns the number of entries in the filter, after checking every byte of it.
     fn entries(&self) -> u64 {
         let filter = Filter::open(&self.path("list.blf"), Load::Disk).expect("a whole filter");
         Filter::verify(&self.path("list.blf")).expect("a whole filter");
@@ -137,8 +138,8 @@ fn cut_at_many_moments(kind: &str, options: &'static str, rounds: u64) {
     let (mut old, mut new) = ((FEW, "few.txt"), (MANY, "many.txt"));
     let (mut kept, mut replaced) = (0, 0);
     for round in 0..rounds {
-        // At once after it has said so. Without the `fsync` of the folder this is the old one, without that of the
-        // file it has no content.
+        // Immediately after it reported success. Without `fsync` of the folder this is the old
+        // filter; without that of the file, it is empty.
         assert_eq!(image.cut().entries(), old.0, "round {round}, at the end");
         let mut running = compile(&folder, new.1).spawn().expect("it starts");
         sleep(Duration::from_millis(7 * round % 160));
@@ -151,7 +152,7 @@ fn cut_at_many_moments(kind: &str, options: &'static str, rounds: u64) {
             } else {
                 &mut replaced
             } += 1;
-            // The next compile, and nothing else is left then.
+            // After the next compilation, nothing else is left.
             let next = compile(&cut.0.file("found"), new.1).status();
             assert!(next.expect("it starts").success());
             assert_eq!(cut.entries(), new.0);

@@ -1,5 +1,5 @@
-//! The dashboard and the alerts in `contrib/`: a real Prometheus reads the daemon under load, and every query of
-//! both gets data from it.
+//! The dashboard and the alerts in `contrib/`: a real Prometheus reads the daemon under load, and
+//! every query of both returns data.
 
 mod support;
 
@@ -28,7 +28,7 @@ struct Prometheus {
 }
 
 impl Prometheus {
-    /// One that reads the daemon at this port twice a second.
+    /// Starts a Prometheus that reads the daemon at this port twice a second.
     fn start(program: &Path, folder: &Path, target: u16) -> Self {
         let config = folder.join("prometheus.yml");
         let text = format!(
@@ -64,7 +64,7 @@ impl Prometheus {
         }
     }
 
-    /// What its API says at this path, once it does.
+    /// Returns the answer of its API at this path; `None` if it does not answer yet.
     fn api(&self, path: &str) -> Option<Value> {
         let (code, body) = fetch(&self.endpoint, path).ok()?;
         let answer: Value = serde_json::from_slice(&body).ok()?;
@@ -72,7 +72,7 @@ impl Prometheus {
         Some(answer["data"].clone())
     }
 
-    /// How many series a query gives.
+    /// Returns the number of series in the result of a query.
     fn series(&self, query: &str) -> usize {
         let escaped: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
         let answer = self.api(&format!("/api/v1/query?query={escaped}"));
@@ -91,7 +91,7 @@ impl Drop for Prometheus {
     }
 }
 
-/// The queries of the dashboard, for everything it can be narrowed to.
+/// Returns the queries of the dashboard, with all variables set to everything.
 fn dashboard_queries() -> Vec<String> {
     let text = fs::read_to_string(contrib("grafana/blocklist-milter.json")).expect("it is there");
     let dashboard: Value = serde_json::from_str(&text).expect("JSON");
@@ -110,7 +110,7 @@ fn dashboard_queries() -> Vec<String> {
         .collect()
 }
 
-/// The expression of an alert as a question that has an answer also when all is well.
+/// Returns the expression of an alert as a query that also has a result when there is no problem.
 fn without_threshold(query: &str) -> String {
     [" == ", " > ", " < "]
         .iter()
@@ -181,7 +181,7 @@ fn every_query_of_dashboard_and_alerts_has_data() {
     assert_eq!(prometheus.series("up{job=\"blocklist-milter\"} == 1"), 1);
 }
 
-/// Ends the load also when the test fails.
+/// Ends the load, also if the test fails.
 struct End<'a>(&'a AtomicBool);
 
 impl Drop for End<'_> {

@@ -1,6 +1,6 @@
-//! The milter protocol, by transcripts of what mail servers send and by properties.
+//! The milter protocol, tested with transcripts of what mail servers send, and with properties.
 //!
-//! A transcript (`tests/transcripts/*.txt`) holds connections, each behind a line
+//! A transcript (`tests/transcripts/*.txt`) contains connections, each after a line
 //! `== title`:
 //!
 //! ```text
@@ -10,18 +10,18 @@
 //! answer message accept                  ... at the end of the message
 //! edit add "X-A" "value"                 ... with these changes
 //! > M "<a@b.test>" "SIZE=10"             the server sends a packet
-//! < c                                    we send one
+//! < c                                    we send a packet
 //! = mail <a@b.test> i=AB12               the handler is called, and sees these macros
-//! < closed                               the connection is given up
+//! < closed                               we close the connection
 //! < quit                                 the server has quit
 //! ```
 //!
-//! All that happens after a `>` stands right below it, in order: nothing more, nothing
-//! less. A payload is made of `"strings"` (with their NUL), `'bytes'` (without), `0x1f`
-//! (four bytes) and `port=25` (two bytes).
+//! Everything that happens after a `>` is directly below it, in order: nothing more, nothing less.
+//! A payload consists of `"strings"` (with their NUL), `'bytes'` (without), `0x1f` (four bytes) and
+//! `port=25` (two bytes).
 //!
-//! Each connection is played packet by packet, byte by byte and all at once, and with a
-//! handler that answers at once or later, with the same outcome.
+//! Each connection is played packet by packet, byte by byte and all at once, and with a handler
+//! that answers at once or later. The result is always the same.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -35,7 +35,7 @@ use blocklist_milter::milter::{
 };
 use proptest::prelude::*;
 
-/// Answers as it is told, and notes how it was called.
+/// Answers as configured, and records the calls.
 #[derive(Clone, Debug, Default)]
 struct Scripted {
     wanted: Wanted,
@@ -44,14 +44,14 @@ struct Scripted {
     message: Option<Reply>,
     edits: Vec<Edit>,
     calls: Vec<String>,
-    /// How often it is asked in vain before it answers; 0: it answers at once.
+    /// How often it is polled without success before it answers; 0 if it answers at once.
     late: u32,
-    /// The answer that is not given yet, and how often it is still asked in vain.
+    /// The pending answer, and how often it is still polled without success.
     held: Option<(Reply, u32)>,
 }
 
 impl Scripted {
-    /// Answers now, or later.
+    /// Answers now or later.
     fn answer(&mut self, reply: Option<Reply>) -> Reply {
         assert_eq!(
             self.held, None,
@@ -137,7 +137,7 @@ impl Handler for Scripted {
 
 // ------------------------------------------------------------------ transcripts
 
-/// A connection of a transcript.
+/// A connection in a transcript.
 #[derive(Default)]
 struct Connection {
     title: String,
@@ -145,7 +145,7 @@ struct Connection {
     steps: Vec<Step>,
 }
 
-/// A packet of the server, and what follows from it.
+/// A packet of the server, and its effects.
 struct Step {
     line: usize,
     packet: Vec<u8>,
@@ -160,7 +160,7 @@ enum End {
     Quit,
 }
 
-/// The words of a line: bare ones, and `"quoted"` or `'quoted'` ones with their quote.
+/// Returns the words of a line: bare ones, and `"quoted"` or `'quoted'` ones with their quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = line.trim_start();
@@ -175,7 +175,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// The text between quotes: `\n`, `\r`, `\t`, `\0` and `\xff` stand for bytes.
+/// Returns the bytes between quotes; `\n`, `\r`, `\t`, `\0` and `\xff` are escapes.
 fn unquoted(word: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = &word.as_bytes()[1..word.len() - 1];
@@ -340,7 +340,7 @@ fn connections(text: &str) -> Vec<Connection> {
     connections
 }
 
-/// Gives bytes to a session; what it sends, and whether it is over.
+/// Passes bytes to a session. Returns what it sends, and whether it is over.
 fn feed(session: &mut Session<Scripted>, mut bytes: &[u8]) -> (Vec<u8>, Option<End>) {
     let mut sent = Vec::new();
     loop {
@@ -363,7 +363,7 @@ fn feed(session: &mut Session<Scripted>, mut bytes: &[u8]) -> (Vec<u8>, Option<E
     }
 }
 
-/// What is sent as soon as the answer is known; until then no input is taken.
+/// Returns what is sent when the answer is known; before that no input is taken.
 fn answer_waited_for(session: &mut Session<Scripted>, bytes: &[u8]) -> Vec<u8> {
     let cx = &mut Context::from_waker(Waker::noop());
     let mut out = Vec::new();
@@ -375,7 +375,7 @@ fn answer_waited_for(session: &mut Session<Scripted>, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Plays a connection in pieces of `size` bytes, to a handler that answers so late.
+/// Plays a connection in pieces of `size` bytes, to a handler that answers after `late` polls.
 fn whole(connection: &Connection, size: usize, late: u32) -> (Vec<u8>, Vec<String>, Option<End>) {
     let stream: Vec<u8> = connection
         .steps
@@ -445,8 +445,8 @@ fn transcripts() {
     assert!(played >= 20, "{played} connections were found");
 }
 
-/// Postfix sends a command line as long as `line_length_limit` allows. A connection given up
-/// for it would let the message pass unseen.
+/// Postfix sends a command line as long as `line_length_limit` allows. If we closed the connection
+/// because of it, the message would pass unchecked.
 #[test]
 fn long_command_lines_do_not_end_the_connection() {
     let mut session = Session::new(Scripted::default());
@@ -466,7 +466,7 @@ fn long_command_lines_do_not_end_the_connection() {
     assert_eq!(calls[1..], ["mail <a@b.test>", "rcpt <a@b.test>"]);
 }
 
-/// The handler hears the recipients again, and may take its time for each: nothing of it is sent.
+/// The handler gets the recipients again, and may need time for each; none of the answers is sent.
 #[test]
 fn a_session_handed_on_waits_for_what_was_answered_before() {
     let handler = Scripted::default();
@@ -487,12 +487,12 @@ fn a_session_handed_on_waits_for_what_was_answered_before() {
     let told = ["mail <a@b.test>", "rcpt <c@b.test>", "rcpt <d@b.test>"];
     assert_eq!(calls[calls.len() - 3..], told);
     assert_eq!(session.history().as_ref(), Some(&history));
-    // A new one is answered.
+    // A new recipient is answered.
     let (sent, _) = feed(&mut session, &framed(b'R', b"<e@b.test>\0"));
     assert_eq!(sent, framed(b'c', b""));
 }
 
-/// Handed on after each packet, a session still knows client, sender, recipients and macros.
+/// After a handover at each packet, a session still knows client, sender, recipients and macros.
 #[test]
 fn a_session_handed_on_knows_its_macros() {
     let handler = Scripted {
@@ -553,7 +553,7 @@ fn a_session_handed_on_knows_its_macros() {
     }
 }
 
-/// Between two processes a list may have changed: what was accepted is refused by then.
+/// A list may change between two processes: an accepted recipient is then refused.
 #[test]
 fn a_recipient_refused_after_a_handover_puts_the_message_off() {
     for (reply, answer) in [
@@ -588,7 +588,7 @@ fn a_recipient_refused_after_a_handover_puts_the_message_off() {
 
 // ------------------------------------------------------------------ properties
 
-/// A command with a payload that may or may not fit.
+/// Generates a command with a payload that may or may not fit it.
 fn command() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let letter = prop_oneof![
         20 => proptest::sample::select(&b"CDHMRTLNBEUAK"[..]),
@@ -671,7 +671,7 @@ fn offer(version: u32, actions: u32, steps: u32) -> Vec<u8> {
     )
 }
 
-/// The letters of what was sent, in order, and the steps that were agreed.
+/// Returns the letters of the sent packets, in order, and the agreed steps.
 fn letters(mut sent: &[u8]) -> (Vec<u8>, u32) {
     let mut letters = Vec::new();
     let mut steps = 0;
@@ -688,8 +688,8 @@ fn letters(mut sent: &[u8]) -> (Vec<u8>, u32) {
     (letters, steps)
 }
 
-/// Does the server wait for an answer? Written down apart from the code, from the table
-/// of the protocol.
+/// Returns whether the server waits for an answer. Written independently of the code, from the
+/// table of the protocol.
 fn is_awaited(letter: u8, steps: u32) -> bool {
     match letter {
         b'A' | b'D' | b'K' | b'Q' => false,
@@ -707,8 +707,8 @@ fn is_awaited(letter: u8, steps: u32) -> bool {
 }
 
 proptest! {
-    /// Whatever comes in whatever order: one answer to each command that waits for one,
-    /// none to any other, and nothing that was not agreed.
+    /// For any input in any order: one answer to each command that waits for one, none to any
+    /// other, and nothing that was not agreed.
     #[test]
     fn exactly_the_awaited_commands_are_answered(
         handler in handler(),
@@ -722,7 +722,7 @@ proptest! {
         prop_assert_eq!(end, None);
         let (first, steps) = letters(&sent);
         prop_assert_eq!(&first[..], b"O");
-        // An offer of nothing stands for the first version's.
+        // An empty offer means that of the first version.
         let offered_steps = if offered_steps == 0 { 0x3f } else { offered_steps };
         prop_assert_eq!(steps & !offered_steps, 0);
 
@@ -749,7 +749,7 @@ proptest! {
         }
     }
 
-    /// However the stream is cut and however late the answers are, the same is heard and said.
+    /// The calls and answers do not depend on how the stream is split and how late the answers are.
     #[test]
     fn any_split_gives_the_same(
         handler in handler(),
@@ -781,8 +781,8 @@ proptest! {
         prop_assert_eq!(&in_pieces.handler().calls, &at_once.handler().calls);
     }
 
-    /// A connection that is handed from session to session, wherever that is possible, is
-    /// answered as if one had served it all along.
+    /// A connection that is passed from session to session, wherever possible, gets the same
+    /// answers as from a single session.
     #[test]
     fn a_session_goes_on_where_another_has_left_off(
         handler in handler(),
@@ -792,7 +792,7 @@ proptest! {
         let mut stays = Session::new(handler.clone());
         let mut moves = Session::new(handler);
         let offer = (b'O', offer(6, 0x1ff, 0x001f_ffff)[5..].to_vec());
-        // A mail server sends nothing more of a message that is decided.
+        // After a verdict, a mail server sends no more of the message.
         let mut decided = false;
         for (letter, payload) in std::iter::once(offer).chain(commands) {
             decided &= !b"ACHKM".contains(&letter);
@@ -807,7 +807,7 @@ proptest! {
                 break;
             }
             decided |= b"RLNBE".contains(&letter) && !sent.ends_with(b"\0\0\0\x01c");
-            // Macros out of their order are kept as it happens.
+            // Macros in a wrong order are not always kept.
             let calls = [(&stays, heard[0]), (&moves, heard[1])].map(|(session, heard)| {
                 let calls = session.handler().calls.iter().skip(heard);
                 calls.map(|call| call.split(" i=").next().map(str::to_owned)).collect::<Vec<_>>()
@@ -816,7 +816,7 @@ proptest! {
         }
     }
 
-    /// Bytes of no meaning end a connection, and nothing else.
+    /// Meaningless bytes end a connection, and have no other effect.
     #[test]
     fn garbage_does_no_harm(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let mut session = Session::new(Scripted::default());

@@ -1,4 +1,5 @@
-//! Filters, whitelist and configuration change while mail is served; whatever is doubtful stays out.
+//! Filters, whitelist and configuration change while mail is served; doubtful files do not take
+//! effect.
 
 mod support;
 
@@ -38,13 +39,13 @@ fn letter(mail_from: &str) -> TestMail {
     TestMail::new(mail_from, &["<bob@our.example>"], &["From: a@ok.example"])
 }
 
-/// The filter of the first list.
+/// Returns the filter of the first list.
 fn filter_of(snapshot: &Snapshot) -> Arc<Filter> {
     let list = &snapshot.policy.lists()[0];
     Arc::clone(list.filter().expect("an open filter"))
 }
 
-/// Replaces a file as everybody should; one that is in effect is still open.
+/// Replaces a file by rename, as everybody should; the file in effect is still open.
 fn replace(rig: &Rig, name: &str, bytes: &[u8]) {
     fs::write(rig.path("aside"), bytes).expect("our own folder");
     fs::rename(rig.path("aside"), rig.path(name)).expect("our own folder");
@@ -57,14 +58,14 @@ fn lines(count: usize) -> String {
         .collect()
 }
 
-/// Waits until this sender gets this verdict, without anybody asking for a reload.
+/// Waits until this sender gets this verdict, without a requested reload.
 fn becomes(rig: &Rig, sender: &str, expected: &str) {
     until(&format!("{sender} gets {expected}"), || {
         (verdict(&rig.deliver(&letter(sender))) == expected).then_some(())
     });
 }
 
-/// A reload that is refused: says why, and the first list is still in force.
+/// Checks that a reload is refused with this reason, and that the first list is still in effect.
 fn is_refused(rig: &Rig, why: &str) {
     match rig.live.reload() {
         Reloaded::Kept(doubt) => assert!(doubt.contains(why), "{doubt} lacks {why}"),
@@ -93,7 +94,8 @@ fn a_new_filter_is_in_force_without_a_restart_and_without_a_new_connection() {
     peer.quit().unwrap();
 }
 
-/// Empties the whitelist. A file that is emptied by itself may be half-written (`tests/loss.rs`).
+/// Empties the whitelist with a requested reload, because an emptied file may be half-written
+/// (`tests/loss.rs`).
 fn empty(rig: &Rig) {
     rig.write("white.txt", "");
     rig.live.reload();
@@ -105,7 +107,7 @@ fn whitelist_and_configuration_too() {
     let rig = rig();
     rig.write("white.txt", "first@bad.example\n");
     becomes(&rig, "<first@bad.example>", "accept");
-    // What a blocklist would skip is what a whitelist is made of.
+    // A whitelist consists of lines that a blocklist would skip.
     empty(&rig);
     rig.write("white.txt", "# Whitelist\nallow: first@bad.example\n");
     becomes(&rig, "<first@bad.example>", "accept");
@@ -130,7 +132,8 @@ fn a_snapshot_is_kept_as_long_as_somebody_uses_it() {
     assert!(!Arc::ptr_eq(&before, &rig.live.snapshot()));
 }
 
-/// A message that a reload overtakes, at whatever step, is judged by the rules it began with.
+/// A message during which a reload happens, at any step, is judged by the rules with which it
+/// began.
 #[test]
 fn a_reload_in_the_middle_of_a_message_changes_nothing_for_it() {
     let two = format!("[[list]]\nname = 'other'\nfilter = 'other.blf'\n{CONFIG}");
@@ -147,8 +150,9 @@ fn a_reload_in_the_middle_of_a_message_changes_nothing_for_it() {
         let macros = Macros::default();
         let overtake = |now| {
             if step == now {
-                // One list instead of two: the index of the hit means another one now. In one file, as
-                // a second reload would be one more than messages are kept through.
+                // One list instead of two: the index of the hit now means another list. In one
+                // file, because a second reload would be one more than a message's snapshot
+                // survives.
                 let cleared = "entries = ['@bad.example']";
                 rig.write("c.toml", &CONFIG.replace("files = ['white.txt']", cleared));
                 until("the new configuration", || {
@@ -169,7 +173,7 @@ fn a_reload_in_the_middle_of_a_message_changes_nothing_for_it() {
         };
         assert!(text.to_string().contains("blocklist spam"), "{text}");
         overtake(3);
-        // The next one is judged by the new rules.
+        // The next message is judged by the new rules.
         screen.mail(b"<first@bad.example>", &macros);
         assert!(!screen.rcpt(b"<bob@our.example>", &macros).is_refusal());
     }
@@ -186,7 +190,8 @@ fn an_unchanged_filter_is_shared_not_read_again() {
     assert_eq!(rig.live.reload(), Reloaded::Same);
 }
 
-/// Two lists may share a filter and differ in their policies; it is held once for each way of loading.
+/// Two lists may share a filter and differ in their policies; it is in memory once for each way of
+/// loading.
 #[test]
 fn a_filter_of_several_lists_is_held_once() {
     let list = |name: &str, load: &str| {
@@ -283,7 +288,7 @@ fn an_older_generation_stays_out() {
     );
 }
 
-/// What the message of a damaged or lost filter prescribes must help.
+/// The advice in the message about a damaged or missing filter works.
 #[test]
 fn a_filter_that_is_built_anew_is_taken() {
     let rig = rig();
@@ -305,7 +310,8 @@ fn a_filter_that_is_built_anew_is_taken() {
     assert_ne!(anew.seed, running.seed);
 }
 
-/// A record is read when its sender is listed, and not before: too late to keep the sound file.
+/// A record is read only when its sender is listed, which would be too late to keep the intact
+/// file.
 #[test]
 fn a_filter_with_damaged_records_stays_out() {
     let rig = rig();
@@ -313,7 +319,7 @@ fn a_filter_with_damaged_records_stays_out() {
     *damaged.last_mut().unwrap() ^= 1;
     replace(&rig, "spam.blf", &damaged);
     is_refused(&rig, "records of page 0");
-    // Tried again, and once more with another fault beside it.
+    // Tried again, and again with another error besides it.
     is_refused(&rig, "records of page 0");
     rig.write("white.txt", "/^regex.*$/\n");
     is_refused(&rig, "white.txt:1: ");
@@ -334,7 +340,7 @@ fn a_filter_of_another_name_stays_out() {
     );
 }
 
-/// Half a download, or the wrong input; the settings say yes.
+/// Half a download, or the wrong input, is refused by the settings.
 #[test]
 fn a_list_that_shrinks_or_grows_too_much_stays_out() {
     let rig = Rig::new(
@@ -368,7 +374,8 @@ fn a_list_that_shrinks_or_grows_too_much_stays_out() {
     becomes(&rig, "<x4400@bad.example>", "accept");
 }
 
-/// A start goes without what is missing; its senders wait, and what is good decides at once.
+/// A start continues without a missing filter; its senders are deferred, and the other lists decide
+/// at once.
 #[test]
 fn a_start_without_a_filter_defers_and_takes_it_when_it_comes() {
     let late = "[[list]]\nname = 'late'\nfilter = 'late.blf'\ncheck = ['mail-from']\n";
@@ -386,10 +393,10 @@ fn a_start_without_a_filter_defers_and_takes_it_when_it_comes() {
     );
     assert_eq!(outcome(&rig, "<first@bad.example>"), "reject");
     assert_eq!(outcome(&rig, "<a@ok.example>"), "tempfail");
-    // Whom the whitelist clears nobody needs to look up, and nobody checks the From of this list.
+    // A whitelisted sender needs no look-up, and this list does not check From.
     assert_eq!(outcome(&rig, "<friend@ok.example>"), "accept");
     assert_eq!(outcome(&rig, "<>"), "accept");
-    // It says so each time, and the rest can change meanwhile.
+    // It reports the problem each time, and the rest can change meanwhile.
     assert_eq!(rig.live.reload(), Reloaded::Same);
     rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
     becomes(&rig, "<second@bad.example>", "reject");
@@ -400,7 +407,7 @@ fn a_start_without_a_filter_defers_and_takes_it_when_it_comes() {
         rig.live.status(),
         "serving 2 lists, 3 entries, 1 on the whitelist"
     );
-    // Now there is something to keep.
+    // Now there is a filter to keep.
     fs::remove_file(rig.path("late.blf")).unwrap();
     assert!(matches!(rig.live.reload(), Reloaded::Kept(_)));
     assert_eq!(outcome(&rig, "<third@bad.example>"), "reject");
@@ -421,7 +428,7 @@ fn on_error_decides_what_a_missing_filter_would_say() {
     assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
 }
 
-/// Not to know is never worse than to know: where a hit is a tag, nobody waits.
+/// An unknown result never leads to more than a known one: if a hit is a tag, nobody is deferred.
 #[test]
 fn a_missing_filter_holds_up_no_mail_that_a_hit_would_only_tag() {
     for (rest, header, expected) in [
@@ -453,7 +460,7 @@ fn a_missing_filter_holds_up_no_mail_that_a_hit_would_only_tag() {
     }
 }
 
-/// A whitelist that cannot be read may clear anybody: whoever is listed waits, nobody else does.
+/// An unreadable whitelist may clear anybody: listed senders are deferred, all others are accepted.
 #[test]
 fn a_start_without_the_whitelist_refuses_nobody_for_good() {
     let rig = Rig::started(
@@ -492,7 +499,7 @@ fn a_start_with_a_list_that_hits_must_miss_defers_its_hits_alone() {
     assert_eq!(verdict(&rig.deliver(&letter("<a@ok.example>"))), "accept");
 }
 
-/// Records that no start reads are read while mail is served.
+/// Records that are not read at the start are read while mail is served.
 #[test]
 fn damaged_records_of_a_start_are_told() {
     let rig = rig();
@@ -508,8 +515,8 @@ fn damaged_records_of_a_start_are_told() {
     assert!(live.status().contains("damaged"), "{}", live.status());
 }
 
-/// However many messages are held open over however many reloads, two snapshots are in memory, and no
-/// message frees one.
+/// With any number of open messages and reloads, two snapshots are in memory, and no message has to
+/// free one.
 #[test]
 fn held_messages_hold_no_memory() {
     let rig = rig();
@@ -536,7 +543,8 @@ fn held_messages_hold_no_memory() {
             (alive.count() <= 1).then_some(())
         });
     }
-    // The last one is judged by what it began with, all others by the filter in effect, and not for good.
+    // The last one is judged by its own snapshot; all others by the filter in effect, and not
+    // permanently.
     for (number, screen) in held.iter_mut().enumerate() {
         screen.header(b"From", b"x4@bad.example");
         let reply = screen.end_of_headers(&macros);
@@ -559,7 +567,7 @@ fn held_messages_hold_no_memory() {
     assert_eq!(filters.iter().map(Weak::strong_count).sum::<usize>(), 0);
 }
 
-/// An innocent message that is overtaken is not even deferred.
+/// An innocent message whose snapshot is replaced is not even deferred.
 #[test]
 fn an_overtaken_message_is_looked_up_again() {
     let rig = rig();
@@ -577,7 +585,7 @@ fn an_overtaken_message_is_looked_up_again() {
     assert!(matches!(screen.end_of_headers(&macros), Reply::Accept));
 }
 
-/// What was not read of it, since no list checked that field, is not taken for innocent.
+/// A field that was not read, because no list checked it, does not count as innocent.
 #[test]
 fn an_overtaken_message_is_deferred_where_a_field_was_skipped() {
     let checking = |field: &str| {
@@ -638,7 +646,7 @@ fn a_filter_that_says_yes_to_everybody_stays_out() {
         records: false,
         ..spec
     };
-    // Well formed, every sum right, and every bit set.
+    // Well formed, with correct checksums, and with every bit set.
     let mut writer = begin(&rig.path("full.blf"), spec, 1);
     let mut page = EncodedPage::new();
     page.set_bits(&[0xff; 4096]);
@@ -648,7 +656,7 @@ fn a_filter_that_says_yes_to_everybody_stays_out() {
             fs::rename(rig.path("full.blf"), rig.path("spam.blf")).unwrap();
             is_refused(&rig, "spam.blf");
         }
-        // As good: it cannot even be made.
+        // Equally good: it cannot even be made.
         Err(refused) => assert!(refused.to_string().contains("full.blf"), "{refused}"),
     }
 }
@@ -694,7 +702,8 @@ fn a_filter_that_hits_an_address_that_must_not_be_listed_stays_out() {
     becomes(&rig, "<second@bad.example>", "reject");
 }
 
-/// Canaries: in whatever spelling, and by whatever kind of entry. Without `check_must_hit` the wrong list is taken.
+/// Canaries in any spelling, and by any kind of entry. Fails without `check_must_hit`: the wrong
+/// list takes effect.
 #[test]
 fn a_filter_that_misses_an_address_that_must_be_listed_stays_out() {
     let canaries = "must_hit = ['First@BAD.example', 'x@canary.example']\nfilter =";
@@ -720,7 +729,8 @@ fn a_filter_that_misses_an_address_that_must_be_listed_stays_out() {
         "{}",
         rig.live.status()
     );
-    // A start defers what the list would decide: an incomplete list says nothing of a sender that it misses.
+    // A start defers what the list would decide: an incomplete list does not show that a sender is
+    // unlisted.
     rig.write("spam.list", "x@canary.example\nother@bad.example\n");
     let live = Live::new(
         Snapshot::start(Config::load(&rig.path("c.toml")).unwrap()),
@@ -748,7 +758,7 @@ fn settings_that_take_a_restart_are_named() {
     assert!(before.config.needs_restart(&before.config).is_empty());
 }
 
-/// A page that goes bad on disk is neither hit nor miss: the sender is told to come again.
+/// A damaged page on disk gives neither hit nor miss: the sender is deferred.
 #[test]
 fn a_page_that_cannot_be_read_decides_nothing() {
     let rig = Rig::new(
@@ -813,7 +823,7 @@ fn nobody_misses_a_verdict_while_filters_change() {
     });
 }
 
-/// Without `open_regular` the reload waits for a writer of the pipe, and none ever comes again.
+/// Fails without `open_regular`: the reload waits for a writer of the pipe forever.
 #[test]
 fn a_pipe_in_the_place_of_a_file_is_refused_and_nobody_waits() {
     let rig = rig();

@@ -1,5 +1,5 @@
-//! Restarts as systemd does them: the process is stopped, and only then the next is started.
-//! No SMTP session loses its filter, at whatever command its client pauses.
+//! Restarts as systemd does them: the process is stopped, and then the next is started. No SMTP
+//! session loses its filter, at any command where its client pauses.
 
 mod support;
 
@@ -16,8 +16,8 @@ use support::site::Socket;
 use support::until;
 use support::wire::Wire;
 
-/// The commands of an SMTP session with two listed messages and one that is not, each with what
-/// is answered to it.
+/// The commands of an SMTP session with two listed messages and one unlisted message, each with its
+/// answer.
 const COMMANDS: [(u8, &[u8], &[u8]); 17] = [
     (b'O', b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff", b"O"),
     (b'C', b"mail.test\x004\x04\xd2192.0.2.1\0", b""),
@@ -38,7 +38,7 @@ const COMMANDS: [(u8, &[u8], &[u8]); 17] = [
     (b'A', b"", b""),
 ];
 
-/// An SMTP session, as the milter sees it.
+/// An SMTP session, as seen by the milter.
 struct Session {
     wire: Wire,
     next: usize,
@@ -52,7 +52,7 @@ impl Session {
         }
     }
 
-    /// Goes on to the next command at which a client can pause; `false` at the end.
+    /// Continues to the next command at which a client can pause; `false` at the end.
     fn step(&mut self) -> bool {
         let Some((letter, payload, answer)) = COMMANDS.get(self.next) else {
             return false;
@@ -65,7 +65,7 @@ impl Session {
             let got = got.unwrap_or_else(|error| panic!("{place}: {error}"));
             assert_eq!([got], **answer, "{place}");
         }
-        // Headers come in one go.
+        // Headers come without a pause.
         match letter {
             b'L' => self.step(),
             _ => true,
@@ -77,7 +77,7 @@ impl Session {
     }
 }
 
-/// Restarts under load: sessions that pause at every command, and others that never do.
+/// Restarts under load: sessions that pause at every command, and others that never pause.
 fn restarts(count: usize) {
     let mut manager = Manager::new(true);
     let over = Arc::new(AtomicBool::new(false));
@@ -94,7 +94,7 @@ fn restarts(count: usize) {
             })
         })
         .collect();
-    // One at each command, so that each restart finds all of them.
+    // One session at each command, so that each restart finds all of them.
     let mut slow: Vec<Session> = (0..COMMANDS.len())
         .map(|commands| {
             let mut session = Session::connect(&manager.path());
@@ -128,15 +128,15 @@ fn no_session_loses_its_filter_over_fifty_restarts() {
     restarts(50);
 }
 
-/// Messages of a session.
+/// Messages in a session.
 const MESSAGES: usize = 3;
 
-/// A hundred thousand messages through fifty restarts, each with a new file of the program: most of them in
-/// sessions that never pause, the others in sessions whose clients pause for 1 to 20 s between any two commands, so
-/// that restarts fall between all of them. Each answer is checked: a message without its filter
-/// would be one that is accepted, or a session that is closed.
+/// A hundred thousand messages during fifty restarts, each with a new file of the program: most of
+/// them in sessions that never pause, the others in sessions whose clients pause for 1 to 20 s
+/// between any two commands, so that restarts happen between all of them. Each answer is checked:
+/// an unfiltered message would be accepted, or its session closed.
 ///
-/// Without `handover::give` in `Daemon::stop` the first restart fails.
+/// Fails at the first restart without `handover::give` in `Daemon::stop`.
 #[test]
 #[ignore = "ten minutes: tests/run --long"]
 fn a_hundred_thousand_messages_are_filtered_through_fifty_restarts() {
@@ -144,13 +144,13 @@ fn a_hundred_thousand_messages_are_filtered_through_fifty_restarts() {
     const TOTAL: usize = 100_000;
     const QUICK: usize = 4;
     const SLOW: u64 = 100;
-    /// Between two restarts: a slow session pauses for as long on average.
+    /// Time between two restarts: as long as the average pause of a slow session.
     const PACE: Duration = Duration::from_secs(10);
     let mut manager = Manager::new(true);
     let over = Arc::new(AtomicBool::new(false));
     let messages = Arc::new(AtomicUsize::new(0));
     let began = Instant::now();
-    // So many by now: they are spread over the whole time.
+    // The number due by now: the messages are spread over the whole time.
     let due = move || {
         let share = began.elapsed().as_secs_f64() / (PACE * RESTARTS).as_secs_f64();
         #[allow(
@@ -184,7 +184,7 @@ fn a_hundred_thousand_messages_are_filtered_through_fifty_restarts() {
             while !over.load(SeqCst) {
                 let mut session = Session::connect(&path);
                 while session.step() {
-                    // Numbers of Knuth's generator: any will do.
+                    // Knuth's random number generator; any would do.
                     random = random
                         .wrapping_mul(6_364_136_223_846_793_005)
                         .wrapping_add(1_442_695_040_888_963_407);
@@ -215,8 +215,8 @@ fn a_hundred_thousand_messages_are_filtered_through_fifty_restarts() {
     assert!(messages >= TOTAL && slow > 100);
 }
 
-/// Where nobody keeps connections, the next process may be started beside the old one, which
-/// serves its sessions to their end and takes no others.
+/// If nobody stores connections, the next process may be started beside the old one, which serves
+/// its sessions until they end, and accepts no others.
 #[test]
 fn without_a_store_sessions_end_in_their_own_time() {
     let mut manager = Manager::new(false);
@@ -228,11 +228,11 @@ fn without_a_store_sessions_end_in_their_own_time() {
     manager.daemon = Some(manager.start());
     Session::connect(&manager.path()).finish();
     slow.finish();
-    // With the last of its sessions the old one has ended.
+    // The old process has ended with the last of its sessions.
     assert!(old.ended().success());
 }
 
-/// The sockets of `listen` stay open, too, and new sessions wait in them.
+/// The sockets of `listen` also stay open, and new sessions wait in them.
 #[test]
 fn own_sockets_are_kept_for_the_next_process() {
     let mut manager = Manager::with(true, false);
@@ -244,7 +244,7 @@ fn own_sockets_are_kept_for_the_next_process() {
     slow.finish();
     between.finish();
 
-    // Not where nobody is to be found any more.
+    // Not if the configuration no longer has that socket.
     let path = manager.path();
     let elsewhere = path.with_file_name("elsewhere.sock");
     manager.stop();
@@ -254,7 +254,7 @@ fn own_sockets_are_kept_for_the_next_process() {
     assert!(UnixStream::connect(&path).is_err());
 }
 
-/// A process that ended before it took the connections over, for one.
+/// For example, if a process ended before it took over the connections.
 #[test]
 fn connections_of_two_processes_are_taken_over() {
     let mut manager = Manager::new(true);

@@ -1,9 +1,10 @@
-//! Restarts under a real Postfix with `milter_default_action = accept`: whatever the daemon misses is delivered.
+//! Restarts with a real Postfix and `milter_default_action = accept`: a message that the daemon
+//! misses is delivered.
 //!
-//! The socket and the connections stay open between two processes, each of which is started from a new file of the
-//! program. All messages are of a listed sender, in the envelope or in a header, over sessions that never pause and
-//! over others that pause at any command. Each must be refused by name: a message without its filter would be
-//! accepted.
+//! The socket and the connections stay open between two processes, each of which is started from a
+//! new file of the program. All messages are from a listed sender, in the envelope or in a header,
+//! in sessions that never pause and in others that pause at any command. Each must be refused by
+//! name: an unfiltered message would be accepted.
 
 mod support;
 
@@ -18,12 +19,12 @@ use support::postfix::Postfix;
 use support::smtp::{Mail, Reply, Smtp};
 use support::{until, usable};
 
-/// Sessions that never pause, and such that do.
+/// Sessions that never pause, and sessions that do.
 const QUICK: u64 = 3;
 const SLOW: u64 = 12;
-/// Messages of a session.
+/// Messages in a session.
 const MESSAGES: usize = 4;
-/// Messages between two restarts, at least.
+/// Least number of messages between two restarts.
 const BETWEEN: usize = 100;
 
 fn is_refused(reply: &Reply, place: &str) {
@@ -31,7 +32,7 @@ fn is_refused(reply: &Reply, place: &str) {
     assert!(by_name, "{place}: {reply}");
 }
 
-/// A message of a listed sender in a header, or else in the envelope.
+/// Returns a message with a listed sender, in a header or in the envelope.
 fn listed(in_header: bool) -> Mail {
     let mail = Mail::innocent("a listed sender");
     match in_header {
@@ -42,7 +43,7 @@ fn listed(in_header: bool) -> Mail {
     }
 }
 
-/// A session of refused messages, in which `pause` comes before each command.
+/// Runs a session of refused messages, with `pause` before each command.
 fn session(port: u16, mut pause: impl FnMut()) {
     let (mut smtp, banner) = Smtp::open(port);
     assert_eq!(banner.code, 220, "{banner}");
@@ -74,9 +75,10 @@ fn session(port: u16, mut pause: impl FnMut()) {
     say("QUIT", 221);
 }
 
-/// So many restarts, with at least `pace` between two of them; how many messages were refused.
+/// Restarts `count` times, with at least `pace` between two restarts, and checks how many messages
+/// were refused.
 ///
-/// Without `handover::give` in `Daemon::stop` the first restart fails.
+/// Fails at the first restart without `handover::give` in `Daemon::stop`.
 fn restarts(count: u32, pace: Duration, pause_ms: u64) {
     if !usable(Postfix::NAME, Postfix::obstacle()) {
         return;
@@ -94,13 +96,13 @@ fn restarts(count: u32, pace: Duration, pause_ms: u64) {
         for seed in 0..QUICK + SLOW {
             let (over, messages, paused) = (&over, &messages, &paused);
             scope.spawn(move || {
-                // A client that is not answered rightly ends the test, not only itself.
+                // A client that gets a wrong answer ends the test, not only itself.
                 let _end = End(over);
                 let mut random = seed;
                 while !over.load(SeqCst) {
                     session(port, || {
                         if seed >= QUICK && !over.load(SeqCst) {
-                            // Numbers of Knuth's generator: any will do.
+                            // Knuth's random number generator; any would do.
                             random = random
                                 .wrapping_mul(6_364_136_223_846_793_005)
                                 .wrapping_add(1_442_695_040_888_963_407);

@@ -1,7 +1,7 @@
-//! What the daemon cannot do any more once it serves, and what it still can.
+//! What the daemon can no longer do once it serves, and what it still can.
 //!
-//! A process that has given up a permission does not get it back, so what is forbidden is tried in a process of its
-//! own: this program again, with the test `inside`.
+//! A process cannot regain a permission that it has given up, so forbidden operations are tried in
+//! a separate process: this program again, with the test `inside`.
 
 mod support;
 
@@ -26,19 +26,19 @@ use support::rig::verdict;
 use support::site::{Daemon, Site, Socket, Transport};
 use support::{run, until, usable};
 
-/// The folder in which `inside` tries things.
+/// The folder in which `inside` tries the operations.
 const FOLDER: &str = "BLOCKLIST_MILTER_INSIDE";
 
-/// Why nothing can be tried here: an old kernel, or a container that forbids the calls.
+/// Returns why nothing can be tried here: an old kernel, or a container that forbids the calls.
 fn obstacle() -> Option<String> {
-    // On a thread that ends, which alone is limited by it.
+    // On a thread that ends, so that only this thread is limited.
     let tried = thread::spawn(|| limit_files(&Needs::default())).join();
     let tried = tried.expect("no panic");
     (tried != Confined::Fully).then(|| tried.to_string())
 }
 
-/// Without `restrict_self` in `limit_files`, or without `apply_filter_all_threads` in `limit_calls`, the first
-/// thing that is tried succeeds.
+/// Fails without `restrict_self` in `limit_files`, or without `apply_filter_all_threads` in
+/// `limit_calls`: the first operation succeeds.
 #[test]
 fn what_is_forbidden_fails() {
     if !usable("landlock", obstacle()) {
@@ -76,7 +76,7 @@ fn inside() {
     fs::write(at("other/list"), "").expect("our own folder");
     let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
     let port = server.local_addr().expect("it is bound").port();
-    // Some other process, which may write.
+    // Another thread, which could write before.
     let (write, written) = (mpsc::channel::<PathBuf>(), mpsc::channel());
     let (paths, done) = (write.1, written.0);
     let other = thread::spawn(move || {
@@ -132,7 +132,7 @@ fn inside() {
     drop(write.0);
     is_denied("a program", other.join().expect("no panic"));
 
-    // What it goes on with.
+    // The operations that it still needs.
     let _client = UnixStream::connect(at("own/socket")).expect("a unix socket");
     listener.accept().expect("a unix socket");
     UnixDatagram::unbound().expect("for the service manager");
@@ -168,7 +168,7 @@ fn answer(site: &Site, sender: &str) -> String {
     verdict(&peer.deliver(&letter).expect("the daemon answers"))
 }
 
-/// A line of `/proc/PID/task/TID/status`, for each thread.
+/// Returns a line of `/proc/PID/task/TID/status` for each thread.
 fn of_threads(daemon: &Daemon, field: &str) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("it runs");
     let of = |task: PathBuf| {
@@ -179,14 +179,15 @@ fn of_threads(daemon: &Daemon, field: &str) -> Vec<String> {
     tasks.filter_map(|task| of(task.ok()?.path())).collect()
 }
 
-/// Name and nice value of a thread, from its `stat` (proc_pid_stat(5), fields 2 and 19).
+/// Returns name and nice value of a thread, from its `stat` (proc_pid_stat(5), fields 2 and 19).
 fn nice_of(stat: &str) -> Option<(String, i32)> {
     let (before, after) = stat.rsplit_once(") ")?;
     let name = before.split_once('(')?.1.to_owned();
     Some((name, after.split(' ').nth(16)?.parse().ok()?))
 }
 
-/// Without `limit_calls` in `daemon::run` there is no filter, without `keep_memory_private` there are dumps.
+/// Without `limit_calls` in `daemon::run` there is no filter; without `keep_memory_private` there
+/// are dumps.
 #[test]
 fn every_thread_of_the_daemon_is_limited() {
     if !usable("landlock", obstacle()) {
@@ -209,7 +210,8 @@ fn every_thread_of_the_daemon_is_limited() {
             .iter()
             .all(|on| on == "1")
     );
-    // Also what a thread asks for after the calls are limited: a lower priority for what may wait.
+    // Also what a thread requests after the calls are limited: a lower priority for work that may
+    // wait.
     until(
         "the slow lane and the status pages have less priority",
         || {
@@ -257,7 +259,7 @@ fn every_thread_of_the_daemon_is_limited() {
     assert!(daemon.terminate().success());
 }
 
-/// The name of the host is found by the C library, which reads files of the system for that.
+/// The C library resolves the name of the host, and reads files of the system for that.
 #[test]
 fn it_listens_at_a_name() {
     let mut site = Site::new(Transport::Tcp);
@@ -275,7 +277,7 @@ fn it_listens_at_a_name() {
     assert!(daemon.terminate().success());
 }
 
-/// Folders are allowed, not files: without that, all of these would be refused until a restart.
+/// Folders are allowed, not files; otherwise all of these would be refused until a restart.
 #[test]
 fn files_that_come_later_and_links_that_are_swapped_are_loaded() {
     let mut site = site();
@@ -327,7 +329,7 @@ fn files_that_come_later_and_links_that_are_swapped_are_loaded() {
     assert!(daemon.terminate().success());
 }
 
-/// Without `note_confined` the log speaks of permissions, which nobody finds a fault in.
+/// Fails without `note_confined`: the log mentions permissions, which are all correct.
 #[test]
 fn files_in_other_folders_need_a_restart_and_the_old_ones_stay() {
     if !usable("landlock", obstacle()) {

@@ -1,4 +1,4 @@
-//! The senders of header values and of MAIL arguments: tables, properties, bounds.
+//! The senders in header values and in MAIL arguments: tables, properties, limits.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
@@ -9,7 +9,7 @@ use blocklist_milter::sender::{
 };
 use proptest::prelude::*;
 
-/// The addresses of one value, `~` before weak ones, `?` before doubtful ones.
+/// Returns the addresses of one value, weak ones after `~`, doubtful ones after `?`.
 fn shown(senders: &Senders) -> Vec<String> {
     let senders = senders.iter().map(|sender| {
         let mark = match sender.strength {
@@ -95,13 +95,13 @@ fn addresses_beyond_the_bound_are_told() {
     senders.add_header(Identity::From, b"one@more.example");
     assert_eq!(senders.len(), MAX_ADDRESSES);
     assert!(senders.truncated());
-    // One field takes no room from another.
+    // One field does not use the limit of another.
     senders.add_header(Identity::ReplyTo, b"spam@bad.example");
     let last = senders.iter().last().map(|sender| sender.address);
     assert_eq!(last, Some(&b"spam@bad.example"[..]));
     senders.clear();
     assert!(!senders.truncated());
-    // Words of a name do not use the bound up, nor do duplicates.
+    // Words of a name, and duplicates, do not use the limit.
     add_many(&mut senders, MAX_ADDRESSES - 2);
     let name: Vec<_> = (0..1_000).map(|n| format!("{n}@x.example")).collect();
     let value = format!("{} <a@b.example>", name.join(" "));
@@ -111,7 +111,7 @@ fn addresses_beyond_the_bound_are_told() {
     assert!(!senders.truncated());
 }
 
-/// Every spelling of a mailbox before and behind everything that parts two.
+/// Every spelling of a mailbox, before and after everything that separates two.
 #[test]
 fn whatever_parts_two_addresses_both_are_found() {
     let spellings = [
@@ -176,20 +176,20 @@ fn values_beyond_the_bound_on_scanning_are_told() {
     senders.add_header(Identity::From, field.replace("c@d", "e@f").as_bytes());
     assert_eq!(shown(&senders), ["a@b.example", "c@d.example"]);
     assert!(senders.truncated());
-    // An ordinary value needs no scan, and one field takes no room from another.
+    // An ordinary value needs no scan, and one field does not use the limit of another.
     senders.add_header(Identity::From, b"Name <spam@bad.example>");
     senders.add_header(Identity::ReplyTo, b"spam@bad.example, ok@good.example");
     assert_eq!(senders.len(), 5);
     senders.clear();
     senders.add_header(Identity::From, field.as_bytes());
     assert!(!senders.truncated());
-    // The envelope has the same bound.
+    // The envelope has the same limit.
     let argument = format!("<a@b.example> {}", "x".repeat(MAX_SCANNED_BYTES));
     senders.add_mail_from(argument.as_bytes());
     assert!(senders.truncated() && senders.len() == 2);
 }
 
-/// Where both readings of an address cost too much to compare, both are kept.
+/// If comparing both readings of an address costs too much, both are kept.
 #[test]
 fn no_reading_is_lost_beyond_what_is_compared() {
     let odd: Vec<_> = (0..1_000).map(|n| format!("[{n}]@b.example")).collect();
@@ -231,8 +231,8 @@ fn a_long_value_hides_nothing() {
     }
 }
 
-/// Prefix, what is repeated, suffix: openers that nothing closes, closers far away,
-/// and what made some version of the scan read a part of the text again and again.
+/// Prefix, repeated part, suffix: unclosed openers, distant closers, and texts that made some
+/// version of the scan read the same part repeatedly.
 const HOSTILE: &[(&str, &str, &str)] = &[
     ("", "\"", ""),
     ("\"", "\\\"", ""),
@@ -285,7 +285,7 @@ const HOSTILE: &[(&str, &str, &str)] = &[
     ("", "{8} @b. c@d. ", ""),
     ("a@", "\u{e9}", ""),
     ("<a@", "\u{e9}", ">"),
-    // NFC and IDNA: composed and not, wide, refused, of many labels.
+    // NFC and IDNA: composed and decomposed, wide, rejected, with many labels.
     ("", "e\u{301}\u{323}@b{8},", ""),
     ("", "\u{301}\u{323}", "@b"),
     ("", "\u{1100}\u{1161}\u{11a8}{8}@b,", ""),
@@ -310,7 +310,7 @@ const HOSTILE: &[(&str, &str, &str)] = &[
     ("", "=?utf-8?q?=C3=A9?=@{8}b,", ""),
     ("", "=?koi8-r?B?8NLJ18XU{8}?=@b,", ""),
     ("", "\"{8}\u{e9}\"@b,", ""),
-    // Words that are read in more than one way, alone and each another address.
+    // Words with several readings, alone and each another address.
     ("", "a@b:", ""),
     ("", "a@b: ", ""),
     ("", "a@{8}b:", ""),
@@ -363,7 +363,7 @@ const HOSTILE: &[(&str, &str, &str)] = &[
     ("", "(a@b)", ""),
 ];
 
-/// A text of a family; `{8}` is another number each time, so that no address is there twice.
+/// Returns a text of a family; `{8}` is another number each time, so that no address occurs twice.
 fn repeated((prefix, unit, suffix): (&str, &str, &str), size: usize) -> Vec<u8> {
     let mut text = prefix.to_owned();
     for number in 0_usize.. {
@@ -376,15 +376,15 @@ fn repeated((prefix, unit, suffix): (&str, &str, &str), size: usize) -> Vec<u8> 
     text.into_bytes()
 }
 
-/// Seconds that this thread was on a processor, which no other program makes longer.
+/// Returns the processor time of this thread in seconds, which does not depend on other programs.
 fn processor_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let [seconds, nanoseconds] = [time.tv_sec, time.tv_nsec].map(|part| part as f64);
     seconds + nanoseconds / 1e9
 }
 
-/// The processor time that a release build may take for a message of [`MESSAGE_BYTES`] of any
-/// family in all its sender fields, with the canonical form of every address that is found.
+/// The processor time that a release build may need for a message of [`MESSAGE_BYTES`] of any
+/// family in all its sender fields, including the canonical form of every address found.
 const MOST_SECONDS: f64 = 0.5;
 const MESSAGE_BYTES: usize = 16 << 20;
 
@@ -417,7 +417,7 @@ fn hostile_values_take_little_time() {
         let longest = MAX_SCANNED_BYTES - 1024;
         let quarter = seconds(&repeated(family, longest / 4), &[Identity::From]);
         let whole = seconds(&repeated(family, longest), &[Identity::From]);
-        // As long as a server lets a field be, and so many of them that they are the message.
+        // As long as a server allows a field to be, and as many as fit in the message.
         let field = repeated(family, MAYBE_CUT_BYTES - 1024);
         let headers = Identity::ALL.iter().copied();
         let headers = headers.filter(|&identity| identity != Identity::MailFrom);
@@ -427,7 +427,7 @@ fn hostile_values_take_little_time() {
             "{message:.3} s a message, {:.0} ns a byte: {family:?}",
             whole * 1e9 / longest as f64
         );
-        // Quadratic would be sixteen times as long.
+        // A quadratic reader would need sixteen times as long.
         let grows = whole > 8.0 * quarter + 0.002;
         if grows || (!cfg!(debug_assertions) && message > MOST_SECONDS) {
             slow.push(format!(
@@ -438,7 +438,7 @@ fn hostile_values_take_little_time() {
     assert!(slow.is_empty(), "{}", slow.join("\n"));
 }
 
-/// A part of a header value, the odd ones included.
+/// Generates a part of a header value, including odd ones.
 fn fragment() -> impl Strategy<Value = String> {
     let fixed = prop::sample::select(vec![
         "<",
@@ -503,7 +503,7 @@ fn plain_name() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Blanks, folds and comments, as RFC 5322 has them between tokens.
+/// Generates blanks, folds and comments, which RFC 5322 allows between tokens.
 fn cfws() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         "",
@@ -519,7 +519,7 @@ fn cfws() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// A display name (RFC 5322 section 3.4), which may look like an address where it is quoted.
+/// Generates a display name (RFC 5322 section 3.4), which may look like an address if it is quoted.
 fn display_name() -> impl Strategy<Value = String> {
     let word = prop_oneof![
         4 => "[A-Za-z0-9!#$%&'*+/^_`{|}~é-]{1,8}",
@@ -536,7 +536,7 @@ fn display_name() -> impl Strategy<Value = String> {
     })
 }
 
-/// An address whose words are all its own, and which of all written so it is.
+/// Returns an address with unique words, and a mailbox with it.
 fn mailbox(number: usize, bare: bool, name: &str, around: &[String]) -> (String, String) {
     let address = format!("m{number}@d{number}.example");
     let [before, within, behind] = around else {
@@ -550,7 +550,7 @@ fn mailbox(number: usize, bare: bool, name: &str, around: &[String]) -> (String,
     (written, address)
 }
 
-/// Mailboxes and groups, parted by commas, and the addresses of the mailboxes.
+/// Generates mailboxes and groups, separated by commas, and the addresses of the mailboxes.
 fn mailbox_list() -> impl Strategy<Value = (String, Vec<String>)> {
     let mailbox_parts = (
         any::<bool>(),
@@ -581,8 +581,8 @@ fn mailbox_list() -> impl Strategy<Value = (String, Vec<String>)> {
     })
 }
 
-/// A form feed or vertical tab is no blank of RFC 5322, so such a value is not one of the ordinary
-/// forms: it is read as it would be beside a second mailbox.
+/// A form feed or vertical tab is not white space in RFC 5322, so such a value is not an ordinary
+/// form: it is read as it would be beside a second mailbox.
 #[test]
 fn controls_around_an_address_are_read_alike_alone_and_beside_another() {
     for control in ['\u{b}', '\u{c}', '\u{1}', '\u{7f}'] {
@@ -603,13 +603,13 @@ fn controls_around_an_address_are_read_alike_alone_and_beside_another() {
 }
 
 proptest! {
-    /// What RFC 5322 says is what counts: the mailboxes, and neither names nor comments.
+    /// What counts is what RFC 5322 says: the mailboxes, not names and comments.
     #[test]
     fn a_clean_list_gives_its_mailboxes_and_nothing_else((value, addresses) in mailbox_list()) {
         prop_assert_eq!(of_header(value.as_bytes()), addresses, "{:?}", value);
     }
 
-    /// No `@` at an end, whatever stands around it: those divide nothing.
+    /// No sender begins or ends with `@`, in any context, because that divides nothing.
     #[test]
     fn a_sender_has_a_local_part_and_a_domain(
         tokens in prop::collection::vec(prop::sample::select(vec![
@@ -627,8 +627,8 @@ proptest! {
         }
     }
 
-    /// An address that stands nowhere but in a name or a comment is weak, and one that only some
-    /// programs show beside a mailbox is doubtful.
+    /// An address only in a name or a comment is weak, and one that only some programs show beside
+    /// a mailbox is doubtful.
     #[test]
     fn what_is_in_names_is_weak_and_what_some_show_is_doubtful(
         number in 0..1000_usize,
@@ -657,7 +657,7 @@ proptest! {
         }
     }
 
-    /// Any bytes at all: no panic, and only what may be handed on.
+    /// For any bytes: no panic, and only valid senders.
     #[test]
     fn addresses_have_two_sides(value in prop::collection::vec(any::<u8>(), 0..200)) {
         let mut senders = Senders::new();
@@ -669,7 +669,7 @@ proptest! {
         }
     }
 
-    /// A mailbox behind a comma is found whatever stands before, if all is closed there.
+    /// A mailbox after a comma is found after any text in which everything is closed.
     #[test]
     fn nothing_hides_the_next_mailbox(value in value()) {
         let closed = value.replace(['"', '(', ')', '<', '>', '\\'], "");
@@ -677,7 +677,7 @@ proptest! {
         prop_assert!(found.iter().any(|address| address == "spam@bad.example"), "{found:?}");
     }
 
-    /// Nor does anything that stands behind it.
+    /// Nor does any text after it.
     #[test]
     fn nothing_takes_back_a_mailbox(value in value()) {
         let found = of_header(format!("Name <spam@bad.example>, {value}").as_bytes());
@@ -695,7 +695,7 @@ proptest! {
         prop_assert_eq!(comment, ["ok@good.example"]);
     }
 
-    /// Letter case and folding change nothing but themselves.
+    /// Letter case and folding do not change the result.
     #[test]
     fn case_and_folding_do_not_matter(value in value()) {
         let upper = |found: Vec<String>| -> Vec<String> {
@@ -707,7 +707,7 @@ proptest! {
             found.dedup();
             found
         };
-        // Encoded words are about the case of their letters.
+        // In encoded words the letter case matters.
         let mut value = value;
         value.retain(|character| character.is_ascii());
         while value.contains("=?") {
@@ -719,8 +719,8 @@ proptest! {
         prop_assert_eq!(upper(of_header(folded.as_bytes())), upper(of_header(unfolded.as_bytes())));
     }
 
-    /// What the fast path takes is what the slow one finds: the value is made slow by
-    /// a second mailbox behind it, which changes nothing for the first.
+    /// The fast path returns what the slow path finds: a second mailbox after the value forces the
+    /// slow path, and changes nothing for the first.
     #[test]
     fn plain_is_what_both_parsers_find(name in plain_name(), local in plain_local(), domain in plain_domain()) {
         let address = format!("{local}@{domain}");

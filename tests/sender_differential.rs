@@ -1,9 +1,9 @@
-//! Our senders beside those of Python's `email` package and of mail-parser alone, on
-//! mutated header values: every difference is of a named kind that we accept.
+//! Compares our senders with those of Python's `email` package and of mail-parser alone, on mutated
+//! header values: every difference is of a named kind that we accept.
 //!
-//! The values are made from a seed: a few thousand in the ordinary run, 100,000 in the
-//! ignored campaign (`DIFFERENTIAL_SEED` moves on to others). Python takes part when `python3` is there. Addresses are
-//! compared in their one form. A difference of no known kind fails with the value.
+//! The values are generated from a seed: a few thousand in the ordinary run, 100,000 in the ignored
+//! campaign (`DIFFERENTIAL_SEED` selects others). Python is used if `python3` is installed.
+//! Addresses are compared in canonical form. A difference of an unknown kind fails, with the value.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,10 @@ use blocklist_milter::sender::{Identity, Senders, Strength};
 use mail_parser::HeaderValue;
 use mail_parser::parsers::MessageStream;
 
-/// Why a parser names an address that we do not, or the other way round.
+/// Why a parser finds an address that we do not, or vice versa.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Difference {
-    /// Theirs: not in the value as it stands, but glued or repaired from pieces of it.
+    /// Theirs: not in the value as it is, but joined or repaired from pieces of it.
     Glued,
     /// Theirs: inside quotes, a comment or an encoded word.
     Quoted,
@@ -26,26 +26,24 @@ enum Difference {
     Name,
     /// Theirs: the name of a group.
     GroupName,
-    /// Theirs, or ours: quotes, parentheses or brackets do not match, so that each
-    /// parser has its own idea of where they end.
+    /// Theirs, or ours: quotes, parentheses or brackets do not match, so each parser finds another
+    /// end for them.
     Unmatched,
-    /// Ours: they found no address at all.
+    /// Ours: they found no address.
     GaveUp,
-    /// Ours: nothing else was there, so text inside quotes and the like counts.
+    /// Ours: there was no other address, so text inside quotes and the like counts.
     Weak,
-    /// Ours: they read a bad character or a second `@` as a part of the address, or
-    /// stop there.
+    /// Ours: they read a bad character or a second `@` as a part of the address, or stop there.
     Odd,
-    /// Ours: the second of two readings, with or without what blanks, comments or
-    /// quotes set apart.
+    /// Ours: the second of two readings, with or without what blanks, comments or quotes separate.
     Reading,
-    /// Ours: they take decoded, or quoted and glued, text for the address.
+    /// Ours: they take decoded, or quoted and joined, text for the address.
     Decoded,
-    /// Ours: they stop at the first address where a comma is missing.
+    /// Ours: they stop at the first address if a comma is missing.
     MissingComma,
 }
 
-/// xorshift64*: values depend on the seed alone.
+/// xorshift64*: the values depend only on the seed.
 struct Random(u64);
 
 impl Random {
@@ -92,7 +90,7 @@ const SPECIALS: [&str; 26] = [
     "'", "x", "=", "_", "<>", "\"\"", "()", "é", "!",
 ];
 
-/// A template with up to three mutations.
+/// Returns a template with up to three mutations.
 fn value(random: &mut Random) -> String {
     let mut value: Vec<char> = random.one(&TEMPLATES).chars().collect();
     for _ in 0..random.below(4) {
@@ -107,7 +105,7 @@ fn value(random: &mut Random) -> String {
             _ => drop(value.splice(at..at, random.one(&SPECIALS).chars())),
         }
     }
-    // No field has a line that does not begin with a blank.
+    // No field has a continuation line that does not begin with a blank.
     let value: String = value.into_iter().filter(|c| *c != '\r').collect();
     value
         .replace("\n ", "\r\n ")
@@ -133,7 +131,7 @@ fn canonical(address: &str) -> Option<String> {
 
 type Addresses = BTreeSet<String>;
 
-/// Ours: those that are not weak, and those that are.
+/// Returns our addresses: the strong ones, and the weak ones.
 fn ours(value: &str) -> (Addresses, Addresses) {
     let mut senders = Senders::new();
     senders.add_header(Identity::From, value.as_bytes());
@@ -159,7 +157,7 @@ fn by_mail_parser(value: &str) -> Addresses {
     }
 }
 
-/// Two parsers of Python's library: `email.utils`, and the one of the default policy.
+/// Two parsers in Python's library: `email.utils`, and that of the default policy.
 const PYTHON: &str = r#"
 import sys, json
 from email.headerregistry import HeaderRegistry
@@ -176,7 +174,7 @@ for line in sys.stdin:
     print(json.dumps([whole(old), whole(new)]))
 "#;
 
-/// What Python finds in each value; `None` when there is no Python.
+/// Returns what Python finds in each value; `None` if there is no Python.
 fn by_python(values: &[String]) -> Option<Vec<Vec<Addresses>>> {
     let mut child = Command::new("python3")
         .args(["-c", PYTHON])
@@ -209,7 +207,7 @@ fn by_python(values: &[String]) -> Option<Vec<Vec<Addresses>>> {
     Some(found)
 }
 
-/// The length of the well-formed encoded word that `text` begins with.
+/// Returns the length of the well-formed encoded word at the start of `text`.
 fn encoded_word(text: &str) -> Option<usize> {
     let end = 2 + text.get(2..)?.find("?=").filter(|end| *end > 0)? + 2;
     let end = if text[..end].matches('?').count() < 4 {
@@ -224,7 +222,7 @@ fn encoded_word(text: &str) -> Option<usize> {
     (good && parts.iter().all(|part| part.chars().all(plain))).then_some(end)
 }
 
-/// Where `address` stands in `text` as a word of its own.
+/// Returns where `address` is in `text` as a separate word.
 fn find_word(text: &str, address: &str) -> Option<usize> {
     let part = |c: char| c.is_alphanumeric() || "@.-_=".contains(c);
     let mut found = text.match_indices(address).map(|(start, _)| start);
@@ -234,7 +232,7 @@ fn find_word(text: &str, address: &str) -> Option<usize> {
     })
 }
 
-/// A value taken apart in the plainest way, to judge a difference by.
+/// A value split in the simplest way, to judge a difference.
 struct Anatomy {
     /// The value without quoted strings, comments and encoded words.
     open: String,
@@ -263,7 +261,7 @@ impl Anatomy {
             rest = &rest[character.len_utf8()..];
             match character {
                 '"' if depth == 0 => {
-                    // In brackets only a local part is quoted.
+                    // In angle brackets only a local part is quoted.
                     unmatched |= quoted && angle && !rest.starts_with('@');
                     quoted = !quoted;
                     open.push('\u{1}');
@@ -282,7 +280,7 @@ impl Anatomy {
                     angle = character == '<';
                     open.push(character);
                 }
-                // Inside brackets these do not separate mailboxes.
+                // Inside angle brackets these do not separate mailboxes.
                 ',' | ';' | ':' if angle => open.push('\u{1}'),
                 other => open.push(other),
             }
@@ -295,7 +293,7 @@ impl Anatomy {
         }
     }
 
-    /// Why they name `address`, and we do not.
+    /// Returns why they find `address` and we do not.
     fn theirs(&self, address: &str) -> Option<Difference> {
         if self.unmatched {
             return Some(Difference::Unmatched);
@@ -321,7 +319,7 @@ impl Anatomy {
         (angle && !inside).then_some(Difference::Name)
     }
 
-    /// Why we name `address`, and they do not.
+    /// Returns why we find `address` and they do not.
     fn ours(&self, address: &str, weak: bool, theirs: &Addresses) -> Option<Difference> {
         let (local, domain) = address.rsplit_once('@')?;
         if weak {
@@ -359,7 +357,7 @@ impl Anatomy {
         if !self.folded.contains(address) || local.starts_with('"') {
             return Some(Difference::Reading);
         }
-        // Theirs may be quoted, and then is not in the value to the letter either.
+        // Theirs may be quoted, so it need not be in the value literally.
         let known = |other: &String| find_word(&self.folded, other).is_some();
         if !theirs.iter().any(known) {
             return Some(Difference::Decoded);

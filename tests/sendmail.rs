@@ -1,4 +1,4 @@
-//! The daemon under a real Sendmail 8: the scenarios of Postfix, played again.
+//! The daemon with a real Sendmail 8: the scenarios of Postfix again.
 
 mod support;
 
@@ -12,7 +12,7 @@ use support::until;
 
 scenarios! { Sendmail }
 
-/// Sendmail without SMTPUTF8 passes UTF-8 on as it comes.
+/// Sendmail without SMTPUTF8 passes on UTF-8 unchanged.
 #[test]
 fn raw_utf8_sender() {
     let Some(scene) = Scene::<Sendmail>::new(Transport::Unix) else {
@@ -24,7 +24,7 @@ fn raw_utf8_sender() {
     assert!(sent.last().text.contains("spammers"), "{sent:?}");
 }
 
-/// The administrator finds in Sendmail's queue list that a list has held the message.
+/// The administrator sees in Sendmail's queue list which list has held the message.
 #[test]
 fn queue_list_tells_the_reason() {
     let Some(scene) = Scene::<Sendmail>::new(Transport::Unix) else {
@@ -37,7 +37,7 @@ fn queue_list_tells_the_reason() {
         list.contains("QUARANTINE: ") && list.contains("held"),
         "{list}"
     );
-    // Our refusals are in Sendmail's log, with our own words.
+    // Our refusals are in Sendmail's log, with our own text.
     scene.send(&Mail::innocent("why").from("<spammer@listed.test>"));
     scene
         .mta
@@ -54,7 +54,7 @@ fn rcpt_arguments() {
     arguments::rcpt_arguments::<Sendmail>(500);
 }
 
-/// The same for long.
+/// The same as a long campaign.
 #[test]
 #[ignore = "a campaign: tests/run --long"]
 fn many_arguments() {

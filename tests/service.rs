@@ -1,4 +1,4 @@
-//! The daemon as a service manager runs it: limits of the process, signals at the wrong moment.
+//! The daemon under a service manager: limits of the process, signals at bad moments.
 
 mod support;
 
@@ -28,7 +28,7 @@ fn site() -> (Site, std::path::PathBuf) {
     (site, path)
 }
 
-/// Without the question for the user in `src/serve.rs`, nobody hears of it.
+/// Fails without the check of the user in `src/serve.rs`.
 #[test]
 fn whoever_runs_it_as_root_is_told() {
     let (site, _) = site();
@@ -38,7 +38,7 @@ fn whoever_runs_it_as_root_is_told() {
         assert!(daemon.terminate().success());
         told
     };
-    // The tests run it as another user where they can.
+    // The tests run it as another user if possible.
     assert!(!told(site.serve()));
     if rustix::process::geteuid().is_root() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
@@ -48,8 +48,8 @@ fn whoever_runs_it_as_root_is_told() {
     }
 }
 
-/// A typo at boot delays mail of which nothing is known, until it is mended; and what the daemon refuses
-/// shows in `--check`.
+/// A typing error in the configuration at boot only delays mail until it is repaired; and `--check`
+/// shows why the daemon refuses a file.
 #[test]
 fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
     let (mut site, _) = site();
@@ -63,7 +63,7 @@ fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     site.list("spam", &many);
     daemon.logged(&["filter in effect", "entries=300"]);
-    // The compiler would refuse to shrink it so; a copied file knows nothing of that.
+    // The compiler would refuse to shrink it this much; a copied file bypasses that.
     let few = site.write("few.txt", "spammer@listed.test\n");
     let other = site.path().join("few.blf");
     run(site
@@ -87,7 +87,7 @@ fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
     assert!(!check().contains("the running daemon"));
 }
 
-/// `reload` tells what came of it: also what only the daemon can know, whatever else is configured.
+/// `reload` reports the result, including what only the daemon can know, in any configuration.
 #[test]
 fn a_reload_that_was_asked_for_tells_its_outcome() {
     let (mut site, _) = site();
@@ -121,7 +121,7 @@ fn a_reload_that_was_asked_for_tells_its_outcome() {
     site.configure(&format!(
         "{rest}[whitelist]\nfiles = [\"@DIR@/white.txt\"]\n"
     ));
-    // The second asks while the first reload may be under way, and is answered for itself.
+    // The second request may come during the first reload, and gets its own result.
     std::thread::scope(|scope| {
         let both = [scope.spawn(reload), scope.spawn(reload)];
         for one in both {
@@ -133,7 +133,7 @@ fn a_reload_that_was_asked_for_tells_its_outcome() {
         }
     });
 
-    // A file that is good by itself, but older than what is in effect.
+    // A file that is valid, but older than the one in effect.
     let filter = site.path().join("spam.blf");
     let old = fs::read(&filter).expect("it was compiled");
     site.list("spam", &["spammer@listed.test", "other@listed.test"]);
@@ -161,7 +161,7 @@ fn a_reload_that_was_asked_for_tells_its_outcome() {
     assert!(daemon.terminate().success());
 }
 
-/// Whoever has taken the number of a daemon that is gone is not sent SIGHUP, which would end it.
+/// A process that now has the id of an ended daemon does not get SIGHUP, which would end it.
 #[test]
 fn a_reload_harms_no_other_process() {
     let (mut site, _) = site();
@@ -202,13 +202,13 @@ fn a_list_is_loaded_while_as_many_are_connected_as_can_be() {
     daemon.logged(&["filter in effect", "generation=2"]);
     let log = daemon.log();
     assert!(!log.contains("Too many open files"));
-    // Said once, and not for each that comes.
+    // Logged once, not for each connection.
     assert_eq!(log.matches("connection limit reached").count(), 1);
     drop(connected);
     assert!(daemon.terminate().success());
 }
 
-/// The first signal lets messages finish, however long they may take; the second does not.
+/// The first signal lets messages finish, however long they take; the second does not.
 #[test]
 fn a_second_signal_ends_it_at_once() {
     let (mut site, path) = site();
@@ -230,11 +230,11 @@ fn a_second_signal_ends_it_at_once() {
     assert!(daemon.ended().success());
 }
 
-/// Reading large filters takes a while; a SIGHUP that comes meanwhile must not be the end.
+/// Reading large filters takes a while; a SIGHUP during that time must not end the daemon.
 #[test]
 fn a_hangup_at_the_start_is_not_the_end() {
     let (site, _) = site();
-    // Reading this configuration takes until somebody writes it.
+    // Reading this configuration blocks until somebody writes it.
     let config = site.path().join("pipe.toml");
     run(Command::new("mkfifo").arg(&config));
     let log = site.path().join("daemon.log");
@@ -252,7 +252,7 @@ fn a_hangup_at_the_start_is_not_the_end() {
     });
     kill_process(pid, Signal::HUP).expect("our own child");
     let text = fs::read(site.path().join("milter.toml")).expect("just written");
-    // Not before there is a reader: what is written to a pipe that nobody has open is lost.
+    // Wait for a reader: data written to a pipe that nobody has open is lost.
     let mut pipe = until("the program reads its configuration", || {
         let ended = child.0.try_wait().expect("our own child");
         assert!(ended.is_none(), "{ended:?}");
@@ -274,8 +274,8 @@ fn a_hangup_at_the_start_is_not_the_end() {
     assert!(status.success(), "{status}");
 }
 
-/// Root may read everything; the service, another user, may not: `--check` by root finds that out, and the error
-/// of the daemon says what to do.
+/// Root may read everything; the service, as another user, may not. `--check` run by root detects
+/// that, and the daemon's error says what to do.
 #[test]
 fn a_filter_that_the_service_cannot_read_is_named_with_its_remedy() {
     let (mut site, _) = site();
@@ -312,18 +312,18 @@ fn a_filter_that_the_service_cannot_read_is_named_with_its_remedy() {
     drop(daemon);
 }
 
-/// A child that a failing test leaves behind is killed.
+/// A child that is killed if a failing test leaves it.
 struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // An error means that it has ended already.
+        // An error means that it has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Whether a process has a handler for SIGHUP, the first bit of the kernel's mask.
+/// Returns whether a process has a handler for SIGHUP, the first bit of the kernel's mask.
 fn catches_hangup(pid: Pid) -> bool {
     let status = format!("/proc/{}/status", pid.as_raw_nonzero());
     let status = fs::read_to_string(status).unwrap_or_default();
@@ -333,7 +333,8 @@ fn catches_hangup(pid: Pid) -> bool {
     })
 }
 
-/// Pages come from the socket that systemd marks for them; it serves no mail, and none opens for the others.
+/// The status pages use the socket that systemd marks for them; it serves no mail, and no other one
+/// is opened.
 #[test]
 fn a_status_socket_from_systemd() {
     let missing = find_program("systemd-socket-activate").is_none();
@@ -357,7 +358,7 @@ fn a_status_socket_from_systemd() {
     let command = site.program_under("systemd-socket-activate", &arguments);
     let log = site.path().join("daemon.log");
     let _daemon = Daemon::spawn(command, &Socket::Unix(mail.clone()), log);
-    // It makes one socket after the other.
+    // It creates one socket after the other.
     until("the second socket", || pages.exists().then_some(()));
     let (code, body) = fetch(&Endpoint::Unix(pages), "/readyz").expect("it is served");
     assert_eq!((code, body.as_slice()), (200, &b"ok\n"[..]));
@@ -365,8 +366,8 @@ fn a_status_socket_from_systemd() {
     assert!(!configured.exists());
 }
 
-/// `debug` and `trace` say what this program does, not what its libraries do; the log is in a watched folder, and
-/// a line for each event of it would be an event again.
+/// `debug` and `trace` log what this program does, not what its libraries do. The log is in a
+/// watched folder, so a line about each event would cause another event.
 #[test]
 fn a_detailed_log_shows_each_look_up_and_does_not_feed_itself() {
     let (mut site, path) = site();

@@ -1,4 +1,5 @@
-//! `setup-check`: a good set-up has nothing wrong; each fault is found, and its remedy, run as written, mends it.
+//! `setup-check`: a correct setup has no errors; each error is found, and its remedy, run as
+//! written, repairs it.
 
 mod support;
 
@@ -33,7 +34,7 @@ fn socket(site: &Site) -> &Path {
     }
 }
 
-/// What is found: text and remedy by state.
+/// The findings: text and remedy by state.
 #[derive(Debug)]
 struct Found {
     code: Option<i32>,
@@ -50,7 +51,7 @@ impl Found {
         found.is_some_and(|found| found.iter().any(|(text, _)| text.contains(words)))
     }
 
-    /// Exactly one fault, with these words; its remedy.
+    /// Checks that there is exactly one error, with these words. Returns its remedy.
     fn fault(&self, words: &str) -> String {
         let [(text, remedy)] = self.wrong() else {
             panic!("expected one fault, {words:?}: {self:#?}");
@@ -61,7 +62,7 @@ impl Found {
     }
 }
 
-/// Runs it by the tests' user, who may connect, with further arguments.
+/// Runs the command as the tests' user, who may connect, with additional arguments.
 fn check(site: &Site, arguments: &[&str], path: Option<&Path>) -> Found {
     let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
     command
@@ -88,7 +89,7 @@ fn check(site: &Site, arguments: &[&str], path: Option<&Path>) -> Found {
     }
 }
 
-/// A Postfix that asks the milter, and its folder of `main.cf`.
+/// A Postfix that uses the milter, and the folder of its `main.cf`.
 struct Set {
     site: Site,
     _daemon: Daemon,
@@ -117,7 +118,7 @@ impl Set {
             folder,
         };
         set.milters(&set.ours());
-        // Never started, as nothing reads it but postconf.
+        // Never started, because only postconf reads it.
         set.postconf(&["-M", "smtp/inet=smtp inet n - n - - smtpd"]);
         Some(set)
     }
@@ -138,7 +139,7 @@ impl Set {
         check(&self.site, &["--postfix", &self.folder], None)
     }
 
-    /// A fault with these words, whose remedy, run as it is, leaves nothing wrong.
+    /// Checks for an error with these words; its remedy, run unchanged, leaves no error.
     fn is_mended(&self, words: &str) -> String {
         let remedy = self.check().fault(words);
         run(Command::new("sh").args(["-ec", &remedy]));
@@ -167,7 +168,7 @@ fn a_good_set_up_has_nothing_wrong() {
     for words in good {
         assert!(found.has("good", words), "{words}: {found:#?}");
     }
-    // The same for a person.
+    // The text output has the same.
     let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
     let text = run(command
         .arg("--config")
@@ -176,7 +177,7 @@ fn a_good_set_up_has_nothing_wrong() {
     assert!(text.contains(", 0 wrong\n"), "{text}");
 }
 
-/// Two filters in a folder that the service may not enter: one fault, and its remedy apart from it.
+/// Two filters in a folder that the service may not enter: one finding, with its remedy beside it.
 #[test]
 fn what_the_service_may_not_read_is_said_once() {
     if !usable("root", (!is_root()).then(|| "only root is told".to_owned())) {
@@ -189,7 +190,7 @@ fn what_the_service_may_not_read_is_said_once() {
         fs::copy(site.path().join("spam.blf"), closed.join(name)).expect("our own files");
     }
     fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("our own folder");
-    // The service is whom the folder of its status belongs to.
+    // The owner of the status folder is the service's user.
     let status = site.path().join("status");
     fs::create_dir_all(&status).expect("our own folder");
     chown(&status, Some(65_534), Some(65_534)).expect("root may");
@@ -333,7 +334,7 @@ fn a_list_that_was_not_compiled_again_is_found() {
     assert!(check(&site, &NO_POSTFIX, None).has("notice", "advises \"tag\""));
 }
 
-/// What systemd says, by a program of its name.
+/// A program with its name replaces systemctl.
 #[test]
 fn units_that_do_not_work_are_found() {
     let (site, _daemon) = site();
@@ -357,7 +358,7 @@ fn units_that_do_not_work_are_found() {
     assert!(systemd("active", "disabled", "root").has("wrong", "will not start at the next boot"));
 
     if let Some((uid, _)) = site.user {
-        // The filter belongs to nobody in Postfix's group; the user of the service is another.
+        // The filter belongs to nobody in Postfix's group; the service has another user.
         assert_ne!(uid, 1);
         fs::set_permissions(
             site.path().join("spam.blf"),

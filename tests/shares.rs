@@ -25,7 +25,7 @@ use support::{addresses, build, command, folder, names, plan};
 struct Site<'a> {
     dir: &'a Path,
     parts: Vec<String>,
-    /// Changes what every step is told.
+    /// Changes the plan of every step.
     change: fn(&mut Plan),
 }
 
@@ -158,7 +158,7 @@ fn shares_give_the_bytes_of_one_build() {
     }
 }
 
-/// The reports agree, too, but for the time.
+/// The reports also agree, except for the time.
 #[test]
 fn the_report_is_that_of_one_merge() {
     let dir = folder(&[]);
@@ -177,7 +177,8 @@ fn the_report_is_that_of_one_merge() {
     assert_eq!(merged, joined);
 }
 
-/// Dates of rows in some parts only, several lists, and entries that have expired by the day of the merge.
+/// Dates of rows in some parts only, several lists, and entries that have expired by the day of the
+/// merge.
 #[test]
 fn dates_and_several_lists_survive() {
     let dated = |range: std::ops::Range<u32>| -> String {
@@ -269,21 +270,22 @@ fn attempts_at_one_share_are_taken_once_or_refused() {
     site.join("all.blf", &pages).unwrap();
     assert!(site.read("all.blf") == one);
 
-    // Pages made by another count of the same parts cannot be: but another program may err.
+    // Our program cannot make different pages from another count of the same parts, but another
+    // program may.
     let foreign = |offset: usize, name: &str| {
         let mut bytes = site.read(name);
         bytes[offset] ^= 1;
         seal(&mut bytes);
         fs::write(dir.path().join(name), bytes).unwrap();
     };
-    // Of the first source, mailboxes and expired entries.
+    // A field of the first source, of mailboxes, or of expired entries.
     foreign(80, "again.count");
     let error = site.write(1, 2, &counts).unwrap_err();
     assert!(
         error.contains("again.count: differs from ") && error.contains("both are share 2 of 2"),
         "{error}"
     );
-    // The checksum of its page sums.
+    // The checksum of its page checksums.
     foreign(104, "again.pages");
     let error = site.join("all.blf", &pages).unwrap_err();
     assert!(
@@ -292,7 +294,7 @@ fn attempts_at_one_share_are_taken_once_or_refused() {
     );
 }
 
-/// Makes the checksum of a share's head right.
+/// Corrects the checksum of a share's header.
 fn seal(bytes: &mut [u8]) {
     let length = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
     let at = usize::try_from(length).unwrap() - 8;
@@ -419,7 +421,7 @@ fn what_is_missing_or_foreign_is_refused_by_name() {
     join(&pages).unwrap();
 }
 
-/// What holds for a merge of parts holds for that of shares.
+/// The limits of a merge of parts also apply to a merge of shares.
 #[test]
 fn the_limits_of_a_merge_hold_for_shares() {
     let dir = folder(&[("pieces.txt", "piece.0000\npiece.0001\n")]);
@@ -454,7 +456,7 @@ fn the_limits_of_a_merge_hold_for_shares() {
         error.contains("1.pages: a part of list.txt, which is not given by --source"),
         "{error}"
     );
-    // Counts and pages ask the same.
+    // Counts and pages check the same.
     let plan = site.plan("x.count", &parts);
     let counted = compile::count_share(
         &plan,
@@ -468,7 +470,7 @@ fn the_limits_of_a_merge_hold_for_shares() {
             .contains("more.txt: parts of these pieces")
     );
 
-    // The next generation, and no lesser one.
+    // It is the next generation, and never a smaller one.
     assert!(site.read("all.blf") == first);
     let mut limited = Site::new(dir.path(), &parts);
     limited.change = |plan| (plan.max_shrink, plan.max_growth) = (Some(20), Some(20));
@@ -500,7 +502,7 @@ fn the_limits_of_a_merge_hold_for_shares() {
     assert!(refused.contains("--max-growth 20%"), "{refused}");
 }
 
-/// A share replaces shares of its kind only, and nothing else takes its place by chance.
+/// A share replaces only shares of its kind, and nothing else replaces it by chance.
 #[test]
 fn a_share_replaces_its_like_only() {
     let dir = folder(&[("1.count", "precious")]);
@@ -554,7 +556,8 @@ fn a_damaged_share_is_refused_by_name() {
             refused(&good[..length], &|| format!("{length} bytes"));
         }
         refused(&[&good[..], b"x"].concat(), &|| "one byte more".to_owned());
-        // Every bit of the fields, a bit of every byte of the head, and of every 7th behind it.
+        // Every bit of the fields, one bit of every byte of the header, and one of every 7th byte
+        // after it.
         let all_bits = (0..128).flat_map(|at| (0..8).map(move |bit| (at, bit)));
         let some = (128..head).chain((head..good.len()).step_by(7));
         for (at, bit) in all_bits.chain(some.map(|at| (at, at % 8))) {
@@ -582,7 +585,7 @@ fn a_damaged_share_is_refused_by_name() {
     assert!(site.read("again.blf") == site.read("one.blf"));
 }
 
-/// Memory and time are taken for what there is, never for what a head says, whose checksum anybody can make.
+/// Memory and time depend on the data, never on a header, whose checksum anybody can make.
 #[test]
 fn a_share_that_says_what_cannot_be_is_refused() {
     let dir = folder(&[]);
@@ -592,7 +595,7 @@ fn a_share_that_says_what_cannot_be_is_refused() {
     let pages = site.pages(2, &counts);
     let header = 128;
     for (name, at, value) in [
-        // Shares, sources, parts; entries and expired ones of a source; records of a part.
+        // Shares, sources, parts; entries and expired entries of a source; records of a part.
         ("2.count", 24, u64::MAX),
         ("2.count", 68, u64::from(u32::MAX)),
         ("2.count", 72, u64::from(u32::MAX)),
@@ -611,7 +614,7 @@ fn a_share_that_says_what_cannot_be_is_refused() {
         ("2.pages", 96, 1),
         ("2.pages", 120, u64::MAX),
         ("2.pages", 120, 0),
-        // In the header page, whose own checksum is not that any more.
+        // In the header page, whose own checksum is then wrong.
         ("2.pages", header + 56, u64::MAX),
         ("2.pages", header + 64, 1 << 40),
     ] {
@@ -627,7 +630,8 @@ fn a_share_that_says_what_cannot_be_is_refused() {
         assert!(done.is_err(), "{name} {at} {value}");
         fs::write(dir.path().join(name), &good).unwrap();
     }
-    // The same with both checksums made right: more pages than such entries need, and many entries.
+    // The same with both checksums corrected: more pages than the entries need, and too many
+    // entries.
     for (at, value) in [(56, 1_u64 << 50), (64, 1 << 40), (72, 64), (56, u64::MAX)] {
         let good = site.read("2.pages");
         let mut bad = good.clone();
@@ -642,7 +646,8 @@ fn a_share_that_says_what_cannot_be_is_refused() {
     assert!(!dir.path().join("all.blf").exists());
 }
 
-/// Killed at each system call that changes a file, each step leaves the old file or the new one, whole.
+/// Killed at each system call that changes a file, each step leaves the old file or the new one,
+/// complete.
 #[test]
 fn a_kill_at_any_system_call_leaves_a_whole_file() {
     let dir = folder(&[]);
@@ -700,7 +705,7 @@ fn a_kill_at_any_system_call_leaves_a_whole_file() {
     }
 }
 
-/// The daemon says what the file is, and what to do.
+/// The daemon reports what the file is, and what to do.
 #[test]
 fn the_daemon_refuses_shares() {
     let dir = folder(&[]);
@@ -729,7 +734,7 @@ fn the_daemon_refuses_shares() {
     }
 }
 
-/// The example of the manual, after that for the parts.
+/// The example of the manual, after the one for parts.
 #[test]
 fn gnu_parallel_merges_in_shares() {
     let missing = find_program("parallel").is_none();

@@ -1,4 +1,4 @@
-//! The tables of `docs/sizing.md` are what the program's own sizing says:
+//! The tables of `docs/sizing.md` agree with the program's own sizing;
 //! `UPDATE_SIZING=1 cargo test --test sizing` writes them.
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use blocklist_milter::filter::{Header, Shape};
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/sizing.md");
 const DEFAULT_RATE: f64 = 1e-6;
-/// Sum of the page, end and sum of its records.
+/// Checksum of the page, and end and checksum of its records.
 const PER_PAGE_BYTES: u64 = 24;
 const HEADER_BYTES: u64 = 4096;
 /// 2^64, the number of keys.
@@ -32,7 +32,7 @@ fn the_tables_are_those_of_the_program() {
     );
 }
 
-/// What the tables add up is the size of a file that the compiler writes.
+/// The sizes in the tables equal the size of a file that the compiler writes.
 #[test]
 fn the_sum_is_the_size_of_a_real_file() {
     const ENTRIES: u64 = 30_000;
@@ -108,7 +108,8 @@ fn page_bytes(shape: Shape) -> f64 {
     (shape.pages * PAGE_BYTES as u64) as f64
 }
 
-/// A file with records of one source, by `contrib/filter-format.md`, for pages of the mean load.
+/// Returns the size of a file with records of one source, by `contrib/filter-format.md`, for pages
+/// of average load.
 fn file_bytes(entries: u64, shape: Shape) -> f64 {
     const BLOCK_HEAD_BYTES: u64 = 16 + 10;
     let load = (entries / shape.pages).max(1);
@@ -132,7 +133,7 @@ fn size(bytes: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// As a person reads it: no exponent unless there is hardly anything.
+/// Formats a number for people: no exponent unless it is very small.
 fn small(value: f64) -> String {
     match value {
         value if value > 9.5 => format!("{value:.0}"),
@@ -142,7 +143,7 @@ fn small(value: f64) -> String {
     }
 }
 
-/// The guide with the table in place of what stands behind its comment.
+/// Returns the guide with the table after its comment replaced.
 fn with_table(guide: &str, name: &str, table: &str) -> String {
     let begin = format!("<!-- {name} -->\n");
     let (before, rest) = guide.split_once(&begin).expect("the comment is there");

@@ -1,7 +1,8 @@
-//! `contrib/spark/blocklist_spark.py` on Spark itself: the bytes of one build.
+//! `contrib/spark/blocklist_spark.py` on Spark itself gives the bytes of one build.
 //!
-//! pyspark and pyarrow are looked for in the virtual environment `target/pyspark`, where `tests/run`
-//! installs them; `moto_server`, which plays S3, in `target/stores`. The long form has a master with two workers, of which one is killed.
+//! pyspark and pyarrow are in the virtual environment `target/pyspark`, where `tests/run` installs
+//! them; `moto_server`, which simulates S3, is in `target/stores`. The long form has a master with
+//! two workers, one of which is killed.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 #[path = "support/mod.rs"]
@@ -31,12 +32,12 @@ pyarrow.parquet.write_table(table, folder / 'rows.parquet', row_group_size=500)
 (folder / 'lists/more.txt.gz').write_bytes(gzip.compress((folder / 'more.txt').read_bytes()))
 ";
 
-/// A virtual environment that `tests/run` makes.
+/// Returns the path of a virtual environment that `tests/run` creates.
 fn environment(name: &str) -> PathBuf {
     Path::new(COMPILER).ancestors().nth(2).unwrap().join(name)
 }
 
-/// The environment with pyspark, if Spark can run here.
+/// Returns the environment with pyspark, if Spark can run here.
 fn spark() -> Option<PathBuf> {
     let place = environment("pyspark");
     let missing = if find_program("java").is_none() {
@@ -55,7 +56,7 @@ struct Site {
 }
 
 impl Site {
-    /// Two lists, one of them packed; a table; a seed.
+    /// Creates two lists, one of them compressed; a table; a seed.
     fn new(spark: PathBuf, lines: u32) -> Self {
         let dir = folder(&[
             ("rows.txt", &addresses(0..3_000)),
@@ -136,7 +137,7 @@ fn spark_gives_the_bytes_of_one_build() {
         "build -q --seed-from seed.blf --date {DATE} --name x --source big.txt --format plain -o one.blf lists"
     ));
     assert!(site.read("all.blf") == site.read("one.blf"));
-    // spark-submit prints both streams of the program as one.
+    // spark-submit prints both streams of the program to one.
     let printed = String::from_utf8_lossy(&done.stdout);
     let rejected = "/big.txt.";
     assert!(
@@ -202,7 +203,7 @@ print(*sorted(file.path for file in files if file.type == fs.FileType.File), sep
 ";
 
 impl Site {
-    /// S3 as moto plays it, with a program that fills a bucket or looks into it.
+    /// Runs a program that fills or checks a bucket of S3, simulated by moto.
     fn in_s3(&self, endpoint: &str, program: &str, names: &[&str]) -> String {
         let mut python = Command::new(self.spark.join("bin/python"));
         python.args(["-c", program]);
@@ -218,7 +219,8 @@ impl Site {
     }
 }
 
-/// Lists and parts lie in a bucket: the bytes of one build, and nothing is left there but the lists.
+/// Lists and parts are in a bucket: the result has the bytes of one build, and only the lists
+/// remain there.
 #[test]
 fn lists_and_parts_may_lie_in_s3() {
     let Some(spark) = spark() else { return };
@@ -228,7 +230,7 @@ fn lists_and_parts_may_lie_in_s3() {
         return;
     }
     let site = Site::new(spark, 3_000);
-    // Names that a URI must not hold as they are; and what another program is still writing.
+    // Names that must be escaped in a URI; and a file that another program is still writing.
     let odd = "a %20?#b.txt";
     fs::rename(site.path("lists/big.txt"), site.path("lists").join(odd)).unwrap();
     fs::create_dir(site.path("lists/_temporary")).unwrap();
@@ -250,7 +252,7 @@ fn lists_and_parts_may_lie_in_s3() {
 
     let words = "--input s3://lists/in --format plain --source big.txt --piece 20K --parts s3://lists/parts \
                  --statistics pieces.json";
-    // In shares, each of which reads from the bucket what it needs of each part.
+    // In shares, each of which reads the necessary part of each part from the bucket.
     for (output, more) in [("all.blf", ""), ("shared.blf", "--merge-shares 7")] {
         let mut submit = site.submit("local[2]", &format!("{words} --output {output} {more}"));
         submit
@@ -273,7 +275,7 @@ fn lists_and_parts_may_lie_in_s3() {
     assert_eq!(left, expected, "parts are removed");
 }
 
-/// Places show on Spark's pages.
+/// Locations are visible on Spark's pages.
 #[test]
 fn a_password_in_a_uri_is_refused() {
     let Some(spark) = spark() else { return };
@@ -290,7 +292,7 @@ fn a_password_in_a_uri_is_refused() {
     assert!(!said.contains("hidden"), "{said}");
 }
 
-/// What Spark has started works in the folder of the test.
+/// Ends the processes that Spark started in the folder of the test.
 impl Drop for Site {
     fn drop(&mut self) {
         end_processes_in(self.dir.path());
@@ -360,7 +362,7 @@ fn a_killed_worker_changes_no_byte() {
         let parts = folders.flat_map(|folder| fs::read_dir(folder.path()).into_iter().flatten());
         parts.count()
     };
-    // Three of thirty. Java takes its time to start.
+    // Three of thirty. Java needs time to start.
     let deadline = Instant::now() + Duration::from_secs(300);
     while parts() < 3 {
         let log = || fs::read_to_string(site.path("submit.log")).unwrap();
@@ -382,7 +384,8 @@ fn a_killed_worker_changes_no_byte() {
     assert!(site.read("all.blf") == site.read("one.blf"));
 }
 
-/// Copies parts for each share with the job's own code, and says how much of them is not in the copies.
+/// Copies parts for each share with the job's own code, and prints how much of them is not in the
+/// copies.
 const SHARE_COPIES: &str = "\
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -399,7 +402,7 @@ for number in range(1, shares + 1):
 print(holes)
 ";
 
-/// From object storage a task takes a part of each part: what its share reads, and it reads no more.
+/// From object storage, a task copies of each part only what its share reads; it reads no more.
 #[test]
 fn a_share_needs_only_its_own_blocks_of_a_part() {
     let Some(spark) = spark() else { return };
@@ -437,7 +440,7 @@ fn a_share_needs_only_its_own_blocks_of_a_part() {
     for number in 1..=5 {
         step("count", number, "");
     }
-    // As the job reckons for 90,000 entries.
+    // As the job calculates it for 90,000 entries.
     copy(90_000 * 144 / 3_276_800);
     for number in 1..=5 {
         step("pages", number, "1.count 2.count 3.count 4.count 5.count");

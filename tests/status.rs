@@ -1,4 +1,5 @@
-//! What the daemon says of itself: figures are compared with the messages that were played.
+//! The daemon's reports about itself: their numbers are compared with the messages that were
+//! played.
 
 mod support;
 
@@ -40,7 +41,7 @@ fn from(mail_from: &str, headers: &[&str]) -> TestMail {
     TestMail::new(mail_from, &["<bob@our.example>"], headers)
 }
 
-/// Plays a message of each kind; what is counted of them is in the tests.
+/// Plays a message of each kind; the tests know the counts.
 fn play(rig: &Rig) {
     let shop = "From: shop@ok.example";
     for (letter, expected) in [
@@ -118,7 +119,7 @@ fn every_message_is_counted_once_and_every_hit() {
     assert_eq!(mild.list.verdicts.sum(), 1);
 }
 
-/// Also of a list that is left out for a while.
+/// Also those of a list that is removed for a while.
 #[test]
 fn the_counts_of_a_list_outlive_reloads() {
     let rig = Rig::new(LISTS, CONFIG);
@@ -129,7 +130,7 @@ fn the_counts_of_a_list_outlive_reloads() {
         });
     };
     rig.write("c.toml", "[[list]]\nname = 'mild'\nfilter = 'mild.blf'\n");
-    // What is taken away waits for somebody to ask.
+    // A removed list waits for a requested reload.
     rig.live.reload();
     reloaded(1);
     assert_eq!(rig.live.snapshot().counts.len(), 1);
@@ -161,7 +162,7 @@ fn connections_are_counted_and_what_breaks_the_protocol() {
     ] {
         let mut stream = UnixStream::connect(rig.path("m.sock")).expect("it listens");
         stream.write_all(sent).expect("it reads");
-        // An answer of the negotiation may come before the end.
+        // The answer to the negotiation may come before the end.
         let _ = stream.read_to_end(&mut Vec::new());
         until(kind, || {
             (traffic.protocol_errors.get(kind) == 1).then_some(())
@@ -285,7 +286,8 @@ fn ready_means_that_mail_is_checked_as_configured() {
     });
 }
 
-/// The circuit breaker is on, and then a reload takes the limit away: nothing says any more that it is on.
+/// The circuit breaker is on, and then a reload removes the limit: no report says any more that it
+/// is on.
 #[test]
 fn the_circuit_breaker_is_off_without_a_limit() {
     let limited = format!("{CONFIG}[safety]\nmax_reject_share = '50%'\n");
@@ -316,7 +318,8 @@ fn the_circuit_breaker_is_off_without_a_limit() {
     assert!(!is_shown());
 }
 
-/// Twice as many as there are places and room in the queue of the socket, and they come again and again.
+/// Twice as many as there are connections and space in the socket's queue, and they come again and
+/// again.
 #[test]
 fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -334,7 +337,7 @@ fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
                         .filter_map(|_| UnixStream::connect(socket).ok())
                         .collect();
                     for mut stream in &crowd {
-                        // Some send nothing, some not all of a request.
+                        // Some send nothing, some an incomplete request.
                         let _ = stream.write_all(&b"GET / HT"[..number * 2]);
                     }
                     // Until the daemon closes them.
@@ -361,7 +364,7 @@ fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
     assert_eq!(rig.page("/healthz").0, 200);
 }
 
-/// They take the places there are for a while, and nothing else.
+/// They use up the connections for a while, but have no other effect.
 #[test]
 fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
     let rig = Rig::new(LISTS, CONFIG);
@@ -382,7 +385,7 @@ fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
     play(&rig);
     drop(silent);
     assert_eq!(rig.page("/healthz").0, 200);
-    // More than the header may have, and a body of which nothing is read.
+    // More than the header may have, and a body that is never read.
     for (sent, code) in [
         (
             format!(
@@ -398,7 +401,7 @@ fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
         ("\0\0\0\x0dO".repeat(100), "400"),
     ] {
         let mut stream = connect();
-        // It may be closed before all is sent.
+        // It may be closed before everything is sent.
         let _ = stream.write_all(sent.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -455,7 +458,7 @@ fn a_list_that_is_older_than_it_should_be_is_shown() {
     });
 }
 
-/// The command of this build, asking the rig's socket.
+/// Runs the command of this build with the rig's socket.
 fn status_command(rig: &Rig, arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
     command
@@ -508,7 +511,7 @@ fn the_command_shows_the_same_and_exits_by_health() {
     let report: Report = serde_json::from_str(&json).expect("JSON");
     assert_eq!((code, report.messages.verdicts["reject"]), (Some(0), 3));
 
-    // The daemon still has the old configuration; the command asks where the new one says.
+    // The daemon still has the old configuration; the command uses the address in the new one.
     rig.write("c.toml", &format!("{CONFIG}\nnonsense = 1\n"));
     until("a warning", || {
         (status_command(&rig, &[]).0 == Some(1)).then_some(())
@@ -542,7 +545,8 @@ fn mail_that_is_not_checked_as_configured_is_critical() {
     );
 }
 
-/// A browser's view of the page in a frame of this width: the width its content needs, and its texts.
+/// Returns a browser's view of the page in a frame of this width: the width of its content, and its
+/// texts.
 fn view(chromium: &Path, folder: &Path, page: &str, width: u32) -> serde_json::Value {
     let page = page.replace('&', "&amp;").replace('"', "&quot;");
     let script = "const d = document.querySelector('iframe').contentDocument; \
@@ -580,7 +584,7 @@ fn view(chromium: &Path, folder: &Path, page: &str, width: u32) -> serde_json::V
 
 fn browser(chromium: &Path, folder: &Path) -> Command {
     let mut command = Command::new(chromium);
-    // Its sandbox does not start as root. All it shows is ours.
+    // Its sandbox does not start as root. Everything it shows is ours.
     command.args([
         "--headless",
         "--no-sandbox",
@@ -595,7 +599,7 @@ fn browser(chromium: &Path, folder: &Path) -> Command {
     command
 }
 
-/// With a screenshot of each width in the folder that `STATUS_SCREENSHOTS` names, if it does.
+/// Saves a screenshot of each width in the folder `STATUS_SCREENSHOTS`, if that is set.
 #[test]
 fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
     let chromium = support::find_program("chromium");
@@ -654,7 +658,7 @@ fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
         assert!(seen["bars"].as_u64() >= Some(3), "{seen}");
         assert_eq!(seen["scripts"], 0);
     }
-    // As it is served, with its security policy.
+    // As the daemon serves it, with its security policy.
     let url = format!("http://127.0.0.1:{port}/");
     let output = browser(&chromium, scratch.path())
         .arg("--dump-dom")

@@ -1,6 +1,6 @@
-//! Filter files of format version 1 as they were written once, in `tests/filters/`: every later version
-//! of the program opens, verifies and queries them, and builds the same pages and records from the same
-//! lists. (The sources differ: they name the path of the list.)
+//! Stored filter files of format version 1, in `tests/filters/`: every later version of the program
+//! opens, verifies and queries them, and builds the same pages and records from the same lists.
+//! (The sources differ: they name the path of the list.)
 //!
 //! When `RULES_VERSION` is raised, build them again, in that folder:
 //!
@@ -18,7 +18,7 @@ use blocklist_milter::filter::{Filter, Load, Record};
 use blocklist_milter::inspect::Query;
 use blocklist_milter::list::Day;
 
-/// Each filter, its list, whether it has records, and its entries.
+/// Each filter, its list, whether it has records, and its number of entries.
 const STORED: [(&str, &str, bool, u64); 2] = [
     ("records.blf", "list.txt", true, 6),
     ("no-records.blf", "list-without-dates.txt", false, 5),

@@ -1,8 +1,9 @@
-//! Every program that writes a file, killed at any system call, and with any system call failing: the old file is
-//! there or the new one, whole; an error is said; and the next run leaves nothing else behind.
+//! Every program that writes a file is killed at any system call, and has any system call failing:
+//! the old file or the new one is there, complete; an error is reported; and the next run leaves
+//! nothing else behind.
 //!
-//! strace(1) kills and injects. `tests/run` tries some calls of each kind, `tests/run --long` all of them. What a
-//! power cut does is in `power_cut.rs`.
+//! strace(1) kills and injects errors. `tests/run` tries some calls of each kind, `tests/run
+//! --long` all of them. `power_cut.rs` tests power cuts.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 #[path = "support/compile.rs"]
@@ -24,7 +25,7 @@ use tempfile::TempDir;
 struct Writer {
     program: &'static str,
     words: &'static str,
-    /// What it replaces or makes.
+    /// The files that it replaces or creates.
     targets: &'static [&'static str],
 }
 
@@ -82,12 +83,12 @@ const CORRESPONDENTS: Writer = Writer {
     targets: &["people.txt"],
 };
 
-/// What a file of a new run has in place of [`compiles`]' fixed day.
+/// The build date of a new file, instead of [`compiles`]' fixed day.
 const BUILT_S: &str = "1790000000";
-/// Kept through every replacement.
+/// Kept by every replacement.
 const MODE: u32 = 0o604;
 
-/// Calls that may fail: whatever does, it is said, and nothing panics.
+/// Calls that may fail: each error is reported, and nothing panics.
 const FALLIBLE: [&str; 33] = [
     "access",
     "clone",
@@ -123,9 +124,9 @@ const FALLIBLE: [&str; 33] = [
     "write",
     "writev",
 ];
-/// Calls whose failure the standard library or the allocator answers by ending the program.
+/// Calls after whose failure the standard library or the allocator ends the program.
 const FATAL: [&str; 3] = ["close", "getrandom", "mmap"];
-/// Of each kind of call, in the short form.
+/// Calls of each kind that the short form tries.
 const SOME: u32 = 2;
 const ERRORS: [&str; 4] = ["ENOSPC", "EIO", "EINTR", "EMFILE"];
 
@@ -134,7 +135,7 @@ struct Trial {
     writer: Writer,
     old: Vec<Option<Vec<u8>>>,
     new: Vec<Vec<u8>>,
-    /// Of all files, when all is done.
+    /// The names of all files at the end.
     names: Vec<String>,
 }
 
@@ -216,7 +217,7 @@ impl Trial {
             .collect()
     }
 
-    /// The old files again, without any other change.
+    /// Restores the old files, without any other change.
     fn restore(&self) {
         for (target, old) in self.writer.targets.iter().zip(&self.old) {
             let path = self.path(target);
@@ -232,7 +233,7 @@ impl Trial {
         }
     }
 
-    /// Runs the command below another one, such as strace.
+    /// Runs the command with another one, such as strace.
     fn run(&self, below: &[&str]) -> Output {
         let program = [self.writer.program];
         let words = self.writer.words.split(' ');
@@ -242,14 +243,14 @@ impl Trial {
             .args(rest)
             .current_dir(self.folder.path())
             .env("SOURCE_DATE_EPOCH", BUILT_S)
-            // A backtrace reads many files.
+            // A backtrace would read many files.
             .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::null())
             .output()
             .unwrap()
     }
 
-    /// How often each system call is made, by the thread that makes most of it.
+    /// Returns how often each system call is made, by the thread that makes most of them.
     fn calls(&self) -> Option<BTreeMap<String, u32>> {
         let log = tempfile::NamedTempFile::new().unwrap();
         let obstacle = match find_program("strace") {
@@ -270,7 +271,8 @@ impl Trial {
             let Some((thread, call)) = line.trim().split_once(' ') else {
                 continue;
             };
-            // `12 read(3, ...`, also where it is `<unfinished ...>`; not `<... read resumed>`, nor `+++ exited`.
+            // `12 read(3, ...`, also with `<unfinished ...>`; not `<... read resumed>` and `+++
+            // exited`.
             let Some((name, _)) = call.trim().split_once('(') else {
                 continue;
             };
@@ -291,7 +293,7 @@ impl Trial {
         Some(calls)
     }
 
-    /// Runs it with something injected, and looks at what became of the files; whether it ended well.
+    /// Runs the command with an injected kill or error, and checks the files afterwards.
     fn inject(&self, call: &str, what: &str, number: u32) -> Output {
         let inject = format!("-einject={call}:{what}:when={number}");
         let trace = format!("-etrace={call}");
@@ -327,7 +329,7 @@ impl Trial {
         }
         let left = names(self.folder.path());
         let is_left = left.iter().any(|name| !self.names.contains(name));
-        // What could not be removed, or what nobody was left to remove.
+        // A file that could not be removed, or that nobody was left to remove.
         let may_be_left = done.status.signal().is_some() || call.starts_with("unlink");
         assert!(!is_left || may_be_left, "left {left:?}: {case}");
         self.restore();
@@ -346,7 +348,7 @@ impl Trial {
     }
 }
 
-/// Numbers from 1 to `last`, all of them or so many, spread over the whole.
+/// Returns numbers from 1 to `last`: all, or at most `at_most`, spread evenly.
 fn spread(last: u32, at_most: u32) -> impl Iterator<Item = u32> {
     let count = last.min(at_most).max(1);
     (1..=count).map(move |n| match count {
@@ -355,7 +357,8 @@ fn spread(last: u32, at_most: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Kills at, and errors of, up to so many calls of each name in each thread.
+/// Kills the command at, and injects errors into, up to `at_most` calls of each name in each
+/// thread.
 fn disturb(writer: Writer, at_most: u32) {
     let trial = Trial::new(writer);
     let Some(calls) = trial.calls() else { return };
@@ -377,7 +380,7 @@ fn disturb(writer: Writer, at_most: u32) {
             }
             for error in ERRORS {
                 turn += 1;
-                // In the short form one error for each call.
+                // In the short form, one error for each call.
                 if at_most != u32::MAX && turn % ERRORS.len() != 0 {
                     continue;
                 }
@@ -397,8 +400,9 @@ fn disturb(writer: Writer, at_most: u32) {
     assert!(killed > 10 && failed > 5, "{killed} {failed} {survived}");
 }
 
-// Without the temporary file (`claim` in `src/replacement.rs`) files are neither old nor new, without the leftovers in
-// its `lock` the next run fails, and without its `Drop` what is left stays.
+// These fail without the following: without the temporary file (`claim` in `src/replacement.rs`) a
+// file is neither old nor new; without removing leftovers in its `lock` the next run fails; without
+// its `Drop` leftovers stay.
 
 #[test]
 fn build_is_disturbed() {
@@ -543,7 +547,7 @@ fn correspondents_are_disturbed_at_every_call() {
     disturb(CORRESPONDENTS, u32::MAX);
 }
 
-/// Reads and writes of the C library that do a part of what they were asked to, and are interrupted by turns.
+/// Reads and writes of the C library that do only part of the request, and are interrupted in turn.
 const SHORT: &str = r#"
 #define _GNU_SOURCE
 #include <errno.h>
@@ -566,7 +570,7 @@ ssize_t pwrite64(int f, const void *b, size_t n, off64_t o) { return interrupted
 ssize_t writev(int f, const struct iovec *v, int n) { return n < 1 ? 0 : write(f, v->iov_base, v->iov_len); }
 "#;
 
-/// With `write` in place of `write_all` anywhere on the way, the file is not the same.
+/// Fails with `write` instead of `write_all` anywhere: the file then differs.
 #[test]
 fn short_and_interrupted_reads_and_writes_change_nothing() {
     let folder = compiles::folder(&[("short.c", SHORT)]);

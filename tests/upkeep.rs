@@ -1,5 +1,5 @@
-//! The scripts that keep lists up to date: `compile-list` for a folder of text lists, `update-feed` for a
-//! list on the web, which a server here gives in every wrong way.
+//! The scripts that keep lists up to date: `compile-list` for a folder of text lists, `update-feed`
+//! for a list on the web, which a test server serves in every wrong way.
 
 mod support;
 
@@ -29,7 +29,7 @@ impl Machine {
         }
     }
 
-    /// In place of the compiler a script, which finds the output's path in `$5` and counts its runs.
+    /// Uses a script as the compiler; it finds the path of the output in `$5`, and counts its runs.
     fn with_compiler(body: &str) -> Self {
         let mut machine = Self::new();
         let folder = machine.scratch.path().display();
@@ -72,7 +72,7 @@ impl Machine {
     }
 }
 
-/// The units start the script once more after a change: `tests/upkeep_booted.rs`.
+/// The units start the script again after a change: `tests/upkeep_booted.rs`.
 #[test]
 fn a_change_while_a_list_is_compiled_is_not_taken_for_compiled() {
     let machine = Machine::with_compiler(
@@ -120,7 +120,7 @@ fn only_what_has_changed_is_compiled() {
     fs::write(&machine.compiler, compiler).expect("our own file");
     compiles("another compiler", true);
 
-    // What failed is tried again.
+    // A failed compilation is tried again.
     fs::write(&target, "g@h.test").expect("our own file");
     machine.scratch.write("fault", "");
     assert!(!machine.compile("own"));
@@ -170,7 +170,7 @@ struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // An error means that it has ended already.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -255,12 +255,12 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
         machine.scratch.write("good", &lines);
     };
 
-    // Before there is any list, nothing of it makes one.
+    // Before there is a list, none of these makes one.
     for case in ["404", "empty", "html"] {
         describe(case, "");
         refused(case, &["there is no list yet"]);
     }
-    // Until there is one, the files of the same name are the list.
+    // Until the feed has a list, the files in the folder of that name are the list.
     machine
         .scratch
         .write("etc/lists/web/own.txt", "own@listed.test\n");
@@ -322,7 +322,7 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
     assert!(machine.lists("web.blf", "user199@listed.test"));
     assert!(!machine.lists("web.blf", "user299@listed.test"));
 
-    // A feed that nobody keeps any more.
+    // A feed that nobody maintains any more.
     describe("good", "max_age_days = 30\n");
     let changed =
         File::open(machine.scratch.join("state/feeds/.web/changed")).expect("it is there");
@@ -333,14 +333,14 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
         &["longer than max_age_days = 30", "stays in effect"],
     );
 
-    // Without the feed the files are the list again.
+    // Without the feed, the files are the list again.
     fs::remove_dir_all(machine.scratch.join("state/feeds/web")).expect("our own folder");
     let output = machine.script("compile-list", &["web", "--max-shrink=100%"]);
     assert!(output.status.success(), "{output:?}");
     assert!(machine.lists("web.blf", "own@listed.test"));
 }
 
-/// A feed of the newest domains alone: each day's file counts for some days.
+/// A feed with only the newest domains: each day's file counts for some days.
 #[test]
 fn a_feed_of_new_domains_is_kept_for_days() {
     let machine = Machine::new();
@@ -373,7 +373,7 @@ fn a_feed_of_new_domains_is_kept_for_days() {
     assert!(query.contains("\"expires\":\"20"), "{query}");
 }
 
-/// The unit and a person start it at the same moment: one compiles, the other finds nothing to do.
+/// The unit and a person start it at the same time: one compiles, the other finds nothing to do.
 #[test]
 fn two_compiles_of_one_list_take_turns() {
     let machine = Machine::with_compiler("until [ -e go ]; do sleep 0.01; done");

@@ -1,5 +1,5 @@
-//! The units that keep lists up to date, in a booted machine of its own: no change of a list is overlooked,
-//! whenever it comes.
+//! The units that keep lists up to date, in a separate booted machine: no change of a list is
+//! missed, whenever it happens.
 
 mod support;
 
@@ -10,8 +10,8 @@ use support::markdown::root;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_blocklist-milter");
 
-/// A file comes right after a compile ended, which is when systemd begins to watch the folder again; and one in the
-/// midst of a compile.
+/// One file comes immediately after a compilation, when systemd begins to watch the folder again;
+/// another during a compilation.
 const CHANGES: &str = r#"
 set -eu
 mkdir -p /run/built

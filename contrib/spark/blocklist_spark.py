@@ -36,7 +36,7 @@ BLOCK_BYTES = 1 << 20
 MOST_PAGES = 1 << 40
 # Parts and filters contain the seed.
 UMASK = 0o027
-# The compiler unpacks these files. They cannot be cut into pieces.
+# The compiler decompresses these files. They cannot be split into pieces.
 PACKED = (".gz", ".zst", ".bz2", ".xz", ".zip", ".tar", ".tgz", ".7z")
 
 
@@ -86,11 +86,11 @@ def size(text):
 
 
 def file_system(path):
-    """The file system of a path or URI, and the path there."""
+    """Returns the file system of a path or URI, and the path in it."""
     if "://" not in path:
         path = os.path.abspath(path)
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    # Variables of the AWS command line that pyarrow does not know.
+    # pyarrow does not know these variables of the AWS command line.
     if path.startswith("s3://") and endpoint and "endpoint_override=" not in path:
         scheme, _, host = endpoint.rstrip("/").rpartition("://")
         mark = "&" if "?" in path else "?"
@@ -99,7 +99,7 @@ def file_system(path):
 
 
 def below(folder, name):
-    """The path or URI of a file in a folder. For a URI, the parts before and after the path stay."""
+    """Returns the path or URI of a file in a folder. In a URI, the parts before and after the path stay."""
     if "://" not in folder:
         return f"{folder.rstrip('/')}/{name}"
     folder, mark, query = folder.partition("?")
@@ -110,7 +110,7 @@ def below(folder, name):
 
 
 def files_of(path):
-    """The files of an input, with their sizes. In a folder, hidden files and files in hidden folders are skipped."""
+    """Yields the files of an input, with their sizes. In a folder, skips hidden files and files in hidden folders."""
     system, inside = file_system(path)
     info = system.get_file_info(inside)
     if info.type == pyarrow.fs.FileType.NotFound:
@@ -126,7 +126,7 @@ def files_of(path):
 
 
 def pieces_of(args):
-    """All pieces: a number, a file, and where it begins and ends (None: the whole file)."""
+    """Returns all pieces: a number, a file, and the start and end in the file (None for the whole file)."""
     pieces = []
     for path, length in sorted(set(file for path in args.input for file in files_of(path))):
         if args.column:
@@ -146,7 +146,7 @@ def is_packed(path):
 
 
 def row_groups(path, piece_bytes):
-    """Divides a Parquet file into ranges of row groups with about so many bytes."""
+    """Divides a Parquet file into ranges of row groups with at least `piece_bytes` bytes, except the last."""
     import pyarrow.parquet
 
     system, inside = file_system(path)
@@ -164,7 +164,7 @@ def row_groups(path, piece_bytes):
 
 
 def lines_of(path, start, end):
-    """Blocks of the lines that begin from `start` to before `end`."""
+    """Yields blocks of the lines that begin at or after `start` and before `end`."""
     system, inside = file_system(path)
     with system.open_input_file(inside) as file:
         at, block = start, b"\n"
@@ -183,7 +183,7 @@ def lines_of(path, start, end):
 
 
 def rest_of_line(file):
-    """What is left of a line: its length with the line end, and its blocks."""
+    """Reads the rest of a line. Returns its length with the line end, and its blocks."""
     length, blocks = 0, []
     while True:
         before = file.tell()
@@ -199,7 +199,7 @@ def rest_of_line(file):
 
 
 def column_of(path, column, start, end):
-    """Blocks of lines, one for each row of a Parquet column."""
+    """Yields blocks of lines, one line for each row of a Parquet column."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet
@@ -259,7 +259,7 @@ def compile_piece(piece, job):
 
 
 def compiler_here():
-    """The program that --files brought."""
+    """Returns the path of the compiler that --files copied to this machine."""
     compiler = SparkFiles.get(COMPILER)
     if not os.access(compiler, os.X_OK):
         os.chmod(compiler, 0o755)
@@ -267,13 +267,13 @@ def compiler_here():
 
 
 def text_of(piece, column, folder):
-    """A local file with the text of a piece. For a file, the compiler needs half the memory of a pipe, and
-    less time, because it can read it twice."""
+    """Returns a local file with the text of a piece. The compiler can read a file twice, so it needs less time than
+    for a pipe, and half the memory."""
     _, path, start, end = piece
     system, inside = file_system(path)
     if start is None and isinstance(system, pyarrow.fs.LocalFileSystem):
         return inside
-    # It keeps its name: messages show it, and it helps to recognize archives and some formats.
+    # Keep its name: messages show it, and it helps to recognize archives and some formats.
     place = "" if start is None else f".{start}-{end}"
     local = os.path.join(folder, os.path.basename(inside) + place)
     if start is None:
@@ -286,7 +286,7 @@ def text_of(piece, column, folder):
 
 
 def run(command, folder=None):
-    """The standard output of a command."""
+    """Runs a command. Returns its standard output."""
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[:4096].decode(errors="replace").strip() or f"exit code {done.returncode}")
@@ -316,14 +316,14 @@ def store(local, folder, name):
 
 
 def merge_share(number, step, job):
-    """Makes the counts or the pages of a share, stores them, and says what they are."""
+    """Makes the counts or the pages of a share, stores them, and returns a description of them."""
     os.umask(UMASK)
     before, own = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time()
     system, inside = file_system(job["parts"])
     name = f"{number:06}.{TaskContext.get().taskAttemptId()}.{step}"
     with tempfile.TemporaryDirectory(prefix="blocklist-") as folder:
         is_local = isinstance(system, pyarrow.fs.LocalFileSystem)
-        # In the folder of the parts, or in that of their copies: short names.
+        # Run in the folder of the parts, or of their copies, so that names are short.
         here, output = (inside, name) if is_local else (folder, f"{step}.here")
         if not is_local:
             for file in job["counts"]:
@@ -347,9 +347,9 @@ def merge_share(number, step, job):
 
 
 def fetch_share(path, local, number, job):
-    """A copy of a part that holds only what a share of the merge reads of it: header, directory, sources, the first
-    records, and those of the share. The rest is a hole. contrib/filter-format.md describes the file; the compiler
-    checks what it reads, so that a hole in the wrong place would be an error."""
+    """Copies only what a share of the merge reads of a part: header, directory, sources, the first records, and those
+    of the share. The rest of the copy is a hole. contrib/filter-format.md describes the file. The compiler checks
+    what it reads, so a hole in the wrong place would cause an error."""
     system, inside = file_system(path)
     with system.open_input_file(inside) as source, open(local, "wb") as target:
         header = source.read(4096)
@@ -400,7 +400,7 @@ def watch(context, what, total, ended):
 
 
 def make_parts(context, args, folder):
-    """Runs a task for each piece. Returns the description of each part that Spark reports as done."""
+    """Runs a task for each piece. Returns the description of each completed part."""
     pieces = pieces_of(args)
     if not pieces:
         sys.exit("no file to read")
@@ -412,7 +412,7 @@ def make_parts(context, args, folder):
 
 
 def on_executors(context, args, what, items, task):
-    """One task for each item."""
+    """Runs a task for each item on the executors. Returns the results."""
     context.setJobGroup(what, f"blocklist {args.source}: {len(items)} {what}")
     ended = threading.Event()
     watcher = threading.Thread(target=watch, args=(context, what, len(items), ended), daemon=True)
@@ -424,21 +424,21 @@ def on_executors(context, args, what, items, task):
 
 
 def make_shares(context, args, folder, done):
-    """Merges the parts in shares on the executors; the counts, and the pages, which are still to be joined."""
+    """Merges the parts in shares on the executors. Returns the counts, and the pages, which must still be joined."""
     numbers = range(1, args.merge_shares + 1)
     job = {
         "shares": args.merge_shares, "parts": folder, "date": args.date, "memory": args.memory,
         "files": [part["file"] for part in done], "counts": [], "least_pages": MOST_PAGES,
     }
     counts = on_executors(context, args, "counts", numbers, lambda number: merge_share(number, "count", job))
-    # No rate takes less than 1.44 bits an entry, of 32768 in a page.
+    # Every false positive rate needs at least 1.44 bits for each entry; a page has 32768 bits.
     entries = sum(share["entries"] for share in counts)
     job = {**job, "counts": [share["file"] for share in counts], "least_pages": max(entries * 144 // 3276800, 1)}
     return counts, on_executors(context, args, "pages", numbers, lambda number: merge_share(number, "pages", job))
 
 
 def merge(args, folder, done, files):
-    """Merges the files that the tasks have reported: all parts, or the pages of all shares."""
+    """Merges the files that the tasks reported: all parts, or the pages of all shares."""
     with tempfile.TemporaryDirectory(prefix="blocklist-", dir=os.path.dirname(os.path.abspath(args.output))) as local:
         system, inside = file_system(folder)
         here = inside
@@ -456,7 +456,7 @@ def merge(args, folder, done, files):
             *(["--report", os.path.abspath(args.report)] if args.report else []),
             *files,
         ]
-        # Runs in the folder of the parts: with short names, one command line can have thousands of parts.
+        # Run in the folder of the parts: with short names, one command line can have thousands of parts.
         return subprocess.run(command, cwd=here, check=False).returncode
 
 

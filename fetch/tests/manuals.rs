@@ -1,5 +1,6 @@
-//! The manual pages and completions of both programs are those of their command lines; what a command line does not tell
-//! stands in `tests/manuals/`. Command lines in the documents are understood.
+//! The manual pages and completions of both programs agree with their command lines;
+//! `tests/manuals/` has the text that is not in a command line. The command lines in the documents
+//! are valid.
 
 #[path = "../../tests/support/command_lines.rs"]
 mod command_lines;
@@ -49,7 +50,8 @@ fn every_command_line_is_understood() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The commands of the guide, one after the other, below a folder of this test, with a folder in place of the web server.
+/// Runs the commands of the guide in order, below a folder of this test, with a folder instead of
+/// the web server.
 #[test]
 fn the_recipe_of_a_signed_store_works() {
     if Command::new("minisign").arg("-v").output().is_err() {
@@ -90,7 +92,7 @@ fn the_recipe_of_a_signed_store_works() {
         .replace("https://lists.your.example/mail", &place("srv/mail"))
         .replace("/srv/lists", &place("srv"))
         .replace("/etc/blocklist-milter", &place("etc"))
-        // The host is another machine.
+        // The host would be another machine.
         .replace(
             "-o /var/lib/blocklist-milter",
             &format!("-o {}", place("stubs")),
@@ -111,8 +113,8 @@ fn the_recipe_of_a_signed_store_works() {
     assert!(script.matches("blocklist-").count() > 4, "{script}");
 }
 
-/// The scripts of the guide, and its rsync, below a folder of this test. The other hosts are this one: `ssh` runs here what
-/// it is given.
+/// Runs the scripts of the guide, and its rsync, below a folder of this test. The other hosts are
+/// this machine: `ssh` runs its command here.
 #[test]
 fn the_scripts_of_the_guide_do_what_they_say() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -139,7 +141,7 @@ fn the_scripts_of_the_guide_do_what_they_say() {
     let guide = read_guide(Path::new("docs/many-hosts.md"));
     let place = |name: &str| root.join(name).display().to_string();
     let own = fs::metadata(root).expect("our own folder");
-    // Root may give it to a group that it is not in, as on a real host.
+    // Root may set a group of which it is not a member, as on a real host.
     let group = if own.uid() == 0 { 65_534 } else { own.gid() };
     let blocks: Vec<String> = parts(&guide)
         .into_iter()
@@ -191,7 +193,7 @@ fn the_scripts_of_the_guide_do_what_they_say() {
     succeeds(script("publisher.key \\\n    /"));
     assert_eq!(manifest().filter.generation, 1);
 
-    // A build for the first ring, and one that nobody has seen yet.
+    // A build for the first ring, and one that nobody has yet.
     build("user@bad.example\nnew@bad.example\n");
     succeeds(script("--only first"));
     build("good@innocent.example\n");
@@ -225,7 +227,7 @@ fn the_scripts_of_the_guide_do_what_they_say() {
     let (before, after) = (in_use.metadata(), fs::metadata(&copy));
     let (before, after) = (before.expect("it is open"), after.expect("it is there"));
     assert_eq!((after.mode() & 0o7777, after.gid()), (0o640, group));
-    // Not written into the file that a daemon reads.
+    // It must not be written into the file that a daemon reads.
     assert_ne!(before.ino(), after.ino());
     assert_eq!(before.len(), 21);
 }

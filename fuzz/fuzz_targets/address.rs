@@ -1,6 +1,6 @@
 //! Any bytes as one address: never a panic, and the properties of the canonical form.
 //!
-//! The first byte chooses the rules, the rest is what somebody wrote.
+//! The first byte chooses the rules, the rest is the written address.
 //! `cargo fuzz run --sanitizer none address`
 #![no_main]
 
@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
         let again = Canonical::parse(text, rules).expect("what was written once can be read");
         assert_eq!(again.as_bytes(), text, "canonical of canonical is itself");
 
-        // In brackets the short cut is not taken.
+        // In brackets the shortcut is not used.
         let full = Canonical::parse(&[b"<", written, b">"].concat(), rules);
         if !written.contains(&b'<') && !written.contains(&b'>') {
             let full = full.as_ref().map(Canonical::as_bytes);

@@ -1,5 +1,5 @@
-//! Any bytes as a delta whose checksums are right and that is for the filter at hand: the
-//! filter that it names, or an error and nothing written; never a panic.
+//! Any bytes as a delta with correct checksums for an available filter: the result is the filter
+//! that it names, or an error and nothing written; never a panic.
 //!
 //! ```text
 //!   flags  header fields of NEW  length      lists        segments
@@ -9,8 +9,8 @@
 //! | flags | |
 //! |-------|-|
 //! | 0 | the delta is for another filter |
-//! | 1 | it makes the filter that it was made for; otherwise one that nothing can make |
-//! | 2 | the sections of NEW are laid out as the sources are long |
+//! | 1 | the digest is that of the resulting filter; otherwise one that nothing can make |
+//! | 2 | the sections of NEW are laid out by the length of the sources |
 //!
 //! `cargo fuzz run --sanitizer none delta`
 #![no_main]
@@ -31,18 +31,18 @@ use twox_hash::XxHash3_64;
 
 use made::{HEAD, PAGE, PAGES, SECTIONS, get, put};
 
-/// The filter that the deltas are for, and one that a delta in the corpus makes of it.
+/// The filter for which the deltas are, and one that a delta in the corpus makes from it.
 const OLD: &[u8] = include_bytes!("../old.blf");
 const NEW: &[u8] = include_bytes!("../new.blf");
 
-/// A folder in memory, where there is one.
+/// A folder in memory, if there is one.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made::folder("delta", "old.blf", OLD));
 
 fn sha256(bytes: &[u8]) -> [u8; 32] {
     Digest::of(bytes).0
 }
 
-/// The delta that the input stands for, its sums made right.
+/// Returns the delta for the input, with correct checksums.
 fn delta(input: &[u8]) -> Option<Vec<u8>> {
     let (&flags, input) = input.split_first()?;
     let (header, input) = input.split_at_checked(HEAD)?;

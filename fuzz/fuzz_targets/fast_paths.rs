@@ -1,14 +1,14 @@
-//! What a fast path makes of its input is what the slow one makes of it.
+//! A fast path gives the same result as the slow path.
 //!
-//! The first byte says which path, and by which address rules; the rest is the input:
+//! The first byte chooses the path and the address rules; the rest is the input:
 //!
 //! | first byte | fast path | slow path |
 //! |---|---|---|
 //! | below 128 | the lines of a list, 64 bytes at a time | each line by itself |
 //! | from 128 on | a sender field in one of its ordinary forms | the same before a second mailbox, which is not ordinary |
 //!
-//! That an address is read alike with and without the short cut for plain ones is a part of `address`, that a filter
-//! answers alike from memory and from disk one of `filter_file`.
+//! `address` compares reading an address with and without the shortcut for plain ones;
+//! `filter_file` compares the answers of a filter in memory and on disk.
 //! `cargo fuzz run --sanitizer none fast_paths`
 #![no_main]
 
@@ -19,7 +19,7 @@ use blocklist_milter::compile::Block;
 use blocklist_milter::sender::{Identity, Senders};
 use libfuzzer_sys::fuzz_target;
 
-/// Each line is there, and one that is said to be a plain mailbox is that entry.
+/// Each line is there, and one that is reported as a plain mailbox is that entry.
 fn lines(text: &[u8], rules: Rules) {
     let mut expected: Vec<&[u8]> = text.split(|&byte| byte == b'\n').collect();
     if expected.last().is_some_and(|line| line.is_empty()) {
@@ -27,7 +27,7 @@ fn lines(text: &[u8], rules: Rules) {
     }
     let mut seen = 0;
     let mut block = Block::new();
-    // What an earlier, longer block has left does no harm.
+    // Leftovers of an earlier, longer block do no harm.
     block.lines(&[b'@'; 500], rules, |_| {});
     block.lines(text, rules, |line| {
         let whole = expected[seen];
@@ -41,13 +41,13 @@ fn lines(text: &[u8], rules: Rules) {
     assert_eq!(seen, expected.len(), "lines");
 }
 
-/// The one form of an address; none of what no list can name.
+/// Returns the canonical form of an address; `None` for text that no list can name.
 fn canonical(address: &[u8]) -> Option<Vec<u8>> {
     let form = Canonical::parse(address, Rules::default()).ok()?;
     Some(form.as_bytes().to_vec())
 }
 
-/// The senders of a value in their one form.
+/// Returns the senders of a value in canonical form.
 fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut senders = Senders::new();
     senders.add_header(Identity::From, value);
@@ -57,7 +57,7 @@ fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
         .collect()
 }
 
-/// Whether these are the bytes of one address without quotes, comments and literals.
+/// Returns whether these bytes are one address without quotes, comments and literals.
 fn is_plain(address: &[u8]) -> bool {
     let is_domain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-.".contains(byte);
     let is_local = |byte: &u8| is_domain(byte) || b"!#$%&'*+/=^_`{|}~".contains(byte);
@@ -73,7 +73,7 @@ fn is_plain(address: &[u8]) -> bool {
         && domain.iter().all(is_domain)
 }
 
-/// A text without the blanks and folds of RFC 5322 around it: a form feed is none.
+/// Removes the blanks and folds of RFC 5322 around a text; a form feed is not white space there.
 fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t' | b'\r' | b'\n', rest @ ..]
     | [rest @ .., b' ' | b'\t' | b'\r' | b'\n'] = text
@@ -83,7 +83,7 @@ fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// The address of `a@b`, `Name <a@b>` or `"Name" <a@b>`.
+/// Returns the address of `a@b`, `Name <a@b>` or `"Name" <a@b>`.
 fn ordinary(value: &[u8]) -> Option<&[u8]> {
     let value = trim(value);
     let Some(rest) = value.strip_suffix(b">") else {
@@ -98,7 +98,7 @@ fn ordinary(value: &[u8]) -> Option<&[u8]> {
     (is_name && is_plain(address)).then_some(address)
 }
 
-/// An ordinary field names its address, and nobody else, by either path.
+/// An ordinary field gives its address, and no other, on both paths.
 fn field(value: &[u8]) {
     let Some(address) = ordinary(value) else {
         return;

@@ -1,5 +1,5 @@
-//! Any bytes as the header, directory, sources and records of a filter whose checksums
-//! are right: errors, never a panic; what is found sound keeps its word.
+//! Any bytes as the header, directory, sources and records of a filter with correct checksums:
+//! errors, never a panic; a filter that is accepted answers correctly.
 //!
 //! ```text
 //!   flags  header fields  directory, sources, records
@@ -8,11 +8,11 @@
 //!
 //! | flags | |
 //! |-------|-|
-//! | 0..2  | pages: this and 1; with 3 as many as the header says |
-//! | 2..4  | bits of the pages: none, some, and with more than 1 all |
-//! | 4     | the sections are laid out as long as they are, not as the header says |
+//! | 0..2  | pages: this number plus 1; with 3, as many as the header says |
+//! | 2..4  | bits of the pages: none, some, or (for 2 and 3) all |
+//! | 4     | the sections are laid out by their real lengths, not by the header |
 //!
-//! The pages are made up: where all bits are set, every key leads to the records.
+//! The pages are generated: with all bits set, every key leads to the records.
 //! `cargo fuzz run --sanitizer none filter_file`
 #![no_main]
 
@@ -29,11 +29,11 @@ use twox_hash::XxHash3_64;
 
 use made::{HEAD, PAGE, PAGES, SECTIONS, get, put};
 
-/// Where the header has its fields: see `filter::format`.
+/// Offsets of fields in the header: see `filter::format`.
 const FLAGS: usize = 20;
 const SET_BITS: usize = 80;
 
-/// The file that the input stands for, its sums made right.
+/// Returns the file for the input, with correct checksums.
 fn file(input: &[u8]) -> Option<Vec<u8>> {
     let (&flags, input) = input.split_first()?;
     let (head, rest) = input.split_at_checked(HEAD)?;
@@ -74,7 +74,7 @@ fn file(input: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// A file in memory, and the path that opens it.
+/// Returns a file in memory, and the path that opens it.
 fn in_memory(bytes: &[u8]) -> (File, PathBuf) {
     let made = rustix::fs::memfd_create("filter", rustix::fs::MemfdFlags::CLOEXEC);
     let descriptor: OwnedFd = made.expect("a file in memory");

@@ -1,5 +1,5 @@
-//! Any bytes as the value of a sender field: never a panic, every address whole, names
-//! never count beside a mailbox, and nothing takes back a mailbox that stands before.
+//! Any bytes as the value of a sender field: never a panic, every address is complete, names never
+//! count beside a mailbox, and no text removes a mailbox before it.
 //!
 //! `cargo fuzz run --sanitizer none header`
 #![no_main]
@@ -10,7 +10,7 @@ use blocklist_milter::address::{Canonical, Rules};
 use blocklist_milter::sender::{Identity, Senders};
 use libfuzzer_sys::fuzz_target;
 
-/// The senders of a value in their one form.
+/// Returns the senders of a value in canonical form.
 fn of(value: &[u8]) -> BTreeSet<Vec<u8>> {
     let mut senders = Senders::new();
     senders.add_header(Identity::From, value);

@@ -1,5 +1,5 @@
-//! Any bytes as a list of any format: never a panic, each line counted once, and the
-//! same rows however the bytes are split.
+//! Any bytes as a list of any format: never a panic, each line is counted once, and the rows do not
+//! depend on how the bytes are split.
 //!
 //! The first byte chooses the format, the second the split, the rest is the list.
 //! `cargo fuzz run --sanitizer none list`

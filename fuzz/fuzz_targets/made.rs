@@ -1,5 +1,5 @@
-//! What the targets share that make files whose checksums are right: numbers and sums of a header, the sums of blocks,
-//! a folder in memory.
+//! Shared code of the targets that make files with correct checksums: numbers and checksums of a
+//! header, the checksums of blocks, a folder in memory.
 #![allow(dead_code, reason = "each target uses a part of it")]
 
 use std::fs;
@@ -10,24 +10,24 @@ use twox_hash::XxHash3_64;
 
 /// Bytes of the header, and of a page.
 pub const PAGE: usize = 4096;
-/// Bytes of the header that an input gives.
+/// Bytes of the header that are taken from the input.
 pub const HEAD: usize = 256;
 
-/// Where the header has its fields: see `filter::format`.
+/// Offsets of fields in the header: see `filter::format`.
 pub const PAGES: usize = 64;
 pub const SECTIONS: usize = 96;
 
-/// Eight bytes as a number.
+/// Reads eight bytes as a number.
 pub fn get(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(*bytes[at..].first_chunk().expect("eight bytes"))
 }
 
-/// A number as eight bytes.
+/// Writes a number as eight bytes.
 pub fn put(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Lays the sections of a file out between these offsets.
+/// Lays out the sections of a file between these offsets.
 pub fn lay_out(file: &mut [u8], starts: [usize; 6]) {
     for (i, pair) in starts.windows(2).enumerate() {
         put(file, SECTIONS + 24 * i, pair[0] as u64);
@@ -35,8 +35,8 @@ pub fn lay_out(file: &mut [u8], starts: [usize; 6]) {
     }
 }
 
-/// Makes the sums of a file right: those of its blocks of records, which the rows of the directory name from
-/// `records` on, those of the sections, and that of the header.
+/// Corrects the checksums of a file: those of its blocks of records, which begin at `records` and
+/// which the rows of the directory name, those of the sections, and that of the header.
 pub fn seal(file: &mut [u8], directory: Range<usize>, records: usize, sections: [Range<usize>; 3]) {
     let mut start = records;
     for row in directory
@@ -59,13 +59,13 @@ pub fn seal(file: &mut [u8], directory: Range<usize>, records: usize, sections: 
     seal_header(file);
 }
 
-/// Makes the sum of a header right.
+/// Corrects the checksum of a header.
 pub fn seal_header(header: &mut [u8]) {
     let sum = XxHash3_64::oneshot(&header[..PAGE - 8]);
     put(header, PAGE - 8, sum);
 }
 
-/// A folder of this process in memory, where there is one, with one file in it.
+/// Creates a folder for this process, in memory if possible, with one file in it.
 pub fn folder(target: &str, file: &str, bytes: &[u8]) -> PathBuf {
     let memory = PathBuf::from("/dev/shm");
     let parent = if memory.is_dir() {

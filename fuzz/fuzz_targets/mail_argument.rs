@@ -1,5 +1,5 @@
-//! Any bytes as the argument of MAIL FROM: never a panic, every address whole, and a
-//! path that is an address is found as that address.
+//! Any bytes as the argument of MAIL FROM: never a panic, every address is complete, and a path
+//! that is an address is found as that address.
 //!
 //! `cargo fuzz run --sanitizer none mail_argument`
 #![no_main]
@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|argument: &[u8]| {
     let mut senders = Senders::new();
     senders.add_mail_from(argument);
-    // The server's own reading of it may be anything, too.
+    // The address as the server understood it may be anything, too.
     senders.add_mail_addr(argument);
     for sender in senders.iter() {
         assert_eq!(sender.identity, Identity::MailFrom);
@@ -20,7 +20,7 @@ fuzz_target!(|argument: &[u8]| {
         assert!(at.is_some_and(|at| at > 0 && at + 1 < sender.address.len()));
     }
 
-    // What the server takes for one address is looked up as that one.
+    // What the server reads as one address is looked up as that address.
     if argument
         .iter()
         .any(|byte| byte.is_ascii_whitespace() || b"<>\"\\\0()".contains(byte))

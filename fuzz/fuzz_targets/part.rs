@@ -1,6 +1,6 @@
-//! Any bytes as the header, directory, sources and records of a part of a list whose checksums
-//! are right, merged with a sound part: a sound filter, or an error and nothing written; never a
-//! panic.
+//! Any bytes as the header, directory, sources and records of a part of a list, with correct
+//! checksums, merged with an intact part: the result is an intact filter, or an error and nothing
+//! written; never a panic.
 //!
 //! ```text
 //!   flags  header fields  directory, sources, records
@@ -10,8 +10,8 @@
 //! | flags | |
 //! |-------|-|
 //! | 0..2  | blocks: 1, 2, 4 or 8 |
-//! | 2     | the sections are laid out as long as they are, not as the header says |
-//! | 3     | the seed and the address rules are those of the sound part |
+//! | 2     | the sections are laid out by their real lengths, not by the header |
+//! | 3     | the seed and the address rules are those of the intact part |
 //! | 4     | the part is merged alone |
 //!
 //! `cargo fuzz run --sanitizer none part`
@@ -29,17 +29,17 @@ use libfuzzer_sys::fuzz_target;
 
 use made::{HEAD, PAGE, PAGES, SECTIONS, get, put};
 
-/// Where the header has its fields: see `filter::format`.
+/// Offsets of fields in the header: see `filter::format`.
 const RULES: std::ops::Range<usize> = 16..19;
 const SEED: std::ops::Range<usize> = 40..48;
 
-/// A sound part.
+/// An intact part.
 const OTHER: &[u8] = include_bytes!("../sound.part");
 
-/// A folder in memory, where there is one.
+/// A folder in memory, if there is one.
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| made::folder("part", "sound.part", OTHER));
 
-/// The file that the input stands for, its sums made right.
+/// Returns the file for the input, with correct checksums.
 fn part(flags: u8, input: &[u8]) -> Option<Vec<u8>> {
     let (head, rest) = input.split_at_checked(HEAD)?;
     let mut file = head.to_vec();

@@ -1,7 +1,8 @@
-//! One connection of a mail server: the first byte says how the rest is cut into pieces.
+//! One connection of a mail server: the first byte says how the rest is split into pieces.
 //!
-//! Nothing may panic; all at once and in pieces must come to the same. A command that waits for an answer gets one,
-//! and no other gets any: neither macros, ABORT and QUIT, nor a step that was agreed to go without.
+//! Nothing may panic; all at once and in pieces must give the same. A command that waits for an
+//! answer gets one, and no other does: neither macros, ABORT and QUIT, nor a step that was agreed
+//! to have none.
 //! `cargo fuzz run --sanitizer none session`
 #![no_main]
 
@@ -11,7 +12,7 @@ use blocklist_milter::milter::{
 use libfuzzer_sys::fuzz_target;
 use std::task::{Context, Poll, Waker};
 
-/// Answers by what it is given, and keeps a sum of that.
+/// Answers depending on its input, and keeps a checksum of it.
 #[derive(Default)]
 struct Any(u64);
 
@@ -91,7 +92,7 @@ impl Handler for Any {
     }
 }
 
-/// Plays the stream in pieces; what was sent, how it ended, and what was heard.
+/// Plays the stream in pieces. Returns what was sent, how it ended, and a checksum of the calls.
 fn play(stream: &[u8], size: usize) -> (Vec<u8>, Option<bool>, u64) {
     let mut session = Session::new(Any::default());
     let mut sent = Vec::new();
@@ -109,7 +110,7 @@ fn play(stream: &[u8], size: usize) -> (Vec<u8>, Option<bool>, u64) {
             }
             let cx = &mut Context::from_waker(Waker::noop());
             let mut out = Vec::new();
-            // A sum that stays where it is would be asked for ever.
+            // Limited, because an unchanging checksum would be polled forever.
             for _ in 0..100 {
                 if session.poll_answer(cx, &mut out).is_ready() {
                     break;
@@ -124,7 +125,8 @@ fn play(stream: &[u8], size: usize) -> (Vec<u8>, Option<bool>, u64) {
     (sent, None, session.handler().0)
 }
 
-/// Does the server wait for an answer? Written down apart from the code, from the table of the protocol.
+/// Returns whether the server waits for an answer. Written independently of the code, from the
+/// table of the protocol.
 fn is_awaited(letter: u8, steps: u32) -> bool {
     match letter {
         b'A' | b'D' | b'K' | b'Q' => false,
@@ -141,7 +143,8 @@ fn is_awaited(letter: u8, steps: u32) -> bool {
     }
 }
 
-/// The letters of what was sent, without changes to the message; the steps that were agreed are noted.
+/// Returns the letters of the answers, without changes to the message; stores the agreed steps in
+/// `steps`.
 fn answers(mut sent: &[u8], steps: &mut u32) -> Vec<u8> {
     let mut letters = Vec::new();
     while let Some((length, rest)) = sent.split_first_chunk() {

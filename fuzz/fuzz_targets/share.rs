@@ -1,5 +1,6 @@
-//! Any bytes as the head, sums, directory and records of a share of a merge whose checksums are right: counts with a
-//! sound part, or pages alone, give a file as sound as they are, or an error and nothing written; never a panic.
+//! Any bytes as the header, checksums, directory and records of a share of a merge, with correct
+//! checksums: counts with an intact part, or pages alone, give a file as intact as they are, or an
+//! error and nothing written; never a panic.
 //!
 //! ```text
 //!   flags  head's length  fields     counts: the rest
@@ -10,10 +11,10 @@
 //! |-------|-|
 //! | 0     | pages, not counts |
 //! | 1     | the share is share 1 of 1 |
-//! | 2     | counts: of the sound part, and made for its day |
+//! | 2     | counts: of the intact part, and made for its day |
 //! | 3..5  | pages: how many there are in the file, 0 to 3 |
 //!
-//! The pages have the bits of the sound part's own.
+//! The pages have the bits of the intact part's own.
 //! `cargo fuzz run --sanitizer none share`
 #![no_main]
 
@@ -31,20 +32,20 @@ use twox_hash::XxHash3_64;
 
 use made::{HEAD, PAGE, put};
 
-/// Where the head has its fields: see `filter::share`.
+/// Offsets of fields in the share's header: see `filter::share`.
 const MAGIC: [u8; 8] = *b"\x89bls\r\n\x1a\n";
 const KIND: usize = 12;
 const LENGTH: usize = 16;
 const NUMBER: usize = 24;
-/// SHA-256 of the parts, and day.
+/// SHA-256 of the parts, and the day.
 const BASIS: std::ops::Range<usize> = 32..66;
 const COUNTS: usize = 80;
-/// Of pages: bytes of records, sums of sums and directory, header page.
+/// In pages: bytes of records, checksums of checksums and directory, header page.
 const RECORDS_BYTES: usize = 96;
 const SUMS: usize = 104;
 const HEADER: usize = 128;
 
-/// A sound part, and the day on which all is built.
+/// An intact part, and the build date.
 const PART: &[u8] = include_bytes!("../sound.part");
 const BUILT_S: u64 = 1_790_000_000;
 
@@ -55,7 +56,7 @@ struct Site {
     page: Vec<u8>,
 }
 
-/// A folder in memory, where there is one.
+/// A folder in memory, if there is one.
 static SITE: LazyLock<Site> = LazyLock::new(|| {
     let folder = made::folder("share", "sound.part", PART);
     let path = folder.join("sound.count");
@@ -89,7 +90,7 @@ fn plan(output: PathBuf, inputs: Vec<PathBuf>) -> Plan {
     plan
 }
 
-/// The file that the input stands for, its lengths and sums made right.
+/// Returns the file for the input, with correct lengths and checksums.
 fn share(flags: u8, input: &[u8]) -> Option<Vec<u8>> {
     let (head_bytes, input) = input.split_first_chunk::<2>()?;
     let (fields, rest) = input.split_at_checked(COUNTS - 8)?;
@@ -141,7 +142,7 @@ fn share(flags: u8, input: &[u8]) -> Option<Vec<u8>> {
     Some(file)
 }
 
-/// Makes the length and the sum of a head right.
+/// Corrects the length and the checksum of a share's header.
 fn seal(head: &mut Vec<u8>) {
     let length = head.len() as u64 + 8;
     put(head, LENGTH, length);

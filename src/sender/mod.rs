@@ -6,8 +6,8 @@
 //!   header value --> plain? --yes----------------->  Store --> Sender, Sender, ...
 //!                      |no                             ^
 //!                      +--> scan (ours, lenient) ------+
-//!                      +--> header (mail-parser) ------+   only what it took as it stands
 //!                      +--> header (mail-parser) ------+   only addresses that are in the value
+//! ```
 //!
 //! Two promises meet here. A listed sender is never missed, so every occurrence of a header counts,
 //! and so does everything that a mail program could take for the mailbox. An innocent sender is

@@ -1,8 +1,8 @@
-//! Arguments of MAIL FROM and RCPT TO as no well-behaved client writes them, around an address that
-//! matters; what real servers make of them is compared with what the daemon made of them.
+//! Strange arguments of MAIL FROM and RCPT TO, around an address that matters. The results of real
+//! servers are compared with those of the daemon.
 //!
-//! A test of every day draws the same arguments each time, a campaign new ones; the seed is printed:
-//! `ARGUMENT_SEED=N cargo test --test postfix -- mail_arguments`. `ARGUMENTS=N` draws so many.
+//! The daily test uses the same arguments each time, a campaign new ones; the seed is printed:
+//! `ARGUMENT_SEED=N cargo test --test postfix -- mail_arguments`. `ARGUMENTS=N` sets their number.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,7 +17,7 @@ use super::site::{Site, Transport};
 use super::smtp::Smtp;
 use super::until;
 
-/// The listed senders: of each kind that a server can be led to by a detour.
+/// The listed senders: one of each kind that an odd argument can mean.
 const LISTED: [&str; 4] = [
     "spam@bad.example",
     "\"john smith\"@bad.example",
@@ -25,7 +25,7 @@ const LISTED: [&str; 4] = [
     "own@mx.test",
 ];
 
-/// What is put in between.
+/// Tokens that are inserted.
 const TOKENS: [&[u8]; 52] = [
     b"\"",
     b"\"\"",
@@ -81,7 +81,7 @@ const TOKENS: [&[u8]; 52] = [
     b"=?utf-8?Q?spam?=",
 ];
 
-/// SplitMix64: the same numbers for the same seed, everywhere.
+/// SplitMix64: the same numbers for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -102,7 +102,7 @@ impl Random {
     }
 }
 
-/// An argument that some server may take for `address`.
+/// Returns an argument that some server may read as `address`.
 fn argument(random: &mut Random, address: &str) -> Vec<u8> {
     let (local, domain) = address.rsplit_once('@').expect("an address");
     let mut written: Vec<u8> = match random.below(8) {
@@ -140,14 +140,15 @@ fn argument(random: &mut Random, address: &str) -> Vec<u8> {
     [before, open, &written, close, behind].concat()
 }
 
-/// Where the arguments go.
+/// The command with the argument.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Command {
     Mail,
     Rcpt,
 }
 
-/// Every argument of MAIL that a server takes and delivers as from a listed sender was found by the daemon.
+/// Every argument of MAIL that a server accepts, and delivers as from a listed sender, was found by
+/// the daemon.
 pub(crate) fn mail_arguments<M: Mta>(count: usize) {
     let lists = "[[list]]\nname = \"listed\"\nfilter = \"@DIR@/listed.blf\"\naction = \"tag\"\ncheck = [\"mail-from\"]\n";
     let Some((scene, arguments)) = played::<M>(Command::Mail, count, lists) else {
@@ -164,7 +165,7 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
         let Some(copy) = copy else { continue };
         delivered += 1;
         let sender = field(copy, b"Return-Path: ");
-        // Sendmail leaves an address of its own without a domain.
+        // Sendmail writes a local address without its domain.
         let sender = if sender.contains(&b'@') || sender == b"<>" {
             sender.to_vec()
         } else {
@@ -184,7 +185,7 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
                 sender.escape_ascii()
             ));
         }
-        // What only the server can know apart, the argument alone says it too.
+        // If the server's knowledge is not needed, the argument alone gives the sender too.
         let undone = argument.iter().any(|byte| matches!(byte, b'%' | b'!'));
         let mut senders = Senders::new();
         senders.add_mail_from(argument);
@@ -217,7 +218,7 @@ pub(crate) fn mail_arguments<M: Mta>(count: usize) {
     drop(scene);
 }
 
-/// No argument of RCPT reaches a mailbox that is not exempt, from a listed sender.
+/// No argument of RCPT lets a listed sender reach a mailbox that is not exempt.
 pub(crate) fn rcpt_arguments<M: Mta>(count: usize) {
     let lists =
         "[[list]]\nname = \"listed\"\nfilter = \"@DIR@/listed.blf\"\ncheck = [\"mail-from\"]\n";
@@ -257,7 +258,8 @@ pub(crate) fn rcpt_arguments<M: Mta>(count: usize) {
     drop(scene);
 }
 
-/// Sends `count` messages with an argument of their own, and gives each with what was delivered.
+/// Sends `count` messages, each with an argument, and returns each argument with the delivered
+/// message.
 #[allow(
     clippy::type_complexity,
     reason = "an argument, and the message if it came"
@@ -268,9 +270,9 @@ fn played<M: Mta>(
     lists: &str,
 ) -> Option<(Scene<M>, Vec<(Vec<u8>, Option<Vec<u8>>)>)> {
     const CLIENTS: usize = 4;
-    /// From so many arguments on they are new ones each time.
+    /// From this number on, the arguments are new each time.
     const CAMPAIGN: usize = 2_000;
-    /// Messages between two looks into the mailbox, which is emptied then.
+    /// Messages between two checks of the mailbox, which is then emptied.
     const BATCH: usize = 500;
     let scene = Scene::<M>::on(
         || {
@@ -332,7 +334,7 @@ fn played<M: Mta>(
     Some((scene, done))
 }
 
-/// Sends one message, as far as the server lets it.
+/// Sends one message, as far as the server accepts it.
 fn offer(session: &mut Smtp, command: Command, argument: &[u8], number: usize) {
     let (mail, rcpt): (&[u8], &[u8]) = match command {
         Command::Mail => (argument, b"<reader@local.test>"),
@@ -358,7 +360,7 @@ fn canonical(address: &[u8]) -> Option<Vec<u8>> {
     Some(form.as_bytes().to_vec())
 }
 
-/// What stands behind a field's name; a message has each of ours once.
+/// Returns the text after a field's name; a message has each of our fields once.
 fn field<'m>(message: &'m [u8], name: &[u8]) -> &'m [u8] {
     let lines = message.split(|&byte| byte == b'\n');
     lines

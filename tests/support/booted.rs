@@ -1,8 +1,9 @@
-//! A machine of its own, to follow a guide to the letter: this system as a copy on write, with
-//! systemd as its first process, no network but loopback, and none of this system's services.
+//! A separate machine in which a guide is followed exactly: this system as a copy-on-write overlay,
+//! with systemd as its first process, no network except loopback, and none of this system's
+//! services.
 //!
-//! systemd-nspawn boots it from an overlay, so nothing is downloaded, and nothing that happens in it
-//! reaches this system. It takes root and the package systemd-container.
+//! systemd-nspawn boots it from an overlay, so nothing is downloaded, and nothing that happens in
+//! it affects this system. It needs root and the package systemd-container.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,13 +13,14 @@ use super::{Scratch, end_processes_in, find_program, is_root, until, usable};
 
 pub(crate) struct Booted {
     scratch: Scratch,
-    /// In a mount namespace of its own, so that the overlay goes with it.
+    /// In a separate mount namespace, so that the overlay is removed with it.
     nspawn: Child,
     init: u32,
 }
 
-/// Started in the new mount namespace, with the folder, the name of the machine, and the folders of the project and of
-/// what Cargo makes. These may lie on another file system than `/`, or below `/tmp`, of which the machine has its own.
+/// Started in the new mount namespace, with the folder, the name of the machine, and the folders of
+/// the project and of Cargo's output. These may be on another file system than `/`, or below
+/// `/tmp`, which the machine does not share.
 const BOOT: &str = r#"
 cd "$1"
 mount -t tmpfs -o mode=0755 tmpfs layer
@@ -32,7 +34,7 @@ exec systemd-nspawn --quiet --directory=root --machine="$2" --private-network --
 "#;
 
 impl Booted {
-    /// Boots; none where that is not possible, which is then said.
+    /// Boots the machine; `None` if that is not possible, which is then reported.
     pub(crate) fn start() -> Option<Self> {
         let missing = ["systemd-nspawn", "nsenter", "unshare"]
             .into_iter()
@@ -97,12 +99,12 @@ impl Booted {
         Some(booted)
     }
 
-    /// Where the machine's files are while it runs, as seen from here.
+    /// Returns the path outside of the machine of one of its files, while it runs.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root{path}", self.init))
     }
 
-    /// Runs a script in the machine; what it prints stands in one order.
+    /// Runs a script in the machine; its two output streams are in one order.
     pub(crate) fn output(&self, script: &str) -> Output {
         Command::new("nsenter")
             .args(["--all", "--target", &self.init.to_string()])
@@ -118,7 +120,7 @@ impl Booted {
 
 impl Drop for Booted {
     fn drop(&mut self) {
-        // The end of its first process ends all others of the machine.
+        // The end of its first process ends all others in the machine.
         if let Some(init) = rustix::process::Pid::from_raw(self.init.cast_signed()) {
             let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
         }
@@ -127,7 +129,7 @@ impl Drop for Booted {
     }
 }
 
-/// The child that has become systemd: others that prepare for it come and go.
+/// Returns the child that has become systemd; other children that prepare for it come and go.
 fn init_of(nspawn: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children")).ok()?;
     let mut children = children.split_whitespace();

@@ -1,4 +1,4 @@
-//! The command lines of our programs that the documents show: README.md, `docs/`, the manual pages, scripts and units.
+//! The command lines of our programs in README.md, `docs/`, the manual pages, scripts and units.
 
 use std::fs;
 
@@ -7,15 +7,15 @@ use clap::error::ErrorKind;
 
 use crate::markdown::{Part, guides, parts, read, root};
 
-/// A command line of ours in a document: where, and its words.
+/// One of our command lines in a document: its place, and its words.
 type Shown = (String, Vec<String>);
 
-/// A fault of a command line, if it has one. In running text a command may leave out what is not the
-/// point: `blocklist-compile add`.
+/// Returns the error in a command line, if there is one. In running text a command may be
+/// incomplete: `blocklist-compile add`.
 pub(crate) fn fault(words: &[String], whole: bool, ours: &[Command]) -> Option<String> {
     let command = ours.iter().find(|ours| ours.get_name() == words[0]);
     let command = command.expect("one of ours").clone();
-    // A shell makes several files of a pattern.
+    // A shell expands a pattern to several files.
     let expanded = words.iter().flat_map(|word| {
         let times = if word.contains('*') { 2 } else { 1 };
         std::iter::repeat_n(word, times)
@@ -28,7 +28,8 @@ pub(crate) fn fault(words: &[String], whole: bool, ours: &[Command]) -> Option<S
     }
 }
 
-/// Our commands in a piece of shell: words by blanks and quotes, up to what ends a command.
+/// Returns our commands in a piece of shell code: split at blanks and quotes, up to the end of each
+/// command.
 pub(crate) fn commands(shell: &str, ours: &[Command]) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     for line in shell.replace("\\\n", " ").lines() {
@@ -51,7 +52,7 @@ pub(crate) fn commands(shell: &str, ours: &[Command]) -> Vec<Vec<String>> {
                     if !matches!(character, ' ' | '\t') {
                         all.push(std::mem::take(&mut words));
                     }
-                    // The file of a redirection is no argument.
+                    // The file of a redirection is not an argument.
                     if matches!(character, '>' | '<') {
                         while characters.next_if(|next| !next.is_whitespace()).is_some() {}
                     }
@@ -68,7 +69,8 @@ pub(crate) fn commands(shell: &str, ours: &[Command]) -> Vec<Vec<String>> {
     found
 }
 
-/// From the program's name on, also behind `runuser -u NAME --` or `VARIABLE=value`.
+/// Returns the words from the program's name on, also after `runuser -u NAME --` or
+/// `VARIABLE=value`.
 fn of_ours(words: &[String], ours: &[Command]) -> Option<Vec<String>> {
     let begin = match words.first()?.as_str() {
         "runuser" => words.iter().position(|word| word == "--")? + 1,
@@ -85,7 +87,7 @@ fn of_ours(words: &[String], ours: &[Command]) -> Option<Vec<String>> {
     (words.len() > 1).then_some(words)
 }
 
-/// Every command line of ours in the documents.
+/// Returns every one of our command lines in the documents.
 fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
     let mut shown = Vec::new();
     for guide in guides() {
@@ -120,7 +122,7 @@ fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
                 .display()
                 .to_string();
             let text = match folder {
-                // Examples; what stands before them is made from the command line itself.
+                // Examples; the text before them is generated from the command line itself.
                 "contrib/man" => text
                     .split(".nf\n")
                     .skip(1)
@@ -151,7 +153,7 @@ fn shown(ours: &[Command]) -> Vec<(Shown, bool)> {
     shown
 }
 
-/// How many there are, and what is wrong with them.
+/// Returns the number of command lines, and their errors.
 pub(crate) fn faults(ours: &[Command]) -> (usize, Vec<String>) {
     let shown = shown(ours);
     let faults = shown.iter().filter_map(|((at, words), whole)| {

@@ -1,4 +1,4 @@
-//! Compiles for tests: plans, lists of addresses, the command itself.
+//! Compilation in tests: plans, lists of addresses, the command itself.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
@@ -11,7 +11,7 @@ use blocklist_milter::filter::{Filter, Load, Record};
 use blocklist_milter::list::Day;
 use tempfile::TempDir;
 
-/// A day on which all is built.
+/// The date of all builds.
 pub(crate) const TODAY: Day = Day(20_400);
 
 pub(crate) fn plan(folder: &Path, output: &str, inputs: &[&str]) -> Plan {
@@ -44,7 +44,7 @@ pub(crate) fn records(path: &Path) -> Vec<Record> {
     filter.records().unwrap().collect::<Result<_, _>>().unwrap()
 }
 
-/// Names of what is in a folder, sorted.
+/// Returns the names in a folder, sorted.
 pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
@@ -54,7 +54,7 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Addresses that are all different, some written in another way than they are kept.
+/// Returns distinct addresses, some in another spelling than the canonical one.
 pub(crate) fn addresses(range: std::ops::Range<u32>) -> String {
     let written = |n: u32| match n % 5 {
         0 => format!("User.{n}@Example-{}.test", n % 13),
@@ -66,7 +66,7 @@ pub(crate) fn addresses(range: std::ops::Range<u32>) -> String {
     range.map(|n| written(n) + "\n").collect()
 }
 
-/// `blocklist-compile` with these words.
+/// Returns `blocklist-compile` with these words.
 pub(crate) fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-compile"));
     command

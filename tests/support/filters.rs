@@ -1,5 +1,5 @@
-//! Filters for tests: keys, records, a folder, a plain writer, and the check that
-//! all is found.
+//! Filters for tests: keys, records, a folder, a simple writer, and the check that everything is
+//! found.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -21,7 +21,7 @@ use blocklist_milter::filter::{
 };
 use blocklist_milter::replacement::Replacement;
 
-/// Keys that look random and are the same each time.
+/// Returns a key that looks random and is always the same.
 pub fn key(i: u64) -> Key {
     Key::of(&i.to_le_bytes(), 0x5eed)
 }
@@ -58,7 +58,7 @@ pub fn spec(fpr: f64, records: bool) -> Spec {
     }
 }
 
-/// A record of a key, told by the key.
+/// Returns a record of a key, derived from the key.
 pub fn record(key: Key) -> Record {
     let Key(bits) = key;
     Record {
@@ -80,7 +80,7 @@ pub fn sorted(mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
-/// Begins a filter of so many entries.
+/// Begins a filter with this number of entries.
 pub fn begin(path: &Path, spec: Spec, entries: u64) -> Result<Writer, Error> {
     let shape = sizing::shape(entries, spec.fpr);
     Writer::begin(Replacement::claim(path)?, spec, entries, shape)
@@ -129,8 +129,8 @@ impl Folder {
     }
 }
 
-/// Every entry is found, with its record, in memory and from disk; the answers to
-/// other keys are the same both ways.
+/// Checks that every entry is found, with its record, in memory and from disk, and that the answers
+/// for other keys are the same in both.
 pub fn check_answers(path: &Path, expected: &[Record]) {
     let memory = Filter::open(path, Load::Memory).unwrap();
     let disk = Filter::open(path, Load::Disk).unwrap();
@@ -169,7 +169,7 @@ pub fn check_answers(path: &Path, expected: &[Record]) {
     }
 }
 
-/// A filter of three pages and what it holds.
+/// Writes a filter of three pages. Returns its header and its records.
 pub fn three_pages(path: &Path) -> (Header, Vec<Record>) {
     let records = records(2_500);
     let header = write(path, spec(1e-6, true), &records).unwrap();

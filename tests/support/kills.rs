@@ -1,4 +1,4 @@
-//! A command killed at each of its system calls that changes a file.
+//! Kills a command at each of its system calls that changes a file.
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use std::os::unix::process::ExitStatusExt as _;
@@ -16,7 +16,7 @@ const CALLS: [&str; 8] = [
     "unlink",
 ];
 
-/// When the files are looked at.
+/// When the files are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
     Killed,
@@ -30,10 +30,10 @@ pub(crate) struct Kills {
     pub(crate) kept: u32,
 }
 
-/// Runs `blocklist-compile` again and again in `folder`, each time as `prepare` makes it, killed at
-/// the next system call. `is_old` says whether the old file is there, not the new one, and
-/// panics when it is neither. After a kill that left the old one, the command must do its work.
-/// None where strace is not installed.
+/// Runs `blocklist-compile` repeatedly in `folder`, each time after `prepare`, and kills it at the
+/// next system call. `is_old` returns whether the old file is there, not the new one, and panics if
+/// it is neither. After a kill that left the old file, the command must succeed. `None` if strace
+/// is not installed.
 pub(crate) fn at_each_call(
     folder: &Path,
     words: &[&str],
@@ -60,7 +60,7 @@ pub(crate) fn at_each_call(
                 assert!(!is_old(When::Finished), "{call} {number}");
                 break;
             }
-            // strace ends as its child did.
+            // strace ends by the same signal as its child.
             assert_eq!(done.status.signal(), Some(9), "{call} {number}: {done:?}");
             kills.killed += 1;
             if is_old(When::Killed) {

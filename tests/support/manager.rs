@@ -1,5 +1,5 @@
-//! A service manager that restarts the daemon as systemd does: the process is stopped, and only then the next is
-//! started, from a new file of the program. Sockets and connections stay open meanwhile.
+//! A service manager that restarts the daemon as systemd does: the process is stopped, and then the
+//! next is started, from a new file of the program. Sockets and connections stay open in between.
 
 use std::cell::Cell;
 use std::fs::{self, File, Permissions};
@@ -21,7 +21,7 @@ use super::site::{Daemon, Site, Socket, Transport};
 use super::until;
 
 const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
-/// The list has this sender.
+/// The sender on the list.
 pub(crate) const LISTED: &str = "spammer@listed.test";
 
 /// One test at a time: the descriptors of the program have fixed numbers.
@@ -31,33 +31,33 @@ const FIRST_NUMBER: i32 = 700;
 /// A service manager with a unit of type notify, its socket and its descriptor store.
 pub(crate) struct Manager {
     pub(crate) site: Site,
-    /// `None`: the daemon opens its own.
+    /// `None` if the daemon opens its own.
     listener: Option<UnixListener>,
     pub(crate) told: Arc<Told>,
     keeps: bool,
     pub(crate) daemon: Option<Daemon>,
-    /// How often it was started; each time from another file.
+    /// How often it was started, each time from another file.
     starts: Cell<usize>,
     _numbers: MutexGuard<'static, ()>,
 }
 
-/// What the daemon has told its manager.
+/// The notifications from the daemon.
 #[derive(Default)]
 pub(crate) struct Told {
     ready: AtomicUsize,
     pub(crate) alive: AtomicUsize,
-    /// With their names.
+    /// The stored descriptors, with their names.
     pub(crate) store: Mutex<Vec<(String, OwnedFd)>>,
     over: AtomicBool,
 }
 
 impl Manager {
-    /// Starts the daemon. `keeps`: what it gives to the store is there for the next.
+    /// Starts the daemon. With `keeps`, the next one gets what it stores.
     pub(crate) fn new(keeps: bool) -> Self {
         Self::with(keeps, true)
     }
 
-    /// `has_socket`: there is a socket unit.
+    /// The same; `has_socket` says whether there is a socket unit.
     pub(crate) fn with(keeps: bool, has_socket: bool) -> Self {
         let numbers = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut site = Site::new(Transport::Unix);
@@ -108,7 +108,7 @@ impl Manager {
             .map(|(name, kept)| (name.clone(), kept.try_clone().expect("a socket")));
         let (names, handed_over): (Vec<_>, Vec<_>) = unit.into_iter().chain(kept).unzip();
         drop(store);
-        // Where a program expects them, one behind the other.
+        // With consecutive numbers, as a program expects them.
         let numbered: Vec<_> = (FIRST_NUMBER..)
             .zip(&handed_over)
             .map(|(number, handed_over)| {
@@ -139,19 +139,19 @@ impl Manager {
         daemon
     }
 
-    /// The program, as an upgrade leaves it: a new file in the place of the one that runs.
+    /// Returns the program as after an upgrade: a new file instead of the running one.
     fn program(&self) -> PathBuf {
         let starts = self.starts.get();
         self.starts.set(starts + 1);
         let program = self.site.path().join("installed");
         let aside = self.site.path().join("installed.new");
-        // That one may be built anew meanwhile.
+        // The built program may be replaced at any time.
         let built = match starts {
             0 => Path::new(env!("CARGO_BIN_EXE_blocklist-milter")),
             _ => &program,
         };
         fs::copy(built, &aside).expect("our own folder");
-        // Not the same bytes, so that nothing is taken for the old file.
+        // Other bytes, so that it is not taken for the old file.
         let file = File::options().append(true).open(&aside);
         let added = file.and_then(|mut file| write!(file, "upgrade {starts}"));
         added.expect("our own file");
@@ -185,7 +185,7 @@ impl Drop for Manager {
 }
 
 impl Told {
-    /// Hears one message, if there is one.
+    /// Receives one message, if there is one.
     fn hear(&self, socket: &UnixDatagram) {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -214,6 +214,6 @@ impl Told {
         } else if says("WATCHDOG=1") {
             self.alive.fetch_add(1, SeqCst);
         }
-        // The descriptor of BARRIER=1 is closed here.
+        // Here the descriptor of BARRIER=1 is closed.
     }
 }

@@ -1,4 +1,4 @@
-//! Manual pages and completions, as they are made from a command line, and those that are shipped.
+//! Compares the manual pages and completions generated from a command line with the shipped ones.
 //!
 //! `UPDATE_MANUALS=1 cargo test --test manuals`, with `-p blocklist-fetch` for that crate, writes them.
 
@@ -10,25 +10,26 @@ use clap_complete::{Generator, Shell};
 use clap_mangen::Man;
 
 fn contrib(name: &str) -> PathBuf {
-    // The crate of this test, or the one that it is a part of.
+    // The crate of this test, or the one that contains it.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let contrib = root.ancestors().map(|root| root.join("contrib"));
     let mut contrib = contrib.filter(|folder| folder.is_dir());
     contrib.next().expect("contrib/ is there").join(name)
 }
 
-/// A file below `contrib/`.
+/// Reads a file below `contrib/`.
 pub(crate) fn read(name: &str) -> String {
     fs::read_to_string(contrib(name)).unwrap_or_else(|error| panic!("contrib/{name}: {error}"))
 }
 
-/// Compares a page with the one that is shipped.
+/// Compares a page with the shipped one.
 pub(crate) fn assert_page(command: &clap::Command, section: &str, rest: &str) {
     let page = page(command, section, rest).expect("memory takes every write");
     assert_shipped(&format!("man/{}.{section}", command.get_name()), &page);
 }
 
-/// The whole page: options, then each command with its own, then what is told by hand.
+/// Returns the whole page: options, then each command with its options, then the text written by
+/// hand.
 fn page(command: &clap::Command, section: &str, rest: &str) -> std::io::Result<String> {
     let name = command.get_name().to_owned();
     let mut out = Vec::new();
@@ -37,7 +38,7 @@ fn page(command: &clap::Command, section: &str, rest: &str) -> std::io::Result<S
     } else {
         "User commands"
     };
-    // Not by clap_mangen, whose title must have a date, or the rest moves up.
+    // Not with clap_mangen: without a date in its title, the following fields would move.
     writeln!(
         out,
         ".TH {name} {section} \"\" blocklist-milter \"{manual}\""
@@ -81,14 +82,14 @@ fn page(command: &clap::Command, section: &str, rest: &str) -> std::io::Result<S
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
-/// The examples of a command: a line that names them, then commands.
+/// Returns the examples of a command: a title line, then commands.
 fn example_section(help: &str) -> String {
     let (title, commands) = help.split_once('\n').expect("a title and commands");
     let commands = commands.replace('\\', "\\\\").replace('-', "\\-");
     format!(".PP\n{title}\n.nf\n{commands}\n.fi\n")
 }
 
-/// Compares the completions of all shells with those that are shipped.
+/// Compares the completions of all shells with the shipped ones.
 pub(crate) fn assert_completions(mut command: clap::Command) {
     let name = command.get_name().to_owned();
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
@@ -100,7 +101,7 @@ pub(crate) fn assert_completions(mut command: clap::Command) {
     }
 }
 
-/// Compares a file with the one that is shipped; with `UPDATE_MANUALS` set, writes it instead.
+/// Compares a file with the shipped one; with `UPDATE_MANUALS` set, writes it instead.
 fn assert_shipped(name: &str, text: &str) {
     if std::env::var_os("UPDATE_MANUALS").is_some() {
         fs::create_dir_all(contrib(name).parent().expect("a file in a folder")).expect("writable");
@@ -113,7 +114,7 @@ fn assert_shipped(name: &str, text: &str) {
     );
 }
 
-/// Appends what `render` makes without the line that begins a section.
+/// Appends the output of `render` without the line that begins a section.
 fn append(
     out: &mut Vec<u8>,
     render: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>,

@@ -1,19 +1,19 @@
-//! What a guide shows in code: its blocks, its words in backquotes, and what only the test runs.
+//! The code in a guide: its blocks, its words in backquotes, and what only the test runs.
 //!
-//! * A block marked `sh` is run by `tests/guides_booted.rs`, in a machine of its own. A block marked
-//!   `text` right after it is what it prints: each line is found in the output, in this order, `...`
-//!   standing for anything.
-//! * A comment `<!-- run` ... `-->` holds commands that a reader need not see: they prepare what the
-//!   guide takes for granted, and check what it says.
-//! * `# exit 1` at the end of a line: that command ends with this code.
+//! * `tests/guides_booted.rs` runs a block marked `sh`, in a separate machine. A block marked
+//!   `text` directly after it is its output: each line is found in the output, in this order, with
+//!   `...` for any text.
+//! * A comment `<!-- run` ... `-->` contains commands that a reader need not see: they prepare what
+//!   the guide assumes, and check what it says.
+//! * `# exit 1` at the end of a line: the exit code of that command.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A part of a guide that a test has to do with.
+/// A part of a guide that a test uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// A block, the word after its fence, and what it holds.
+    /// A block: the word after its fence, and its content.
     Block { language: String, text: String },
     /// Commands that only the test runs.
     Hidden(String),
@@ -21,21 +21,22 @@ pub(crate) enum Part {
     Inline(String),
 }
 
-/// A part, and the line that it begins in.
+/// A part, and the line in which it begins.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) line: usize,
     pub(crate) part: Part,
 }
 
-/// The repository, of which the crate of this test may be a part.
+/// Returns the repository, which contains the crate of this test.
 pub(crate) fn root() -> &'static Path {
     let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
     let root = folders.find(|folder| folder.join("docs").is_dir());
     root.expect("docs/ exists")
 }
 
-/// README.md, SECURITY.md, CONTRIBUTING.md and everything in `docs/`, by path below the repository.
+/// Returns README.md, SECURITY.md, CONTRIBUTING.md and everything in `docs/`, as paths below the
+/// repository.
 pub(crate) fn guides() -> Vec<PathBuf> {
     let mut guides: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "SECURITY.md"]
         .map(PathBuf::from)
@@ -50,13 +51,13 @@ pub(crate) fn guides() -> Vec<PathBuf> {
     guides
 }
 
-/// The text of a file of the repository.
+/// Reads a file of the repository.
 pub(crate) fn read(path: &Path) -> String {
     fs::read_to_string(root().join(path))
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The parts of a guide in their order.
+/// Returns the parts of a guide in order.
 pub(crate) fn parts(text: &str) -> Vec<Placed> {
     let mut parts = Vec::new();
     let mut lines = text.lines().zip(1..);

@@ -1,15 +1,17 @@
-//! What the tests with real programs share: a folder, a daemon under test, mail servers, an SMTP client.
+//! What the tests with real programs share: a folder, a daemon under test, mail servers, an SMTP
+//! client.
 //!
-//! * [`site`]: a folder with blocklists, a configuration and the daemon that runs with them; [`manager`] restarts it
-//! * [`mta`]: what a mail server under test can do, whichever it is; [`postfix`] and [`sendmail`] do it
-//! * [`smtp`]: the client that delivers mail to them; [`wire`] speaks to the daemon in their place
+//! * [`site`]: a folder with blocklists, a configuration and the daemon that uses them; [`manager`]
+//!   restarts it
+//! * [`mta`]: what any mail server under test can do; [`postfix`] and [`sendmail`] implement it
+//! * [`smtp`]: the client that delivers mail to them; [`wire`] talks to the daemon in their place
 //! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/postfix.rs`
 //!   and in `tests/sendmail.rs`
-//! * [`booted`]: a machine of its own; [`markdown`]: what a guide shows in code
-//! * [`arguments`]: strange arguments of MAIL and RCPT, and what became of them
+//! * [`booted`]: a separate machine; [`markdown`]: the code in a guide
+//! * [`arguments`]: strange arguments of MAIL and RCPT, and their results
 //!
 //! Nothing sleeps for a guessed time: [`until`] waits for a condition. Each server and each folder
-//! goes away when its value is dropped, also when a test fails, and then shows its log first.
+//! is removed when its value is dropped, also if a test fails, and then shows its log first.
 #![allow(dead_code, reason = "each test file uses its own part of the helpers")]
 
 pub(crate) mod arguments;
@@ -35,14 +37,14 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long a condition may take to come true: no test should need a tenth of it, and a machine
-/// that is busy with other work must not fail one.
+/// The time limit for a condition: no test should need a tenth of it, and a machine that is busy
+/// with other work must not make one fail.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until `ready` answers with something, looking again every few milliseconds.
+/// Waits until `ready` returns something, and calls it again every few milliseconds.
 ///
 /// # Panics
-/// After a minute, naming `what` was waited for.
+/// After a minute, with the name of the condition, `what`.
 pub(crate) fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -54,10 +56,10 @@ pub(crate) fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// Whether a real program that a test is about can be used.
+/// Returns whether a real program can be used that a test needs.
 ///
-/// `tests/run` names in `BLOCKLIST_MILTER_NEEDED` the programs that no test may do without; any
-/// other that is missing is left out, with the reason on standard error.
+/// `tests/run` sets `BLOCKLIST_MILTER_NEEDED` to the programs that must not be missing. A test of
+/// another missing program is skipped, with the reason on standard error.
 ///
 /// # Panics
 /// If the program cannot be used although it is needed.
@@ -71,12 +73,12 @@ pub(crate) fn usable(program: &str, obstacle: Option<String>) -> bool {
         "{program} is needed here, but cannot be used: {obstacle}"
     );
     let test = std::thread::current().name().unwrap_or_default().to_owned();
-    // Not by a macro: what those print is not shown for a test that passes.
+    // Not with a macro, whose output is hidden for a test that passes.
     let _ = writeln!(std::io::stderr(), "left out: {test}: {program}: {obstacle}");
     false
 }
 
-/// Where a program stands in the search path, or where servers are kept.
+/// Returns the path of a program in the search path, or in the folders for servers.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -85,12 +87,12 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Whether this process may start servers under other users' names.
+/// Returns whether this process may start servers under other users' names.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// The number that `id` prints for a user or group, for example of `["-u", "postfix"]`.
+/// Returns the number that `id` prints for a user or group, for example for `["-u", "postfix"]`.
 pub(crate) fn id(arguments: [&str; 2]) -> Option<u32> {
     let output = Command::new("id").args(arguments).output().ok()?;
     String::from_utf8(output.stdout).ok()?.trim().parse().ok()
@@ -119,7 +121,7 @@ impl Scratch {
         self.0.path().join(name)
     }
 
-    /// Writes a file below the folder, with the folders above it.
+    /// Writes a file below the folder, and creates the folders above it.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.join(name);
         let parent = path.parent().expect("a joined path has a parent");
@@ -133,7 +135,7 @@ fn open_to_all(folder: &Path) {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("our own folder");
 }
 
-/// A port of 127.0.0.1 that nobody listens on now.
+/// Returns a port of 127.0.0.1 on which nobody listens now.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("loopback has a free port");
     listener
@@ -142,8 +144,8 @@ pub(crate) fn free_port() -> u16 {
         .port()
 }
 
-/// Whether somebody listens on a port of 127.0.0.1. The kernel is asked, because a connection made
-/// to find out would reach the milter as a client.
+/// Returns whether somebody listens on a port of 127.0.0.1. Asks the kernel, because a connection
+/// would reach the milter as a client.
 pub(crate) fn port_listens(port: u16) -> bool {
     const LISTEN: &str = "0A";
     let local = format!(":{port:04X}");
@@ -159,7 +161,7 @@ pub(crate) fn port_listens(port: u16) -> bool {
         })
 }
 
-/// Whether somebody listens on a unix socket, from the kernel's table for the same reason.
+/// Returns whether somebody listens on a unix socket, from the kernel's table for the same reason.
 pub(crate) fn socket_listens(path: &Path) -> bool {
     const ACCEPTS: &str = "00010000";
     let Some(path) = path.to_str() else {
@@ -174,7 +176,7 @@ pub(crate) fn socket_listens(path: &Path) -> bool {
         })
 }
 
-/// Ends every process that works in `folder` or below it: servers leave children that outlive them.
+/// Ends every process that works in `folder` or below it, because children of servers outlive them.
 pub(crate) fn end_processes_in(folder: &Path) {
     until("the processes of a server end", || {
         let mut left = false;
@@ -200,7 +202,7 @@ pub(crate) fn end_processes_in(folder: &Path) {
     });
 }
 
-/// Runs a command to its end and gives back what it printed.
+/// Runs a command to its end and returns its output.
 ///
 /// # Panics
 /// If it cannot be started or fails.
@@ -221,7 +223,7 @@ pub(crate) fn run(command: &mut Command) -> String {
     said
 }
 
-/// Shows a log when the test is failing.
+/// Shows a log if the test is failing.
 pub(crate) fn show_on_failure(name: &str, log: &str) {
     if std::thread::panicking() {
         eprintln!("---- {name} ----\n{log}");

@@ -1,4 +1,4 @@
-//! A mail server under test, whichever it is.
+//! The interface of a mail server under test.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::site::Socket;
 use super::until;
 
-/// What a mail server does with mail while the milter cannot be asked.
+/// What a mail server does with mail while the milter does not answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenDown {
     Accept,
@@ -17,30 +17,30 @@ pub(crate) enum WhenDown {
 /// A running mail server with its own configuration, queue and port, which delivers every message
 /// into a folder; it ends when it is dropped.
 pub(crate) trait Mta: Sized {
-    /// As in `BLOCKLIST_MILTER_NEEDED`.
+    /// The name in `BLOCKLIST_MILTER_NEEDED`.
     const NAME: &str;
 
-    /// Why the server cannot be started here.
+    /// Returns why the server cannot be started here, if it cannot.
     fn obstacle() -> Option<String>;
 
-    /// Starts it with one milter, and returns when it listens.
+    /// Starts the server with one milter, and returns when it listens.
     fn start(milter: &Socket, when_down: WhenDown) -> Self;
 
     fn port(&self) -> u16;
 
-    /// The folder with one file for each delivered recipient.
+    /// Returns the folder with one file for each delivered recipient.
     fn mailbox(&self) -> &Path;
 
-    /// How many messages lie in quarantine.
+    /// Returns the number of messages in quarantine.
     fn held(&self) -> usize;
 
-    /// Whether no message waits to be delivered; those in quarantine do not count.
+    /// Returns whether no message waits for delivery; those in quarantine do not count.
     fn idle(&self) -> bool;
 
     fn log(&self) -> String;
 
-    /// Every delivered copy of the message with this subject, as soon as there is one and nothing
-    /// waits any more.
+    /// Returns every delivered copy of the message with this subject, when there is one and the
+    /// queue is idle.
     fn delivered(&self, subject: &str) -> Vec<String> {
         until(&format!("delivery of {subject:?}"), || {
             let idle = self.idle();
@@ -49,7 +49,7 @@ pub(crate) trait Mta: Sized {
         })
     }
 
-    /// The copies that are there now.
+    /// Returns the copies that exist now.
     fn copies(&self, subject: &str) -> Vec<String> {
         let line = format!("\nSubject: {subject}\n");
         let mut files: Vec<_> = fs::read_dir(self.mailbox())
@@ -67,7 +67,7 @@ pub(crate) trait Mta: Sized {
             .collect()
     }
 
-    /// Checks that a message did not come, once nothing waits any more.
+    /// Checks that a message was not delivered, when the queue is idle.
     fn assert_nothing_delivered(&self, subject: &str) {
         until("an idle queue", || self.idle().then_some(()));
         assert_eq!(
@@ -77,7 +77,7 @@ pub(crate) trait Mta: Sized {
         );
     }
 
-    /// Waits until the log has a line with every one of these words, and gives it.
+    /// Waits for a log line with all of these words, and returns it.
     fn logged(&self, words: &[&str]) -> String {
         until(&format!("a log line with {words:?}"), || {
             self.log()

@@ -1,4 +1,4 @@
-//! A list cut into pieces, and the parts made of them.
+//! A list split into pieces, and their parts.
 #![allow(dead_code, reason = "each test program takes what it needs")]
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
@@ -9,7 +9,7 @@ use blocklist_milter::compile::Plan;
 
 use crate::support::{addresses, build, plan};
 
-/// The pieces of a text, cut between lines.
+/// Splits a text into pieces, between lines.
 pub(crate) fn cut(text: &str, pieces: usize) -> Vec<String> {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let each = lines.len().div_ceil(pieces);
@@ -21,7 +21,7 @@ pub(crate) fn cut(text: &str, pieces: usize) -> Vec<String> {
         .collect()
 }
 
-/// A part of `list.txt`, made from what stands in `piece`.
+/// Returns the plan for a part of `list.txt` with the content of `piece`.
 pub(crate) fn part_plan(dir: &Path, piece: &str, source: &str) -> Plan {
     let mut plan = plan(dir, &format!("{piece}.part"), &[piece]);
     plan.part = Some(piece.to_owned());
@@ -38,7 +38,7 @@ pub(crate) fn write_pieces(dir: &Path, pieces: &[String]) -> Vec<String> {
     pieces.iter().enumerate().map(write).collect()
 }
 
-/// The parts of a text cut into pieces.
+/// Builds the parts of a text split into pieces. Returns their names.
 pub(crate) fn parts(dir: &Path, text: &str, pieces: usize) -> Vec<String> {
     let names = write_pieces(dir, &cut(text, pieces));
     let part = |name: String| {
@@ -53,13 +53,14 @@ pub(crate) fn whole(dir: &Path, text: &str) -> Vec<u8> {
     fs::create_dir_all(&lists).unwrap();
     fs::write(lists.join("list.txt"), text).unwrap();
     let mut plan = plan(&lists, "one.blf", &["list.txt"]);
-    // As somebody names it who stands beside it; the folder of this test has another name each time.
+    // The name that a user gives beside the file; the folder of this test has another name each
+    // time.
     plan.source = Some("list.txt".to_owned());
     build(&plan);
     fs::read(plan.output).unwrap()
 }
 
-/// Comments, a licence, duplicates, rejected lines, every kind of entry.
+/// Returns a list with comments, a licence, duplicates, rejected lines, and every kind of entry.
 pub(crate) fn text() -> String {
     let head = "# A list\n# Licence: CC0-1.0\n\n";
     let odd = "not an address\nspammer@\n.tree.example\nuser5@host.example\n";

@@ -1,10 +1,11 @@
-//! A private Postfix: own configuration, queue, log and port; nothing under `/etc/postfix` is read.
+//! A private Postfix: its own configuration, queue, log and port; nothing under `/etc/postfix` is
+//! read.
 //!
-//! * Every address is delivered by virtual(8) into one maildir, a file for each recipient.
-//! * No chroot, no DNS, no TLS, no pause after an error (a client that is refused often is slowed
-//!   down and then dropped by default).
+//! * virtual(8) delivers every address into one maildir, a file for each recipient.
+//! * No chroot, no DNS, no TLS, no pause after an error (by default, a client that is refused often
+//!   is slowed down and then disconnected).
 //! * XCLIENT is allowed, so that a test can choose the client's address and name.
-//! * `master` is started directly: the script around it spends two seconds on checks.
+//! * `master` is started directly, because its start script spends two seconds on checks.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -86,7 +87,8 @@ anvil     unix  - - n -     1 anvil
 postlog   unix-dgram n - n - 1 postlogd
 ";
 
-/// Folders of the queue: name, group, mode. `create-missing` would make them too, in a second.
+/// Folders of the queue: name, group, mode. `create-missing` would also create them, but takes a
+/// second.
 const QUEUE: [(&str, &str, u32); 15] = [
     ("active", "", 0o700),
     ("bounce", "", 0o700),
@@ -106,7 +108,7 @@ const QUEUE: [(&str, &str, u32); 15] = [
 ];
 
 impl Postfix {
-    /// Starts a Postfix with a milter as `main.cf` names it, and further settings of `main.cf`.
+    /// Starts a Postfix with a milter, and with these settings in `main.cf`.
     pub(crate) fn start_with(milter: &Socket, settings: &[&str]) -> Self {
         let uid = id(["-u", "postfix"]).expect("Postfix has a user");
         let gid = id(["-g", "postfix"]).expect("Postfix has a group");
@@ -167,7 +169,7 @@ impl Postfix {
         postfix
     }
 
-    /// A command of Postfix with this instance's configuration.
+    /// Returns a command of Postfix with this instance's configuration.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let program = program.as_ref();
         let found = program.to_str().and_then(find_program);
@@ -176,13 +178,13 @@ impl Postfix {
         command
     }
 
-    /// The queue directory, which is also the folder of a chroot.
+    /// Returns the queue directory, which is also the root of a chroot.
     pub(crate) fn queue(&self) -> PathBuf {
         self.scratch.join("spool")
     }
 
-    /// Puts the services that speak to milters into a chroot, and names the milter's socket anew, by
-    /// its path below the queue directory.
+    /// Makes the services that talk to milters run in a chroot, and sets the milter's socket to its
+    /// path below the queue directory.
     pub(crate) fn enter_chroot(&self, socket: &str) {
         let smtpd = format!("127.0.0.1:{}/inet/chroot=y", self.port);
         run(self
@@ -191,13 +193,13 @@ impl Postfix {
         self.reload(&[&format!("smtpd_milters=unix:{socket}")]);
     }
 
-    /// Lets go of every message in quarantine.
+    /// Releases every message in quarantine.
     pub(crate) fn release(&self) {
         run(self.command("postsuper").args(["-H", "ALL"]));
         run(self.command("postqueue").arg("-f"));
     }
 
-    /// Changes settings of `main.cf` and has the running Postfix read them.
+    /// Changes settings in `main.cf` and makes the running Postfix read them.
     pub(crate) fn reload(&self, settings: &[&str]) {
         if !settings.is_empty() {
             run(self.command("postconf").arg("-e").args(settings));
@@ -268,9 +270,9 @@ fn id_of_group(name: &str) -> Option<u32> {
     line.split(':').nth(2)?.parse().ok()
 }
 
-/// Queue folders have subfolders, which stay when they are empty.
+/// Returns whether a queue folder has no file. Its subfolders stay when they are empty.
 fn holds_no_file(folder: &Path) -> bool {
-    // What has gone since the folder was listed is no file any more.
+    // A file that was removed after the folder was listed does not count.
     fs::read_dir(folder)
         .into_iter()
         .flatten()

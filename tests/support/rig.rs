@@ -1,4 +1,5 @@
-//! The daemon inside the test's own process, with lists compiled by the library, and a mail server's side.
+//! The daemon in the test's own process, with lists compiled by the library, and a mail server's
+//! side.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,15 +23,15 @@ pub(crate) struct Rig {
 }
 
 impl Rig {
-    /// Serves with these files and this configuration; `*.list` files are compiled to `*.blf`.
-    /// The configuration needs no `listen`.
+    /// Serves with these files and this configuration; compiles `*.list` files to `*.blf`. The
+    /// configuration needs no `listen`.
     pub(crate) fn new(files: &[(&str, &str)], config: &str) -> Self {
         Self::serving(files, config, |config| {
             Snapshot::build(config).unwrap_or_else(|error| panic!("{error}"))
         })
     }
 
-    /// The same for files of which some may be missing or faulty.
+    /// The same for files some of which may be missing or faulty.
     pub(crate) fn started(files: &[(&str, &str)], config: &str) -> Self {
         Self::serving(files, config, Snapshot::start)
     }
@@ -62,7 +63,7 @@ impl Rig {
         self.folder.path().join(name)
     }
 
-    /// Writes a file as `new` does; the daemon notices by itself.
+    /// Writes a file as `new` does; the daemon notices it by itself.
     pub(crate) fn write(&self, name: &str, text: &str) {
         let text = if name == "c.toml" {
             with_socket(self.folder.path(), text)
@@ -72,21 +73,21 @@ impl Rig {
         write(self.folder.path(), name, &text);
     }
 
-    /// A connection, with a client somewhere on the internet.
+    /// Returns a connection, with a client somewhere on the internet.
     pub(crate) fn peer(&self) -> Peer {
         let mut peer = Peer::unix(&self.path("m.sock")).expect("the daemon listens");
         peer.stranger().expect("the daemon answers");
         peer
     }
 
-    /// A page of the status socket: its code and its text.
+    /// Returns a page of the status socket: its code and its text.
     pub(crate) fn page(&self, path: &str) -> (u16, String) {
         let endpoint = Endpoint::Unix(self.path("s.sock"));
         let (code, body) = fetch(&endpoint, path).unwrap_or_else(|error| panic!("{path}: {error}"));
         (code, String::from_utf8(body).expect("pages are UTF-8"))
     }
 
-    /// What becomes of one message, over a connection of its own.
+    /// Delivers one message over a separate connection. Returns the result.
     pub(crate) fn deliver(&self, letter: &TestMail) -> Delivery {
         let mut peer = self.peer();
         let outcome = peer.deliver(letter).expect("the daemon answers");
@@ -95,13 +96,13 @@ impl Rig {
     }
 }
 
-/// A connection on which no client is known yet.
+/// Returns a connection without a client.
 pub(crate) fn unix(rig: &Rig) -> Peer {
     Peer::unix(&rig.path("m.sock")).expect("the daemon listens")
 }
 
-/// The configuration with sockets in this folder, and with copies of filters there, too: not in the folder of a daemon
-/// that is installed here.
+/// Returns the configuration with sockets in this folder, and with copies of filters there too, not
+/// in the folder of an installed daemon.
 fn with_socket(folder: &Path, config: &str) -> String {
     let in_folder = |name: &str| folder.join(name).display().to_string();
     let state = match config.contains("state = ") {
@@ -138,7 +139,7 @@ pub(crate) fn compile(list: &Path) {
     compile_at(list, clock::now_s());
 }
 
-/// The same as if it were done at this time, in seconds since 1970.
+/// The same, as if compiled at this time, in seconds since 1970.
 pub(crate) fn compile_at(list: &Path, built: u64) {
     let plan = Plan {
         built,
@@ -148,8 +149,8 @@ pub(crate) fn compile_at(list: &Path, built: u64) {
     compile::build(&plan, &Progress::new()).unwrap_or_else(|error| panic!("{error}"));
 }
 
-/// An outcome in a few words: `accept`, `reject`, `tempfail`, `discard`, `tag`, `quarantine`; for several
-/// recipients who differ, each one's.
+/// Returns a result in words: `accept`, `reject`, `tempfail`, `discard`, `tag`, `quarantine`; one
+/// for each recipient if they differ.
 pub(crate) fn verdict(outcome: &Delivery) -> String {
     let word = |answer: &Answer| match answer {
         Answer::Text(text) if text.starts_with('4') => "tempfail",

@@ -1,7 +1,7 @@
-//! What a mail server must do with the milter, the same for Postfix and Sendmail.
+//! What any mail server must do with the milter, the same for Postfix and Sendmail.
 //!
 //! Each function is one test; [`scenarios!`](crate::scenarios) makes the tests of one server. All
-//! play on the site that [`Scene::new`] sets up: five lists, one for each action.
+//! use the site of [`Scene::new`]: five lists, one for each action.
 
 use super::mta::{Mta, WhenDown};
 use super::site::{Daemon, Site, Transport};
@@ -65,7 +65,7 @@ files = [\"@DIR@/whitelist.txt\"]
 networks = [\"203.0.113.0/24\"]
 ";
 
-/// A mail server, the daemon it asks, and the site that the daemon serves; dropped in this order.
+/// A mail server, its daemon, and the daemon's site; dropped in this order.
 pub(crate) struct Scene<M> {
     pub(crate) mta: M,
     pub(crate) daemon: Daemon,
@@ -73,17 +73,17 @@ pub(crate) struct Scene<M> {
 }
 
 impl<M: Mta> Scene<M> {
-    /// Starts everything, or gives nothing where the server may be left out.
+    /// Starts everything; returns `None` if the server is missing and not required.
     pub(crate) fn new(transport: Transport) -> Option<Self> {
         Self::with(transport, |site| M::start(&site.socket, WhenDown::Tempfail))
     }
 
-    /// As [`Self::new`], with the server started by the caller.
+    /// Like [`Self::new`], with the server started by the caller.
     pub(crate) fn with(transport: Transport, start: impl FnOnce(&Site) -> M) -> Option<Self> {
         Self::on(|| site(transport), start)
     }
 
-    /// As [`Self::with`], on a site of the caller's.
+    /// Like [`Self::with`], with a site of the caller.
     pub(crate) fn on(site: impl FnOnce() -> Site, start: impl FnOnce(&Site) -> M) -> Option<Self> {
         if !usable(M::NAME, M::obstacle()) {
             return None;
@@ -102,7 +102,7 @@ impl<M: Mta> Scene<M> {
         Smtp::connect(self.mta.port())
     }
 
-    /// Sends a message and waits for it to arrive.
+    /// Sends a message and waits for its delivery.
     pub(crate) fn deliver(&self, mail: &Mail) -> String {
         assert_accepted(&self.send(mail));
         let mut copies = self.mta.delivered(&mail.subject);
@@ -111,12 +111,12 @@ impl<M: Mta> Scene<M> {
     }
 }
 
-/// The site's lists and configuration.
+/// Creates the site's lists and configuration.
 pub(crate) fn site(transport: Transport) -> Site {
     site_with(transport, "")
 }
 
-/// The same with settings before all sections.
+/// The same, with settings before all sections.
 fn site_with(transport: Transport, settings: &str) -> Site {
     let mut site = Site::new(transport);
     let mut configuration = format!("{settings}\n");
@@ -136,8 +136,8 @@ pub(crate) fn assert_accepted(sent: &Sent) {
     assert!(sent.accepted(), "{sent:?}");
 }
 
-/// Checks that a reply is our own refusal, and not one that the server has thought of. It names the
-/// address as the sender wrote it, perhaps in capitals or with needless quotes.
+/// Checks that a reply is our own refusal, and not one of the server. It names the address as the
+/// sender wrote it, perhaps in capitals or with unnecessary quotes.
 pub(crate) fn assert_refused(reply: &Reply, address: &str, list: &str) {
     assert_eq!(reply.code, 550, "{reply}");
     let plain = reply.text.to_lowercase().replace('"', "");
@@ -146,7 +146,7 @@ pub(crate) fn assert_refused(reply: &Reply, address: &str, list: &str) {
     }
 }
 
-/// An address of a listed sender is refused however it is written.
+/// A listed sender is refused in any spelling.
 pub(crate) fn listed_envelope_sender_is_refused<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -157,9 +157,9 @@ pub(crate) fn listed_envelope_sender_is_refused<M: Mta>() {
         ("<\"spammer\"@listed.test>", "spammer@listed.test"),
         ("<@relay.test:spammer@listed.test>", "spammer@listed.test"),
         ("<spammer@listed.test.>", "spammer@listed.test"),
-        // Both servers take it so, although RFC 5321 demands the brackets.
+        // Both servers accept this, although RFC 5321 requires the brackets.
         ("spammer@listed.test", "spammer@listed.test"),
-        // The server undoes these, and says what came out.
+        // The server rewrites these, and reports the result.
         ("<spammer%listed.test>", "spammer@listed.test"),
         ("<listed.test!spammer>", "spammer@listed.test"),
         ("<wholesale>", "wholesale@mx.test"),
@@ -182,7 +182,7 @@ pub(crate) fn listed_envelope_sender_is_refused<M: Mta>() {
         .logged(&["spammer@listed.test", "spammers", "reject"]);
     assert!(line.contains("127.0.0.1"), "the client is named: {line}");
     scene.mta.assert_nothing_delivered("listed sender");
-    // Neighbours of what is listed are not listed.
+    // Neighbours of listed addresses are not listed.
     for argument in [
         "<spammers@listed.test>",
         "<a@sub.listed-domain.test>",
@@ -192,7 +192,7 @@ pub(crate) fn listed_envelope_sender_is_refused<M: Mta>() {
     }
 }
 
-/// A listed address in a header field is refused, wherever in the field it stands.
+/// A listed address in a header field is refused, in any place of the field.
 pub(crate) fn listed_header_sender_is_refused<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -219,7 +219,7 @@ pub(crate) fn listed_header_sender_is_refused<M: Mta>() {
     scene.deliver(&Mail::innocent("listed in a name").header(named));
 }
 
-/// Mail of a sender who is not listed arrives as it was sent.
+/// Mail of an unlisted sender arrives unchanged.
 pub(crate) fn innocent_mail_arrives_unchanged<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -258,7 +258,7 @@ pub(crate) fn whitelisted_sender_is_accepted<M: Mta>() {
     assert_refused(sent.last(), "other@listed-domain.test", "spammers");
 }
 
-/// The null sender of a bounce is nobody; what its header names is looked up all the same.
+/// The null sender of a bounce is nobody; the addresses in its header are still looked up.
 pub(crate) fn null_sender_is_nobody<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -271,8 +271,8 @@ pub(crate) fn null_sender_is_nobody<M: Mta>() {
     assert_refused(sent.last(), "spammer@listed.test", "spammers");
 }
 
-/// The client gets both lines of a refusal, at RCPT and at the end of a message. Who is named there can be
-/// written to.
+/// The client gets both lines of a refusal, at RCPT and at the end of a message. The contact in it
+/// can receive mail.
 pub(crate) fn refusal_says_whom_to_ask<M: Mta>() {
     for (setting, contact, recipient) in [
         (
@@ -310,7 +310,7 @@ pub(crate) fn refusal_says_whom_to_ask<M: Mta>() {
     }
 }
 
-/// Nothing of one message is left for the next one in the session, whatever became of it.
+/// Nothing of a message remains for the next one in the session, whatever its result.
 pub(crate) fn messages_of_one_session_are_apart<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -332,7 +332,7 @@ pub(crate) fn messages_of_one_session_are_apart<M: Mta>() {
         "spammers",
     );
     assert_accepted(&session.send(&innocent("second")));
-    // Left unfinished by the client.
+    // The client does not finish it.
     assert_eq!(session.say("MAIL FROM:<spammer@listed.test>").code, 250);
     assert_eq!(session.say("RSET").code, 250);
     assert_accepted(&session.send(&innocent("third")));
@@ -352,7 +352,7 @@ pub(crate) fn messages_of_one_session_are_apart<M: Mta>() {
     scene.mta.assert_nothing_delivered("listed");
 }
 
-/// Commands sent at once get their answers in order.
+/// Pipelined commands get their answers in order.
 pub(crate) fn pipelined_session<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -385,7 +385,7 @@ pub(crate) fn pipelined_session<M: Mta>() {
     session.quit();
 }
 
-/// The postmaster can be written to by everybody, and only the postmaster.
+/// Everybody can write to the postmaster, and only to the postmaster.
 pub(crate) fn refusal_is_per_recipient<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -396,7 +396,7 @@ pub(crate) fn refusal_is_per_recipient<M: Mta>() {
             "<reader@local.test>",
             "<PostMaster@local.test>",
             "<other@local.test>",
-            // Mailboxes of their own to the server.
+            // Other mailboxes, for the server.
             "<prvs=0=abuse@local.test>",
             "<mailto:abuse@local.test>",
         ]);
@@ -414,8 +414,8 @@ pub(crate) fn refusal_is_per_recipient<M: Mta>() {
     );
 }
 
-/// A header hit has one answer for all recipients: whom other lists affect than the first is sent to in a
-/// transaction of its own, and everybody gets what is meant for them.
+/// A header hit has one answer for all recipients: a recipient affected by other lists than the
+/// first is deferred to a separate transaction, and each recipient gets the right result.
 pub(crate) fn recipients_of_other_lists_come_apart<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -435,7 +435,7 @@ pub(crate) fn recipients_of_other_lists_come_apart<M: Mta>() {
         .daemon
         .logged(&["mixed-recipients", "tempfail", "abuse@local.test"]);
 
-    // An innocent message loses nothing.
+    // An innocent message loses no recipient.
     let innocent = Mail::innocent("to both, in turn");
     let sent = scene.send(&innocent.clone().to(&[reader, "<other@local.test>", abuse]));
     assert_eq!(codes(&sent), [250, 250, 452], "{sent:?}");
@@ -451,8 +451,9 @@ pub(crate) fn recipients_of_other_lists_come_apart<M: Mta>() {
     );
 }
 
-/// With `mixed_recipients = "tag"` nobody waits: with an exempt recipient among the others the message is
-/// accepted and marked, because dropping a recipient in silence would lose mail.
+/// With `mixed_recipients = "tag"` no recipient is deferred: with an exempt recipient among the
+/// others the message is accepted and tagged, because dropping a recipient silently would lose
+/// mail.
 pub(crate) fn header_hit_with_exempt_recipient_is_tagged<M: Mta>() {
     let site = || site_with(Transport::Unix, "mixed_recipients = \"tag\"");
     let start = |site: &Site| M::start(&site.socket, WhenDown::Tempfail);
@@ -477,7 +478,7 @@ pub(crate) fn header_hit_with_exempt_recipient_is_tagged<M: Mta>() {
     assert_refused(scene.send(&mail).last(), "spammer@listed.test", "spammers");
 }
 
-/// A tagging list adds one header; what a sender has put there to deceive is removed.
+/// A tagging list adds one header; headers that the sender has forged are removed.
 pub(crate) fn tag_is_added_once<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -503,7 +504,7 @@ pub(crate) fn tag_is_added_once<M: Mta>() {
     );
     assert!(!arrived.contains("forged"), "{arrived}");
 
-    // However it is written, and between others that stay.
+    // In any spelling, and between other headers that stay.
     let mut odd = String::new();
     for form in [
         "X-Sender-Blocklist : forged",
@@ -531,7 +532,7 @@ pub(crate) fn tag_is_added_once<M: Mta>() {
     }
 }
 
-/// The tag headers of a delivered message, unfolded.
+/// Returns the tag headers of a delivered message, unfolded.
 fn tags(message: &str) -> Vec<String> {
     let header = message.split("\n\n").next().unwrap_or_default();
     let unfolded = header.replace("\n\t", " ").replace("\n ", " ");
@@ -542,7 +543,7 @@ fn tags(message: &str) -> Vec<String> {
         .collect()
 }
 
-/// Quarantine: the sender is told that all is well, and the message waits for the administrator.
+/// Quarantine: the sender gets a success, and the message waits for the administrator.
 pub(crate) fn quarantined_mail_is_held<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -556,7 +557,7 @@ pub(crate) fn quarantined_mail_is_held<M: Mta>() {
     scene.mta.assert_nothing_delivered("held");
 }
 
-/// Discard: accepted, and gone.
+/// Discard: accepted, and deleted.
 pub(crate) fn discarded_mail_vanishes<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -569,7 +570,7 @@ pub(crate) fn discarded_mail_vanishes<M: Mta>() {
     scene.daemon.logged(&["gone@listed.test", "discard"]);
 }
 
-/// Tempfail: the client is asked to come again.
+/// Tempfail: the client is asked to try again.
 pub(crate) fn tempfail_asks_to_come_again<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -606,8 +607,7 @@ pub(crate) fn verdicts_over_tcp<M: Mta>() {
     scene.mta.assert_nothing_delivered("tcp");
 }
 
-/// A list that is compiled anew is in force without a restart of anything, and the session that is
-/// open meanwhile goes on.
+/// A recompiled list takes effect without any restart, and an open session continues.
 pub(crate) fn recompiled_list_is_in_force<M: Mta>() {
     let Some(scene) = Scene::<M>::new(Transport::Unix) else {
         return;
@@ -637,7 +637,8 @@ pub(crate) fn recompiled_list_is_in_force<M: Mta>() {
     session.quit();
 }
 
-/// Without the daemon, the server does what it is told to; with it back, mail is refused again.
+/// Without the daemon, the server does what it is configured to do; with the daemon back, mail is
+/// refused again.
 pub(crate) fn daemon_down_and_back<M: Mta>() {
     for when_down in [WhenDown::Accept, WhenDown::Tempfail, WhenDown::Reject] {
         let start = |site: &Site| M::start(&site.socket, when_down);

@@ -1,8 +1,8 @@
 //! A private Sendmail 8, run from the unpacked files of Debian's packages (`tests/run` unpacks them
-//! and names the folder in `SENDMAIL_ROOT`), so that it can stand beside an installed Postfix.
+//! and names the folder in `SENDMAIL_ROOT`), so that Postfix can be installed at the same time.
 //!
-//! Every recipient is delivered by a small script into one maildir. No DNS, no TLS, no aliases. A
-//! library that is loaded before the C library stands in for two of its functions, see [`SHIM`].
+//! A small script delivers every recipient into one maildir. No DNS, no TLS, no aliases. A
+//! preloaded library replaces two functions of the C library, see [`SHIM`].
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -22,8 +22,8 @@ pub(crate) struct Sendmail {
     mailbox: PathBuf,
 }
 
-/// Sendmail logs by syslog(3) alone, which leads nowhere on a machine without a syslog daemon: here
-/// it is written to a file. And it sleeps for a minute when the machine's name has no dot in it.
+/// Sendmail logs only with syslog(3), which does nothing on a machine without a syslog daemon; this
+/// writes it to a file. And Sendmail sleeps for a minute if the machine's name has no dot.
 const SHIM: &str = r#"
 #include <fcntl.h>
 #include <stdarg.h>
@@ -56,8 +56,8 @@ int gethostname(char *name, size_t size)
 { strncpy(name, "mx.test", size); return 0; }
 "#;
 
-/// `TrustStickyBit` lets the milter's socket lie below `/tmp`. The load limits are out of reach,
-/// because a busy machine would queue or refuse.
+/// `TrustStickyBit` allows the milter's socket below `/tmp`. The load limits are very high, because
+/// a busy machine would otherwise queue or refuse.
 const CONFIGURATION: &str = r"
 OSTYPE(`linux')
 define(`ALIAS_FILE', `')
@@ -112,7 +112,7 @@ fn program() -> PathBuf {
 }
 
 impl Sendmail {
-    /// Runs the program once with this instance's configuration, as in `-bp`.
+    /// Runs the program once with this instance's configuration, as for `-bp`.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         run(Command::new(program())
             .arg("-C")
@@ -223,7 +223,7 @@ impl Mta for Sendmail {
     }
 
     fn idle(&self) -> bool {
-        // A control file is qf while a message waits, hf in quarantine; tf and xf stand beside it.
+        // A control file is qf while a message waits, hf in quarantine; tf and xf belong to it.
         self.queued("qf") == 0 && self.queued("tf") == 0
     }
 

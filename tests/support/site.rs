@@ -1,7 +1,7 @@
-//! A site under test: its blocklists, its configuration, and the daemon that runs with them.
+//! A site under test: its blocklists, its configuration, and the daemon that uses them.
 //!
-//! Everything runs without privileges where that is possible: the test's root compiles and serves
-//! as user `nobody` in Postfix's group, as README.md has an administrator do it.
+//! Everything runs without privileges if possible: a test run by root compiles and serves as user
+//! `nobody` in Postfix's group, as README.md tells an administrator to do.
 
 use std::fs::{self, File};
 use std::os::unix::fs::chown;
@@ -49,7 +49,7 @@ impl Socket {
     }
 }
 
-/// How the mail server reaches the milter.
+/// How the mail server connects to the milter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Transport {
     Unix,
@@ -59,9 +59,9 @@ pub(crate) enum Transport {
 pub(crate) struct Site {
     scratch: Scratch,
     pub(crate) socket: Socket,
-    /// User and group of both programs, when root runs the tests.
+    /// User and group of both programs, if root runs the tests.
     pub(crate) user: Option<(u32, u32)>,
-    /// What the configuration says after the socket.
+    /// The configuration after the socket.
     rest: String,
 }
 
@@ -93,7 +93,7 @@ impl Site {
         self.scratch.path()
     }
 
-    /// Writes the text list NAME.txt and compiles it into NAME.blf.
+    /// Writes the text list NAME.txt and compiles it to NAME.blf.
     pub(crate) fn list(&self, name: &str, entries: &[&str]) {
         let text = self.write(&format!("{name}.txt"), &(entries.join("\n") + "\n"));
         let filter = self.scratch.join(&format!("{name}.blf"));
@@ -104,7 +104,7 @@ impl Site {
             .arg(text));
     }
 
-    /// Writes a file of the site; in `text`, `@DIR@` stands for the site's folder.
+    /// Writes a file of the site; `@DIR@` in `text` means the site's folder.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let folder = self.path().to_str().expect("a plain path");
         let path = self.scratch.write(name, &text.replace("@DIR@", folder));
@@ -121,7 +121,7 @@ impl Site {
             true => "",
             false => "\n[status]\nlisten = \"\"\n",
         };
-        // Not the folder of a daemon that is installed here.
+        // Not the folder of an installed daemon.
         let state = match rest.contains("state = ") {
             true => "",
             false => "state = \"@DIR@/no-state\"\n",
@@ -139,17 +139,17 @@ impl Site {
         self.configure(&self.rest.clone());
     }
 
-    /// One of the two programs, ready to be run as the site's user.
+    /// Returns one of the two programs, to be run as the site's user.
     pub(crate) fn program(&self, name: &str) -> Command {
         self.as_user(Command::new(self.reachable(name)))
     }
 
-    /// A copy of one of them, ready to be run likewise.
+    /// Returns a copy of one of them, to be run in the same way.
     pub(crate) fn program_from(&self, copy: &Path) -> Command {
         self.as_user(Command::new(copy))
     }
 
-    /// The daemon with its configuration, started by another program.
+    /// Returns the daemon with its configuration, started by another program.
     pub(crate) fn program_under(&self, starter: &str, arguments: &[&str]) -> Command {
         let mut command = self.as_user(Command::new(starter));
         command
@@ -169,8 +169,8 @@ impl Site {
         command
     }
 
-    /// Where the site's user can run a program: the build folder may be below a home that nobody
-    /// else can enter.
+    /// Returns a path from which the site's user can run a program: the build folder may be below a
+    /// home that nobody else can enter.
     fn reachable(&self, name: &str) -> PathBuf {
         let built = match name {
             "blocklist-milter" => env!("CARGO_BIN_EXE_blocklist-milter"),
@@ -205,7 +205,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a command that is to listen on `socket`, its output kept in the file `log`.
+    /// Starts a command that will listen on `socket`; its output is stored in the file `log`.
     pub(crate) fn spawn(mut command: Command, socket: &Socket, log: PathBuf) -> Self {
         let output = File::options()
             .create(true)
@@ -232,7 +232,7 @@ impl Daemon {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until the log has a line with every one of these words, and gives it.
+    /// Waits for a log line with all of these words, and returns it.
     pub(crate) fn logged(&self, words: &[&str]) -> String {
         until(
             &format!("a line of the daemon's log with {words:?}"),
@@ -245,20 +245,20 @@ impl Daemon {
         )
     }
 
-    /// Asks the daemon to end, as a service manager does, and waits for it.
+    /// Ends the daemon as a service manager does, and waits for it.
     pub(crate) fn terminate(mut self) -> ExitStatus {
         self.signal(Signal::TERM);
         self.child.wait().expect("our own child")
     }
 
-    /// Waits until the daemon has ended, for whatever reason.
+    /// Waits until the daemon has ended, for any reason.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         until("the daemon ends", || {
             self.child.try_wait().expect("our own child")
         })
     }
 
-    /// The number of its process.
+    /// Returns its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -272,7 +272,7 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         show_on_failure("blocklist-milter", &self.log());
-        // An error means that it has ended already.
+        // An error means that it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,14 +1,14 @@
-//! A small SMTP client (RFC 5321) that hides nothing: every reply is kept.
+//! A small SMTP client (RFC 5321) that keeps every reply.
 
 use std::fmt;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::time::Duration;
 
-/// A server that says nothing for so long has failed the test.
+/// A server that does not answer for this long has failed the test.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// One reply: its code, and all of its lines as they came, joined by LF.
+/// One reply: its code, and all of its lines as received, joined by LF.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply {
     pub(crate) code: u16,
@@ -24,18 +24,18 @@ impl fmt::Display for Reply {
 /// A message with its envelope, innocent unless a test changes something.
 #[derive(Debug, Clone)]
 pub(crate) struct Mail {
-    /// The argument of `MAIL FROM:`, as it is typed.
+    /// The argument of `MAIL FROM:`, as sent.
     pub(crate) from: String,
     pub(crate) recipients: Vec<String>,
-    /// The header, each line ended by CRLF; without Subject.
+    /// The header, with each line ended by CRLF; without Subject.
     pub(crate) header: String,
-    /// Names the message in the delivered mail.
+    /// Identifies the message among the delivered mail.
     pub(crate) subject: String,
     pub(crate) body: String,
 }
 
 impl Mail {
-    /// A message from an address that no list knows.
+    /// Returns a message from an address on no list.
     pub(crate) fn innocent(subject: &str) -> Self {
         Self {
             from: "<innocent@elsewhere.test>".into(),
@@ -65,7 +65,7 @@ impl Mail {
         self
     }
 
-    /// Header and body as they are sent, dot-stuffed, with the final dot.
+    /// Returns header and body as sent, dot-stuffed, with the final dot.
     fn content(&self) -> String {
         let whole = format!(
             "{}Subject: {}\r\n\r\n{}",
@@ -76,7 +76,7 @@ impl Mail {
     }
 }
 
-/// What the server said to one message, step by step; later steps are missing after a refusal.
+/// The server's replies to one message, step by step; after a refusal the later steps are missing.
 #[derive(Debug)]
 pub(crate) struct Sent {
     pub(crate) mail: Reply,
@@ -89,7 +89,7 @@ impl Sent {
         self.end.as_ref().is_some_and(|reply| reply.code == 250)
     }
 
-    /// The last reply, which decides for the sender.
+    /// Returns the last reply, which is the result for the sender.
     pub(crate) fn last(&self) -> &Reply {
         self.end
             .as_ref()
@@ -104,7 +104,7 @@ pub(crate) struct Smtp {
 }
 
 impl Smtp {
-    /// Connects to 127.0.0.1, and gives the banner too.
+    /// Connects to 127.0.0.1, and returns the banner too.
     pub(crate) fn open(port: u16) -> (Self, Reply) {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("the server listens");
         stream
@@ -117,7 +117,7 @@ impl Smtp {
         (session, banner)
     }
 
-    /// Connects and says EHLO.
+    /// Connects and sends EHLO.
     pub(crate) fn connect(port: u16) -> Self {
         let (mut session, banner) = Self::open(port);
         assert_eq!(banner.code, 220, "{banner}");
@@ -143,7 +143,7 @@ impl Smtp {
         commands.iter().map(|_| self.reply()).collect()
     }
 
-    /// Sends bytes as they are, and waits for so many replies.
+    /// Sends bytes unchanged, and waits for this number of replies.
     pub(crate) fn say_bytes(&mut self, bytes: &[u8], replies: usize) -> Vec<Reply> {
         let stream = self.stream.get_mut();
         stream.write_all(bytes).expect("the server reads");
@@ -155,7 +155,7 @@ impl Smtp {
         self.send_with(mail, "")
     }
 
-    /// As [`Self::send`], with parameters of MAIL FROM such as `SMTPUTF8`.
+    /// Like [`Self::send`], with parameters of MAIL FROM such as `SMTPUTF8`.
     pub(crate) fn send_with(&mut self, mail: &Mail, parameters: &str) -> Sent {
         let space = if parameters.is_empty() { "" } else { " " };
         let reply = self.say(&format!("MAIL FROM:{}{space}{parameters}", mail.from));
@@ -220,7 +220,7 @@ impl Smtp {
     }
 }
 
-/// Sends one message in a session of its own.
+/// Sends one message in a separate session.
 pub(crate) fn send(port: u16, mail: &Mail) -> Sent {
     let mut session = Smtp::connect(port);
     let sent = session.send(mail);

@@ -1,9 +1,9 @@
-//! How the table `tests/addresses.txt` writes bytes that no text file should hold.
+//! The notation in `tests/addresses.txt` for bytes that a text file should not contain.
 
-/// The bytes that a cell stands for: `{200B}` is a code point, `{xFF}` a byte.
+/// Returns the bytes in a cell: `{200B}` is a code point, `{xFF}` a byte.
 ///
 /// # Panics
-/// A code is not one.
+/// If a code is invalid.
 pub(crate) fn bytes(shown: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = shown;

@@ -1,26 +1,26 @@
-//! A mail server's connection to the milter, spoken packet by packet.
+//! A mail server's connection to the milter, packet by packet.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// What Postfix offers: version 6, all actions, all steps that a milter may leave out.
+/// The offer of Postfix: version 6, all actions, all steps that a milter may omit.
 pub(crate) const OFFER: &[u8] = b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff";
 
-/// A packet as it is sent: its length, the letter of its command, and the rest.
+/// Returns a packet as sent: its length, the letter of its command, and the rest.
 ///
 /// # Panics
-/// When it is longer than a length can say.
+/// If its length does not fit.
 pub(crate) fn packet(command: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len() + 1).expect("a short packet");
     [&length.to_be_bytes()[..], &[command], payload].concat()
 }
 
-/// A connection which may be anywhere in a session. Each answer must come within two minutes.
+/// A connection at any point in a session. Each answer must come within two minutes.
 ///
 /// # Panics
-/// Its functions panic when the daemon ends the connection.
+/// Its functions panic if the daemon ends the connection.
 pub(crate) struct Wire(UnixStream);
 
 impl Wire {
@@ -44,7 +44,7 @@ impl Wire {
         self.0.write_all(bytes).expect("the session is open");
     }
 
-    /// Sends packets in one go.
+    /// Sends packets in one write.
     pub(crate) fn send(&mut self, packets: &[(u8, &[u8])]) {
         let packets: Vec<_> = packets
             .iter()
@@ -53,10 +53,10 @@ impl Wire {
         self.write(&packets.concat());
     }
 
-    /// The letter of the next answer.
+    /// Returns the letter of the next answer.
     ///
     /// # Errors
-    /// When the connection ends, or two minutes have passed.
+    /// If the connection ends, or after two minutes.
     pub(crate) fn try_answer(&mut self) -> io::Result<u8> {
         let mut length = [0; 4];
         self.0.read_exact(&mut length)?;
@@ -65,12 +65,12 @@ impl Wire {
         Ok(answer[0])
     }
 
-    /// The letter of the next answer.
+    /// Returns the letter of the next answer.
     pub(crate) fn answer(&mut self) -> u8 {
         self.try_answer().expect("an answer")
     }
 
-    /// The letter of the answer to packets of which the last only has one.
+    /// Sends packets, of which only the last is answered. Returns the letter of the answer.
     pub(crate) fn ask(&mut self, packets: &[(u8, &[u8])]) -> u8 {
         self.send(packets);
         self.answer()

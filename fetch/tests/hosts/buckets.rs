@@ -1,6 +1,7 @@
-//! The programs with buckets: S3, played by moto (`pip install 'moto[server]'`), Azure, played by its emulator Azurite
-//! (`npm install azurite`), and Google Cloud Storage, of which `google.py` plays what a store needs. Left out where
-//! the program that plays it is missing; `tests/run` installs moto.
+//! The programs with buckets: S3, simulated by moto (`pip install 'moto[server]'`), Azure,
+//! simulated by its emulator Azurite (`npm install azurite`), and Google Cloud Storage, of which
+//! `google.py` simulates what a store needs. A test is skipped if its simulator is missing;
+//! `tests/run` installs moto.
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -12,10 +13,10 @@ use blocklist_fetch::store::{Access, Got, Small, Store};
 
 use crate::support::Site;
 
-/// The environment that a store takes its settings from.
+/// The environment variables with the settings of a store.
 type Settings = Vec<(&'static str, String)>;
 
-/// A provider, on this host.
+/// A simulated provider on this host.
 struct Provider {
     child: Child,
     address: String,
@@ -29,8 +30,8 @@ impl Drop for Provider {
 }
 
 impl Provider {
-    /// Starts `command`, which gets the port, and waits until `bucket` has made a bucket `lists`. `None`: it is
-    /// not installed.
+    /// Starts `command`, which gets the port, and waits until `bucket` has made a bucket `lists`.
+    /// `None` if it is not installed.
     fn start(command: impl FnOnce(u16) -> Command, bucket: impl Fn(&str) -> bool) -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap();
@@ -61,14 +62,15 @@ impl Provider {
     }
 }
 
-/// Whether `tests/run` has installed it, so that it must not be missing.
+/// Returns whether `tests/run` has installed the program, so that it must not be missing.
 fn is_needed(program: &str) -> bool {
     let needed = std::env::var("BLOCKLIST_MILTER_NEEDED").unwrap_or_default();
     let name = Path::new(program).file_name().unwrap_or_default();
     needed.split(' ').any(|one| name == one)
 }
 
-/// A program that `tests/run` installs below `target/stores`, or that is installed otherwise.
+/// Returns a program that `tests/run` installs below `target/stores`, or that is installed
+/// elsewhere.
 fn program(name: &str) -> Command {
     let test = std::env::current_exe().unwrap();
     let target = test.ancestors().nth(3).unwrap();
@@ -80,7 +82,7 @@ fn program(name: &str) -> Command {
     })
 }
 
-/// The first line of the answer to a request, if there is one.
+/// Returns the first line of the answer to a request, if there is one.
 fn answer(address: &str, request: &str) -> Option<String> {
     let mut connection = TcpStream::connect(address).ok()?;
     connection.write_all(request.as_bytes()).ok()?;
@@ -89,8 +91,8 @@ fn answer(address: &str, request: &str) -> Option<String> {
     said.lines().next().map(str::to_owned)
 }
 
-/// Publishes to a place and fetches from it: the whole filter, a delta, nothing. Of two publishers the later one is
-/// refused.
+/// Publishes to a place and fetches from it: the whole filter, a delta, nothing. Of two publishers
+/// the later one is refused.
 fn assert_is_a_store(place: &str, settings: &Settings) {
     let site = Site::new();
     let run = |program: &str, words: &[&str]| {
@@ -122,7 +124,7 @@ fn assert_is_a_store(place: &str, settings: &Settings) {
     assert!(site.is_up_to_date());
     assert_eq!(fetch(), "host.blf: unchanged\n");
 
-    // In a process of its own, because a store takes its settings from the environment.
+    // In a separate process, because a store takes its settings from the environment.
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "buckets::only_what_was_read_is_replaced"])
         .arg("--ignored")
@@ -136,7 +138,7 @@ fn assert_is_a_store(place: &str, settings: &Settings) {
 
 const PLACE: &str = "BLOCKLIST_FETCH_TEST_PLACE";
 
-/// Of two publishers to a bucket the later one is refused.
+/// Of two publishers to a bucket, the later one is refused.
 #[test]
 #[ignore = "run for each provider, with the settings that it needs"]
 fn only_what_was_read_is_replaced() {
@@ -209,7 +211,7 @@ fn a_bucket_of_google_is_a_store() {
     assert_is_a_store("gs://lists/mail", &settings);
 }
 
-/// Makes the container: Azurite wants that signed. The key is that of every Azurite.
+/// Makes the container; Azurite requires a signature. The key is the same in every Azurite.
 const MAKE_CONTAINER: &str = r#"
 import base64, email.utils, hashlib, hmac, sys, urllib.request
 account, key = "devstoreaccount1", ("Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/"

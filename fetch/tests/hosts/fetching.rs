@@ -1,4 +1,4 @@
-//! What a host does with a store that is as it should be, and with what it finds at home.
+//! A host with a correct store, and with different states of its own files.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -19,7 +19,7 @@ fn a_host_takes_the_whole_filter_and_then_deltas() {
     site.release(2..4_002);
     assert_eq!(updated(&site.fetch().unwrap()), (2, 1));
     assert!(site.is_up_to_date());
-    // Three were missed.
+    // Three releases were missed.
     for first in [3, 4, 5] {
         assert!(site.release(first..4_003 + first).warnings.is_empty());
     }
@@ -31,7 +31,7 @@ fn a_host_takes_the_whole_filter_and_then_deltas() {
         "{said}"
     );
     assert!(site.is_up_to_date());
-    // Eleven are more than a chain has.
+    // A chain has less than eleven deltas.
     for first in 6..17 {
         site.release(first..4_000);
     }
@@ -54,7 +54,7 @@ fn over_http_too_and_only_what_is_new() {
     server.log.lock().unwrap().clear();
     assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
     assert_eq!(*server.log.lock().unwrap(), ["spammers.json 304"]);
-    // Whoever has lost the filter gets it, though the manifest is the same.
+    // A host that has lost the filter gets it again, although the manifest is the same.
     fs::remove_file(&wanted.output).unwrap();
     assert_eq!(updated(&fetch(&wanted).unwrap()), (2, 0));
     for place in [
@@ -83,7 +83,7 @@ fn a_store_that_has_nothing_new_for_too_long_brings_an_alarm() {
     wanted.now = NOW + 48 * 3600 - 1;
     assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
     wanted.now = NOW + 50 * 3600;
-    // Both when the server says "the same" and when it sends it again.
+    // Both when the server says "not modified" and when it sends the manifest again.
     for state in ["kept", "lost"] {
         let error = site.refused(&wanted, &["expired 2 hours ago", "stays in use"]);
         assert!(matches!(error, Error::Frozen(_)), "{state}");
@@ -91,7 +91,7 @@ fn a_store_that_has_nothing_new_for_too_long_brings_an_alarm() {
             fs::remove_file(site.path(".host.blf.fetch")).unwrap();
         }
     }
-    // Published again, it is believed again.
+    // A manifest that is published again is accepted again.
     let mut again = site.to_publish();
     again.now = wanted.now;
     let number = publish(&again, &site.signer).unwrap().manifest.number;
@@ -113,13 +113,13 @@ fn limits_and_older_filters() {
     site.refused(&wanted, &["--max-growth 100%"]);
     site.release(0..2_000);
     assert_eq!(updated(&fetch(&wanted).unwrap()).0, 4);
-    // An older one is not published, since no host would take it.
+    // An older filter is not published, because no host would accept it.
     fs::copy(site.path("first.blf"), site.path("spammers.blf")).unwrap();
     let error = publish(&site.to_publish(), &site.signer)
         .unwrap_err()
         .to_string();
     assert!(error.contains("build generation 5 or later"), "{error}");
-    // A store that was begun again does not bring it either.
+    // A recreated store does not distribute it either.
     fs::remove_dir_all(site.path("store")).unwrap();
     fs::create_dir(site.path("store")).unwrap();
     site.publish();
@@ -131,7 +131,7 @@ fn limits_and_older_filters() {
         &wanted,
         &["the store has generation 1, but the present filter has 4"],
     );
-    // The manifest of another list, and a filter of another.
+    // The manifest of another list, and a filter of another list.
     fs::rename(
         site.path("store/spammers.json"),
         site.path("store/other.json"),
@@ -148,12 +148,12 @@ fn limits_and_older_filters() {
     let mut other = site.to_publish();
     other.list = "third".to_owned();
     assert!(publish(&other, &site.signer).is_err());
-    // And what is no filter is not replaced.
+    // A file that is not a filter is not replaced.
     fs::write(site.path("host.blf"), "precious").unwrap();
     site.refused(&site.to_fetch(), &["not a filter"]);
 }
 
-/// The limits count from the filter in place: without it they would let anything pass.
+/// The limits compare with the filter in place; without it they would allow anything.
 #[test]
 fn a_filter_that_cannot_be_read_is_not_replaced() {
     let site = Site::new();
@@ -161,7 +161,7 @@ fn a_filter_that_cannot_be_read_is_not_replaced() {
     let output = site.path("host.blf");
     symlink("host.blf", &output).unwrap();
     site.refused(&site.to_fetch(), &["host.blf: cannot find the output"]);
-    // One that is damaged is.
+    // A damaged one is replaced.
     fs::remove_file(&output).unwrap();
     for length in [0, 4_096, 10_000] {
         let mut bytes = fs::read(site.path("spammers.blf")).unwrap();
@@ -175,7 +175,7 @@ fn a_filter_that_cannot_be_read_is_not_replaced() {
     }
 }
 
-/// A host that gets another name may be in another ring, though the manifest is the same.
+/// A host that gets another name may be in another ring, although the manifest is the same.
 #[test]
 fn a_host_with_another_name_asks_again() {
     let site = Site::new();
@@ -192,7 +192,7 @@ fn a_host_with_another_name_asks_again() {
     assert_eq!(updated(&fetch(&renamed).unwrap()).0, 2);
 }
 
-/// The programs, and Debian's minisign as the judge of the signature.
+/// The programs, with Debian's minisign to check the signature.
 #[test]
 fn the_programs_and_minisign_agree() {
     let site = Site::new();
@@ -240,7 +240,7 @@ fn the_programs_and_minisign_agree() {
     assert!(site.is_up_to_date());
     let (code, said) = run(fetch, &words);
     assert_eq!((code, said.as_str()), (Some(0), "host.blf: unchanged\n"));
-    // Quietly, but with the reason why all hosts will read the whole file.
+    // With -q, but with the reason why all hosts will read the whole file.
     site.build(5_000..6_000);
     let words = [
         "-q",
@@ -258,7 +258,7 @@ fn the_programs_and_minisign_agree() {
         "{said}"
     );
     assert_eq!(said.lines().count(), 1, "{said}");
-    // Filters hold their seed.
+    // Filters contain their seed.
     for file in fs::read_dir(site.path("store/spammers")).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o007, 0);
@@ -280,7 +280,7 @@ fn the_programs_and_minisign_agree() {
         Ok(_) => {
             let (code, said) = run("minisign", &verify);
             assert!(code == Some(0) && said.contains("list:spammers"), "{said}");
-            // And a key that it has made.
+            // Also with a key that minisign made.
             let (code, said) = run("minisign", &["-G", "-W", "-p", "d.pub", "-s", "d.key"]);
             assert_eq!(code, Some(0), "{said}");
             let words = [
@@ -301,7 +301,7 @@ fn the_programs_and_minisign_agree() {
     }
 }
 
-/// What a person has put in the place of the filter.
+/// A person has replaced the filter.
 #[test]
 fn a_filter_that_was_put_there_by_hand() {
     let site = Site::new();
@@ -310,11 +310,11 @@ fn a_filter_that_was_put_there_by_hand() {
     fs::copy(site.path("host.blf"), site.path("first.blf")).unwrap();
     site.release(0..1_001);
     site.fetch().unwrap();
-    // An older one, or another one of the same generation: the store's follows.
+    // An older one, or another one of the same generation, is replaced by the store's.
     fs::copy(site.path("first.blf"), site.path("host.blf")).unwrap();
     assert_eq!(updated(&site.fetch().unwrap()).0, 2);
     assert!(site.is_up_to_date());
-    // A newer one stays, until the publisher is as far.
+    // A newer one stays until the publisher has reached it.
     let published = site.path("published.blf");
     fs::copy(site.path("spammers.blf"), &published).unwrap();
     for last in [1_002, 1_003] {
@@ -327,7 +327,7 @@ fn a_filter_that_was_put_there_by_hand() {
     );
     site.publish();
     assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
-    // One of another list is somebody else's.
+    // A filter of another list belongs to somebody else.
     let mut other = compile::Plan::new(site.path("other.blf"), vec![site.path("list.txt")]);
     (other.name, other.threads) = ("other".to_owned(), 1);
     compile::build(&other, &Progress::new()).unwrap();
@@ -342,7 +342,7 @@ fn a_filter_that_was_put_there_by_hand() {
     );
 }
 
-/// A link is followed, as by the compiler; one that leads nowhere is an error.
+/// A link is followed, as by the compiler; a dangling one is an error.
 #[test]
 fn an_output_that_is_a_link() {
     let site = Site::new();
@@ -365,7 +365,7 @@ fn an_output_that_is_a_link() {
     site.assert_clean();
 }
 
-/// Whoever finds a filter can test addresses, and make some that collide.
+/// Anybody who can read a filter can test addresses, and construct colliding ones.
 #[test]
 fn what_is_written_is_not_for_everybody() {
     let site = Site::new();
@@ -373,7 +373,7 @@ fn what_is_written_is_not_for_everybody() {
     site.fetch().unwrap();
     let mode = |name: &str| fs::metadata(site.path(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("host.blf"), mode(".host.blf.fetch")), (0o640, 0o640));
-    // What an administrator has set stays, by deltas and by the whole file.
+    // The mode that an administrator has set stays, after deltas and after the whole file.
     fs::set_permissions(site.path("host.blf"), fs::Permissions::from_mode(0o600)).unwrap();
     for users in [1..1_001, 5_000..6_000] {
         site.release(users);
@@ -382,7 +382,7 @@ fn what_is_written_is_not_for_everybody() {
     }
 }
 
-/// Run by root once, as to try it, it must not lock out the service, which runs as the owner of the folder.
+/// A trial run by root must not lock out the service, which runs as the owner of the folder.
 #[test]
 fn what_root_has_fetched_belongs_to_the_owner_of_the_folder() {
     use std::os::unix::fs::MetadataExt as _;
@@ -410,7 +410,7 @@ fn what_root_has_fetched_belongs_to_the_owner_of_the_folder() {
     assert_eq!(names, [".spammers.blf.fetch", "spammers.blf"]);
 }
 
-/// A folder that is missing, or not a folder, and a state that is not one.
+/// A folder that is missing or not a folder, and an invalid state file.
 #[test]
 fn a_host_that_is_set_up_wrongly() {
     let site = Site::new();
@@ -441,7 +441,7 @@ fn a_host_that_is_set_up_wrongly() {
     assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
 }
 
-/// A store that is down when the host starts, or has nothing yet.
+/// A store that is down when the host starts, or is still empty.
 #[test]
 fn a_store_that_is_not_there() {
     let site = Site::new();
@@ -457,7 +457,7 @@ fn a_store_that_is_not_there() {
         &["http://127.0.0.1:1/spammers.json: ", "Connection refused"],
     );
     drop(server);
-    // Whatever the cause, it is one line.
+    // Each cause is reported in one line.
     site.build(0..1_000);
     fs::write(
         site.path("store/spammers"),

@@ -1,4 +1,4 @@
-//! Which signatures a host believes, from one key to the next.
+//! Which signatures a host accepts, from one key to the next.
 
 use std::fs;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn a_key_that_changes_is_announced_before() {
     publish(&announced, &site.signer).unwrap();
     site.fetch().unwrap();
 
-    // Neither may a stranger publish, nor is it believed.
+    // Somebody with another key can neither publish nor is accepted.
     let error = publish(&site.to_publish(), &stranger)
         .unwrap_err()
         .to_string();
@@ -40,11 +40,11 @@ fn a_key_that_changes_is_announced_before() {
 
     publish(&change, &next).unwrap();
     assert_eq!(updated(&site.fetch().unwrap()), (2, 1));
-    // From now on the old key signs nothing that is believed.
+    // From now on hosts do not accept the old key.
     change.previous_key = Some(next.public.clone());
     publish(&change, &site.signer).unwrap();
     site.refused(&site.to_fetch(), &["not signed with the key", &next.public]);
-    // Unless a person says so.
+    // Unless a person removes what the host remembers.
     fs::remove_file(site.path(".host.blf.fetch")).unwrap();
     assert_eq!(site.fetch().unwrap(), Outcome::Unchanged);
 }
@@ -59,7 +59,7 @@ fn the_next_key_of_a_manifest_is_no_path() {
     site.refused(&site.to_fetch(), &["not a public key"]);
 }
 
-/// Another `--key` makes a host believe another publisher, but not forget what it has seen.
+/// Another `--key` makes a host accept another publisher, but it remembers what it has seen.
 #[test]
 fn a_host_that_is_given_another_key_still_refuses_what_is_older() {
     let site = Site::new();
@@ -73,11 +73,11 @@ fn a_host_that_is_given_another_key_still_refuses_what_is_older() {
     let mut change = site.to_publish();
     change.previous_key = Some(old.public.clone());
     publish(&change, &site.signer).unwrap();
-    // It is not the file that is compared, but who has signed it.
+    // The signer is compared, not the file.
     site.refused(&wanted, &["not signed with the key", &old.public]);
     wanted.key.clone_from(&site.signer.public);
     assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
-    // Back to the old key, with what that had signed before.
+    // Back to the old key, with a manifest that it signed before.
     fs::write(site.path("store/spammers.json"), early).unwrap();
     site.refused(&wanted, &["not signed with the key"]);
     wanted.key.clone_from(&old.public);
@@ -85,7 +85,7 @@ fn a_host_that_is_given_another_key_still_refuses_what_is_older() {
     site.refused(&wanted, &[&numbers]);
 }
 
-/// The same manifest is no proof for another key.
+/// An unchanged manifest is not accepted without a check with the new key.
 #[test]
 fn an_unchanged_manifest_is_checked_with_a_new_key() {
     let site = Site::new();

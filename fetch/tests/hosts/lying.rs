@@ -1,4 +1,5 @@
-//! A store that is an attacker's: whatever it sends, the filter in place stays, one line says why, and soon.
+//! An attacker's store: whatever it sends, the filter in place stays, and one line says why, and
+//! soon.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -16,10 +17,11 @@ use twox_hash::XxHash3_64;
 
 use crate::support::{Answer, NOW, Server, Site, updated};
 
-/// As long as a request may take in these tests, three times, and some time for a busy machine.
+/// Three times the limit of a request in these tests, and some time for a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A host that has the first generation, and a store with the second: with a delta, or without one.
+/// Returns a host with the first generation, and a store with the second: with a delta, or without
+/// one.
 fn begun(with_delta: bool) -> (Site, Server, Fetch) {
     let site = Site::new();
     let (server, wanted) = site.over_http();
@@ -51,7 +53,7 @@ fn endless_truncated_and_repeated_files() {
         refused_soon(&site, &wanted, &[file, "longer than"]);
         server.lie_about(file, Answer::Truncated(100));
         refused_soon(&site, &wanted, &[file]);
-        // A signature ends before the second one begins.
+        // A signature ends before the second copy begins.
         if file != ".minisig" {
             server.lie_about(file, Answer::Twice);
             refused_soon(&site, &wanted, &[file]);
@@ -78,7 +80,7 @@ fn a_store_that_stalls() {
     }
 }
 
-/// Each byte in time, but never all of them.
+/// Each byte is in time, but not all of them.
 #[test]
 fn a_store_that_sends_drop_by_drop() {
     let (site, server, wanted) = begun(false);
@@ -117,7 +119,7 @@ fn a_store_that_sends_elsewhere() {
     assert!(elsewhere.log.lock().unwrap().is_empty(), "it was followed");
 }
 
-/// With much text, which a terminal would obey.
+/// With much text, including control sequences for terminals.
 #[test]
 fn a_store_that_answers_with_errors() {
     let (site, server, wanted) = begun(false);
@@ -153,7 +155,8 @@ fn a_store_that_answers_with_errors() {
     );
 }
 
-/// A host whose filter is gone, or that has got another name, does not ask whether the manifest has changed.
+/// A host whose filter is missing, or that has another name, does not ask whether the manifest has
+/// changed.
 #[test]
 fn a_store_that_says_unasked_that_nothing_has_changed() {
     let (site, server, mut wanted) = begun(false);
@@ -171,7 +174,7 @@ fn a_store_that_says_unasked_that_nothing_has_changed() {
     assert!(site.is_up_to_date());
 }
 
-/// What a host remembers has a limit, and a tag is chosen by the store.
+/// A host remembers only a limited size, and the store chooses the tag.
 #[test]
 fn a_store_with_a_tag_that_is_too_long_to_remember() {
     let (site, server, wanted) = begun(false);
@@ -183,7 +186,7 @@ fn a_store_with_a_tag_that_is_too_long_to_remember() {
     assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
 }
 
-/// Damaged, with the signature of another one, or with none; swapped with other files.
+/// Damaged files, with the signature of another file or without one; swapped files.
 #[test]
 fn files_that_are_mixed() {
     let site = Site::new();
@@ -225,7 +228,7 @@ fn files_that_are_mixed() {
     server.lie_about("spammers.json", Answer::Other(old));
     let numbers = format!("manifest {NOW}, but this host has seen {}", NOW + 1);
     refused_soon(&site, &wanted, &[&numbers]);
-    // Nor after somebody has removed what the host remembers.
+    // Also after somebody has removed what the host remembers.
     fs::remove_file(site.path(".host.blf.fetch")).unwrap();
     refused_soon(
         &site,
@@ -236,7 +239,7 @@ fn files_that_are_mixed() {
     assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
 }
 
-/// Whatever is wrong with a delta is no reason to go without the filter.
+/// A wrong delta does not prevent the host from getting the filter.
 #[test]
 fn deltas_that_are_wrong() {
     for answer in [
@@ -264,7 +267,7 @@ fn deltas_that_are_wrong() {
     }
 }
 
-/// A download that breaks goes on where it broke.
+/// An interrupted download continues where it stopped.
 #[test]
 fn a_connection_that_breaks() {
     let (site, server, wanted) = begun(false);
@@ -278,7 +281,7 @@ fn a_connection_that_breaks() {
     );
 }
 
-/// What follows was signed: by a publisher with an error, or by whoever has the key.
+/// Signs a wrong manifest: by a publisher with an error, or by an attacker with the key.
 fn signed_wrongly(site: &Site, wrong: impl FnOnce(&mut Manifest)) {
     let bytes = fs::read(site.path("store/spammers.json")).unwrap();
     let mut manifest = Manifest::read(&bytes, "spammers").unwrap();
@@ -298,7 +301,7 @@ fn delta(site: &Site, bytes: &[u8], manifest: &Manifest, old: &Full) -> Delta {
     }
 }
 
-/// With a checksum that is right.
+/// Returns the bytes with a correct checksum.
 fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     let end = bytes.len() - 8;
     let sum = XxHash3_64::oneshot(&bytes[..end]);
@@ -306,7 +309,7 @@ fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A delta with another head.
+/// Returns a delta with another header.
 fn with_head(delta: &[u8], head: &[u8]) -> Vec<u8> {
     const LENGTH_AT: usize = 12;
     let length = u32::from_le_bytes(delta[LENGTH_AT..LENGTH_AT + 4].try_into().unwrap());
@@ -332,7 +335,7 @@ fn signed_deltas_for_another_filter_and_such_that_grow() {
     let published = Manifest::read(&bytes, "spammers").unwrap();
     let name = format!("store/spammers/{}.delta", published.deltas[0].sha256);
     let good = fs::read(site.path(&name)).unwrap();
-    // One for another base.
+    // A delta for another base.
     let there = site.path("there.blf");
     fs::copy(site.path("spammers.blf"), &there).unwrap();
     site.build(500..4_000);
@@ -342,7 +345,8 @@ fn signed_deltas_for_another_filter_and_such_that_grow() {
     };
     compile::make_delta(&site.path("foreign"), &pair, &Progress::new()).unwrap();
     let foreign = fs::read(site.path("foreign")).unwrap();
-    // One that says to have 10^15 added entries, and one whose head is a bomb.
+    // One whose header says that it has 10^15 added entries, and one whose header is a
+    // decompression bomb.
     let mut head = Vec::new();
     ZlibDecoder::new(&good[16..])
         .read_to_end(&mut head)
@@ -376,7 +380,7 @@ fn signed_deltas_for_another_filter_and_such_that_grow() {
 #[test]
 fn signed_manifests_that_are_wrong() {
     let (site, _server, wanted) = begun(true);
-    // Too long; and with as many deltas as there can be, which lead nowhere.
+    // Too long; and with the maximum number of deltas, which lead nowhere.
     let digest = |n: u64| format!("{n:064x}");
     let many = |count: u64| {
         (0..count).map(|n| Delta {
@@ -400,8 +404,8 @@ fn signed_manifests_that_are_wrong() {
     assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
 }
 
-/// A manifest with a filter of another list, with one that the daemon could not use, or that was made in the
-/// future.
+/// A manifest with a filter of another list, with one that the daemon could not use, or with a date
+/// in the future.
 #[test]
 fn signed_filters_that_a_host_cannot_use() {
     let (site, server, wanted) = begun(true);
@@ -423,13 +427,13 @@ fn signed_filters_that_a_host_cannot_use() {
             "update blocklist-milter",
         ],
     );
-    // Nothing was read in vain.
+    // Nothing was downloaded in vain.
     let log = server.log.lock().unwrap().join("\n");
     assert!(!log.contains(".blf") && !log.contains(".delta"), "{log}");
     restore();
     signed_wrongly(&site, |manifest| manifest.made = wanted.now + 50 * 3_600);
     refused_soon(&site, &wanted, &["made 50 hours in the future"]);
-    // It has left no number behind that would keep later ones out.
+    // The host does not remember a number from it that would exclude later ones.
     restore();
     signed_wrongly(&site, |manifest| manifest.filter.bytes = u64::MAX);
     refused_soon(

@@ -1,5 +1,5 @@
-//! From a publisher to hosts: by folder, HTTP and bucket; all that a store can do to a host; and all that a host can
-//! suffer meanwhile.
+//! From a publisher to hosts, by folder, HTTP and bucket: everything that a store can do to a host,
+//! and everything that can happen to the host.
 #![allow(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod buckets;

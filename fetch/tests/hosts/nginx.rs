@@ -1,4 +1,4 @@
-//! The programs with nginx as the web server; left out where it is not installed.
+//! The programs with nginx as the web server; skipped if it is not installed.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -20,7 +20,7 @@ struct Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // It ends its workers, which a kill would leave.
+        // SIGTERM also ends its workers, which SIGKILL would leave.
         let id = i32::try_from(self.child.id()).unwrap();
         let id = rustix::process::Pid::from_raw(id).unwrap();
         let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
@@ -29,7 +29,8 @@ impl Drop for Nginx {
 }
 
 impl Nginx {
-    /// Serves a folder; below `/private` only to a user, below `/compressed` with gzip for whoever asks for it.
+    /// Serves a folder; below `/private` only for a user, below `/compressed` with gzip for clients
+    /// that request it.
     fn start(site: &Site) -> Option<Self> {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap().to_string();
@@ -83,7 +84,7 @@ impl Nginx {
     }
 }
 
-/// Passes one connection after the other on; the first whose answer is so long is cut off in the midst.
+/// Forwards one connection after the other; cuts off the first answer that is longer than `at`.
 fn cutting(to: &str, at: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -139,25 +140,25 @@ fn nginx_serves_a_store() {
     site.release(5..20_000);
     assert_eq!(updated(&fetch(&wanted).unwrap()), (2, 1));
     assert!(site.is_up_to_date());
-    // By ETag and If-None-Match.
+    // With ETag and If-None-Match.
     assert_eq!(fetch(&wanted).unwrap(), Outcome::Unchanged);
     let said = requests(&site.path("requests"));
     assert!(
         said.trim_end().ends_with("GET /mail/spammers.json 304 - -"),
         "{said}"
     );
-    // A connection that breaks, after which the rest is asked for.
+    // An interrupted connection, after which the rest is requested.
     let address = cutting(&nginx.address, 30_000);
     fs::remove_file(&wanted.output).unwrap();
     fetch(&at(&address, "mail")).unwrap();
     assert!(site.is_up_to_date());
     let said = requests(&site.path("requests"));
     assert!(said.contains(".blf 206 bytes="), "{said}");
-    // With a compression that we do not ask for.
+    // With a compression that we do not request.
     site.release(6..20_000);
     fetch(&at(&nginx.address, "compressed")).unwrap();
     assert!(site.is_up_to_date());
-    // A folder for a user alone.
+    // A folder for one user only.
     let mut private = at(&nginx.address, "private");
     private.output = site.path("private.blf");
     site.refused(
@@ -177,7 +178,7 @@ fn nginx_serves_a_store() {
     private.access.login = Some(Login::new("mx:secret").unwrap());
     assert_eq!(updated(&fetch(&private).unwrap()).0, 3);
     assert_eq!(fetch(&private).unwrap(), Outcome::Unchanged);
-    // As the program takes it, which has the clock of this machine.
+    // The same with the program, which uses the clock of this machine.
     publish(&site.to_publish_for_years(), &site.signer).unwrap();
     let program = |login: &str| {
         let done = Command::new(env!("CARGO_BIN_EXE_blocklist-fetch"))
@@ -205,7 +206,7 @@ fn nginx_serves_a_store() {
         code == Some(2) && said.contains("USER:PASSWORD") && !said.contains("hidden"),
         "{said}"
     );
-    // What nginx says of what it does not have.
+    // The message for a missing file.
     site.refused(
         &at(&nginx.address, "nothing"),
         &["the store does not have it"],

@@ -1,4 +1,4 @@
-//! What a publisher leaves in a store, however it ends, and whoever else publishes.
+//! The store after a publisher ends in any way, and with several publishers.
 
 use std::fs;
 use std::process::Command;
@@ -36,7 +36,7 @@ fn the_store_keeps_what_the_last_two_manifests_name() {
     );
 }
 
-/// Somebody hears of it when hosts are about to take the next manifest for expired.
+/// The publisher warns when hosts would soon treat the next manifest as expired.
 #[test]
 fn a_publisher_whose_clock_has_gone_back_says_so() {
     let site = Site::new();
@@ -61,7 +61,7 @@ fn a_publisher_whose_clock_has_gone_back_says_so() {
     );
 }
 
-/// Filters and keys to a store cross no network in clear text, and passwords are not shown.
+/// Filters and keys are never sent over a network in clear text, and passwords are not shown.
 #[test]
 fn stores_that_give_secrets_away_are_refused() {
     let site = Site::new();
@@ -108,7 +108,7 @@ fn stores_that_give_secrets_away_are_refused() {
         assert!(!said.contains("hidden"), "{said}");
         assert_eq!(done.status.code(), Some(2));
     }
-    // What names a server elsewhere is found when it is asked.
+    // A key that names another server is detected when it is used.
     let key = r#"{"private_key": "", "private_key_id": "", "client_email": "", "disable_oauth": true,
         "gcs_base_url": "http://192.0.2.1"}"#;
     let done = Command::new(env!("CARGO_BIN_EXE_blocklist-fetch"))
@@ -122,7 +122,7 @@ fn stores_that_give_secrets_away_are_refused() {
     assert!(said.contains("not over http: use https"), "{said}");
 }
 
-/// At each point at which a publisher may die, hosts and the next publisher go on.
+/// After a publisher dies at any point, hosts and the next publisher continue.
 #[test]
 fn a_publisher_that_is_killed_leaves_a_store_of_use() {
     let site = Site::new();
@@ -139,7 +139,7 @@ fn a_publisher_that_is_killed_leaves_a_store_of_use() {
         site.fetch().unwrap();
         assert!(site.is_up_to_date() && number > NOW);
     }
-    // One that the store had before is not taken for whole because of its size.
+    // A file that was in the store before is not accepted as complete because of its size.
     site.build(0..1_002);
     let sha256 =
         blocklist_milter::filter::Digest::of(&fs::read(site.path("spammers.blf")).unwrap());
@@ -160,7 +160,7 @@ fn a_filter_that_changes_while_it_is_published_is_not_stored() {
     let error = error.unwrap_err().to_string();
     assert!(error.contains("was replaced during"), "{error}");
     assert_eq!(fs::read_dir(site.path("store")).unwrap().count(), 0);
-    // Nor do two publishers work on one.
+    // Two publishers do not work on one filter.
     let held = site.path(".spammers.blf.publish-lock");
     let lock = blocklist_milter::replacement::Replacement::claim(&held).unwrap();
     let error = publish(&site.to_publish(), &site.signer).unwrap_err();
@@ -169,7 +169,7 @@ fn a_filter_that_changes_while_it_is_published_is_not_stored() {
     site.publish();
 }
 
-/// Two machines publish at the same time: the later one does not undo what the first has published.
+/// Two machines publish at the same time: the later one does not undo the first one's work.
 #[test]
 fn of_two_publishers_one_is_told_to_do_it_again() {
     let site = Site::new();
@@ -188,7 +188,7 @@ fn of_two_publishers_one_is_told_to_do_it_again() {
         );
     }
     assert!(fs::read(site.path("store/spammers.json")).unwrap() == kept);
-    // In a folder they do not even begin.
+    // In a folder the second does not even begin.
     let held = site.path("store/.spammers.publish-lock");
     let lock = blocklist_milter::replacement::Replacement::claim(&held).unwrap();
     let error = publish(&site.to_publish(), &site.signer)
@@ -202,7 +202,7 @@ fn of_two_publishers_one_is_told_to_do_it_again() {
     site.publish();
 }
 
-/// What another publisher has just written is no rubbish yet; what is left of a killed one is.
+/// Files that another publisher has just written are kept; those left by a killed one are removed.
 #[test]
 fn only_old_files_are_removed_from_a_store() {
     let site = Site::new();
@@ -214,7 +214,7 @@ fn only_old_files_are_removed_from_a_store() {
     let old = named("old", "blf");
     fs::create_dir_all(old.parent().unwrap()).unwrap();
     fs::write(&old, "old").unwrap();
-    // The folder of the list may hold what it is built from.
+    // The folder of the list may contain files from which it is built.
     let of_a_person = [
         "spammers/own.txt",
         "spammers/own.blf",

@@ -10,10 +10,10 @@ use crate::support::{NOW, Site, new_key, updated};
 
 const HOSTS: usize = 1_000;
 
-/// A thousand hosts, each with a filter and a memory of its own, fetch good lists and a bad one.
+/// A thousand hosts, each with a filter and a state file, fetch good lists and a bad one.
 #[test]
 fn a_bad_list_stops_in_the_first_ring() {
-    // In memory where there is such a folder: a disk takes minutes to sync thousands of small files.
+    // In memory if possible: a disk needs minutes to sync thousands of small files.
     let site = Site::in_folder(&["/dev/shm", "/tmp"]);
     let (server, over_http) = site.over_http();
     let mut wanted = site.to_publish();
@@ -33,7 +33,7 @@ fn a_bad_list_stops_in_the_first_ring() {
         .collect();
     let output = |host: &str| -> PathBuf { site.path(&format!("hosts/{host}.blf")) };
     fs::create_dir(site.path("hosts")).unwrap();
-    // One in ten over HTTP, the others from the folder, which is faster.
+    // One of ten over HTTP, the others from the folder, which is faster.
     let fetched = || -> Vec<Outcome> {
         let fetch = |(n, host): (usize, &String)| {
             let from = if n % 10 == 1 {
@@ -65,7 +65,7 @@ fn a_bad_list_stops_in_the_first_ring() {
     assert_eq!(have("spammers.blf").len(), HOSTS);
     fs::copy(site.path("spammers.blf"), site.path("good.blf")).unwrap();
 
-    // A list that names who should not be in it.
+    // A list with entries that should not be in it.
     site.build(0..55);
     wanted.only = Some("first".to_owned());
     publish(&wanted, &site.signer).unwrap();
@@ -82,7 +82,7 @@ fn a_bad_list_stops_in_the_first_ring() {
     );
     assert_eq!((bad.len(), outside), (10, 0));
     assert_eq!(have("good.blf").len(), HOSTS - 10);
-    // The next one is without the error, and goes to all, from either by a delta.
+    // The next one is correct, and goes to all by a delta, from either version.
     site.build(0..51);
     wanted.only = None;
     publish(&wanted, &site.signer).unwrap();
@@ -111,7 +111,7 @@ fn to_promote(site: &Site, ring: &str, only: Option<&str>) -> Promote {
     }
 }
 
-/// The generations of three hosts: of the first ring, of the second, of none.
+/// Returns the generations of three hosts: in the first ring, in the second, and in none.
 fn generations(site: &Site) -> [u64; 3] {
     ["test-1", "a.eu.example", "mx1"].map(|host| {
         let wanted = Fetch {
@@ -125,7 +125,7 @@ fn generations(site: &Site) -> [u64; 3] {
     })
 }
 
-/// A site whose first ring has the second generation, and all others the first.
+/// Returns a site whose first ring has the second generation, and all others the first.
 fn two_rings() -> (Site, blocklist_fetch::Publish) {
     let site = Site::new();
     let mut wanted = site.to_publish();
@@ -141,7 +141,7 @@ fn two_rings() -> (Site, blocklist_fetch::Publish) {
     (site, wanted)
 }
 
-/// Ring by ring goes what the first ring has, and not what was built since.
+/// The next ring gets the filter of the first ring, not one that was built since.
 #[test]
 fn what_has_proved_good_in_a_ring_goes_to_the_next() {
     let (site, _) = two_rings();
@@ -161,7 +161,7 @@ fn what_has_proved_good_in_a_ring_goes_to_the_next() {
             NOW + 3
         )
     );
-    // Again and again: what stays is renewed, and no file is lost.
+    // Repeatedly: what stays is renewed, and no file is lost.
     for later in 1..4 {
         let mut again = to_promote(&site, "first", Some("first"));
         again.now = NOW + later * 1_000;
@@ -194,7 +194,7 @@ fn what_cannot_be_promoted_changes_nothing() {
         "--promote frist: no such ring; there are first, second"
     );
     assert!(said(&site, "first", Some("secnod")).starts_with("--only secnod: no such ring"));
-    // The second ring has an older one than the first.
+    // The second ring has an older filter than the first.
     assert!(said(&site, "second", None).contains("hosts refuse older ones"));
     let stranger = new_key(site.folder.path(), "stranger.key");
     let error = promote(&to_promote(&site, "first", None), &stranger).unwrap_err();
@@ -214,7 +214,8 @@ fn what_cannot_be_promoted_changes_nothing() {
     );
 }
 
-/// Whoever can write to the store has put the manifest of before in place, in which the ring has another filter.
+/// An attacker who can write to the store has put back an older manifest, in which the ring has
+/// another filter.
 #[test]
 fn an_older_manifest_is_not_promoted_unseen() {
     let (site, wanted) = two_rings();
@@ -229,7 +230,7 @@ fn an_older_manifest_is_not_promoted_unseen() {
         error.to_string(),
         "--generation 3: the ring first has generation 2"
     );
-    // Later it is not believed at all, unless a person says so.
+    // Later the manifest is not accepted at all, unless a person says so.
     let mut later = to_promote(&site, "first", None);
     later.now = NOW + 49 * 3600;
     let error = promote(&later, &site.signer).unwrap_err().to_string();
@@ -242,7 +243,7 @@ fn an_older_manifest_is_not_promoted_unseen() {
     promote(&later, &site.signer).unwrap();
 }
 
-/// Hosts that were told of a key still know it, until it signs.
+/// An announced key stays known to the hosts until it signs.
 #[test]
 fn promoting_keeps_the_key_that_was_announced() {
     let (site, mut wanted) = two_rings();

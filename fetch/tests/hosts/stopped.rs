@@ -1,5 +1,5 @@
-//! A fetch that is killed at any system call, and one whose system calls fail: the filter in place is the old one or
-//! the new one, whole, and the next run finishes.
+//! A fetch is killed at any system call, or its system calls fail: the filter in place is the old
+//! one or the new one, complete, and the next run finishes.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -9,7 +9,7 @@ use blocklist_fetch::{Fetch, fetch, publish};
 
 use crate::support::{Server, Site};
 
-/// A host with the first generation and a store with the second, by a delta or by the whole file.
+/// A host with the first generation and a store with the second, as a delta or as a whole file.
 struct Scene {
     site: Site,
     server: Server,
@@ -56,7 +56,8 @@ impl Scene {
         ]
     }
 
-    /// Of writes, only those to files: others wake a thread, and cannot fail.
+    /// Returns the paths for strace. Of writes, only those to files are disturbed: others wake a
+    /// thread, and cannot fail.
     fn paths(&self, inject: &str) -> Vec<String> {
         let files = [
             ".host.blf.writing",
@@ -68,13 +69,13 @@ impl Scene {
         files.map(path).collect()
     }
 
-    /// The host as it was.
+    /// Restores the host to its first state.
     fn begin(&self) {
         fs::write(self.site.path("lib/host.blf"), &self.old).unwrap();
         fs::write(self.site.path("lib/.host.blf.fetch"), &self.state).unwrap();
     }
 
-    /// Runs it from the beginning, with what strace is to do. `None`: there is no strace.
+    /// Runs it from the first state, with an instruction for strace. `None` if there is no strace.
     fn traced(&self, inject: &str) -> Option<Output> {
         self.begin();
         self.command("strace")
@@ -93,7 +94,8 @@ impl Scene {
             .ok()
     }
 
-    /// Whether the old filter is in place; it is that or the new one. Then runs again, to the end.
+    /// Returns whether the old filter is in place, and not the new one; any other is an error. Then
+    /// runs again, to the end.
     fn finish(&self, what: &str) -> bool {
         let output = self.site.path("lib/host.blf");
         let found = fs::read(&output).unwrap();
@@ -114,7 +116,7 @@ impl Scene {
     }
 }
 
-/// What changes a file, and what talks to the store.
+/// Calls that change a file, or communicate with the store.
 const CALLS: [&str; 16] = [
     "openat",
     "flock",
@@ -145,7 +147,7 @@ fn kill_at(calls: &[&str], with_delta: bool) -> Option<(u32, u32)> {
             if done.status.success() {
                 break;
             }
-            // strace ends as its child did.
+            // strace ends by the same signal as its child.
             assert_eq!(done.status.signal(), Some(9), "{what}");
             killed += 1;
         }
@@ -167,7 +169,7 @@ fn a_kill_at_any_system_call_leaves_a_whole_filter() {
     }
 }
 
-/// Those that change nothing.
+/// Calls that change nothing.
 const OTHERS: [&str; 14] = [
     "read",
     "close",
@@ -197,7 +199,7 @@ fn a_kill_at_any_other_system_call_while_the_whole_file_is_read() {
     println!("whole file: {:?}", kill_at(&OTHERS, false));
 }
 
-/// How many of these calls a whole run makes.
+/// Returns how often a whole run makes this call.
 fn count(scene: &Scene, call: &str) -> Option<u32> {
     let log = scene.site.path("calls");
     scene.begin();
@@ -215,7 +217,8 @@ fn count(scene: &Scene, call: &str) -> Option<u32> {
     Some(u32::try_from(log.matches(&format!("{call}(")).count()).unwrap())
 }
 
-/// Errors of every kind, once each at each call; of many calls, at some in equal distances.
+/// Injects errors of every kind, one at each call; if there are many calls, at some in equal
+/// distances.
 fn fail_at(cases: &[(&str, &str)], with_delta: bool) -> Option<(u32, u32)> {
     const MOST: usize = 12;
     let scene = Scene::new(with_delta);
@@ -228,7 +231,7 @@ fn fail_at(cases: &[(&str, &str)], with_delta: bool) -> Option<(u32, u32)> {
             let said = String::from_utf8_lossy(&done.stderr);
             let what = format!("{call} {error} {number}: {said}");
             let is_old = scene.finish(&what);
-            // 127: the dynamic linker's own words.
+            // 127: the dynamic linker's own error.
             if done.status.success() {
                 assert!(!is_old, "{what}");
                 went_on += 1;
@@ -274,7 +277,7 @@ fn an_error_of_any_system_call_leaves_a_whole_filter() {
     }
 }
 
-/// A small file system of its own, where the tests may mount one.
+/// A small separate file system, if the tests may mount one.
 struct Mounted(std::path::PathBuf);
 
 impl Mounted {
@@ -297,7 +300,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Neither does it fill the disk, nor does it take what does not fit: as the filter grows, and as others write.
+/// A fetch neither fills the disk nor downloads a file that does not fit: as the filter grows, and
+/// as others write.
 #[test]
 fn a_full_disk_is_said_before_anything_is_read() {
     let site = Site::new();
@@ -321,7 +325,7 @@ fn a_full_disk_is_said_before_anything_is_read() {
         ],
     );
     assert!(!server.log.lock().unwrap().join(" ").contains(".blf"));
-    // By a link from a disk that has room.
+    // Through a link, from a disk with space.
     let link = site.path("link.blf");
     std::os::unix::fs::symlink(&wanted.output, &link).unwrap();
     let linked = Fetch {
@@ -333,7 +337,7 @@ fn a_full_disk_is_said_before_anything_is_read() {
         &["link.blf: needs ", " bytes, but its disk has only "],
     );
     assert!(!server.log.lock().unwrap().join(" ").contains(".blf"));
-    // A publisher that says too little, so that the disk is full in the midst of a write.
+    // A publisher that states too small a size, so that the disk gets full during a write.
     let bytes = fs::read(site.path("store/spammers.json")).unwrap();
     let mut manifest = blocklist_fetch::manifest::Manifest::read(&bytes, "spammers").unwrap();
     let size = manifest.filter.bytes;
@@ -350,7 +354,7 @@ fn a_full_disk_is_said_before_anything_is_read() {
     assert!(fs::read(&wanted.output).unwrap() == old);
 }
 
-/// A folder that nobody may write to, whoever runs it.
+/// A folder that nobody can write to, not even root.
 #[test]
 fn a_folder_that_is_read_only_is_said_before_anything_is_read() {
     let site = Site::new();

@@ -1,4 +1,4 @@
-//! A list that is published and fetched, and a web server that can lie.
+//! A list that is published and fetched, and a web server that can send wrong answers.
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -30,7 +30,7 @@ pub(crate) struct Site {
     pub(crate) signer: Signer,
 }
 
-/// A new key: the file of the secret one, and the public one.
+/// Creates a new key: the file of the secret key, and the public key.
 pub(crate) fn new_key(folder: &Path, name: &str) -> Signer {
     let pair = KeyPair::generate_unencrypted_keypair().unwrap();
     let path = folder.join(name);
@@ -48,7 +48,7 @@ impl Site {
         Self::of(tempfile::tempdir().unwrap())
     }
 
-    /// In the first of these folders that can be written.
+    /// Creates a site in the first of these folders that is writable.
     pub(crate) fn in_folder(folders: &[&str]) -> Self {
         let mut folders = folders.iter().map(tempfile::tempdir_in);
         Self::of(folders.find_map(Result::ok).unwrap())
@@ -94,7 +94,7 @@ impl Site {
         }
     }
 
-    /// For programs, which have the clock of this machine.
+    /// Returns settings for the programs, which use the clock of this machine.
     pub(crate) fn to_publish_for_years(&self) -> Publish {
         Publish {
             valid_s: 50 * 365 * 86_400,
@@ -106,13 +106,13 @@ impl Site {
         publish(&self.to_publish(), &self.signer).unwrap()
     }
 
-    /// Builds a generation, and publishes it.
+    /// Builds a generation and publishes it.
     pub(crate) fn release(&self, users: std::ops::Range<u32>) -> Published {
         self.build(users);
         self.publish()
     }
 
-    /// Publishes what was built last into a store that was lost.
+    /// Publishes the last build to a store that was lost.
     pub(crate) fn release_anew(&self) {
         fs::remove_dir_all(self.path("store")).unwrap();
         fs::create_dir(self.path("store")).unwrap();
@@ -121,7 +121,7 @@ impl Site {
         publish(&again, &self.signer).unwrap();
     }
 
-    /// Signs any manifest, and puts it into the store.
+    /// Signs any manifest and puts it into the store.
     pub(crate) fn put(&self, manifest: &Manifest) {
         let bytes = serde_json::to_vec(manifest).unwrap();
         let signature = self.signer.sign(&bytes, "test").unwrap();
@@ -152,7 +152,7 @@ impl Site {
         }
     }
 
-    /// A web server with the store, and what to fetch from it.
+    /// Returns a web server with the store, and the settings to fetch from it.
     pub(crate) fn over_http(&self) -> (Server, Fetch) {
         let server = Server::start(&self.path("store"));
         let wanted = Fetch {
@@ -166,12 +166,12 @@ impl Site {
         fetch(&self.to_fetch())
     }
 
-    /// Whether the host has what was built last.
+    /// Returns whether the host has the last build.
     pub(crate) fn is_up_to_date(&self) -> bool {
         fs::read(self.path("host.blf")).unwrap() == fs::read(self.path("spammers.blf")).unwrap()
     }
 
-    /// Runs something that must be refused: the filter in place stays, and nothing is left behind.
+    /// Runs a fetch that must be refused: the filter in place stays, and nothing is left behind.
     pub(crate) fn refused(&self, wanted: &Fetch, words: &[&str]) -> Error {
         let before = fs::read(&wanted.output).ok();
         let error = fetch(wanted).expect_err("it must be refused");
@@ -183,7 +183,7 @@ impl Site {
         error
     }
 
-    /// Nothing is left of what was begun.
+    /// Checks that no temporary files are left.
     pub(crate) fn assert_clean(&self) {
         for entry in fs::read_dir(self.folder.path()).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
@@ -193,38 +193,38 @@ impl Site {
     }
 }
 
-/// What a server does with a request for a path, given the file that there is.
+/// The answer of a server to a request for an existing file.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    /// As it should be.
+    /// The correct answer.
     Honest,
     /// Another file.
     Other(Vec<u8>),
-    /// So many bytes of it, under the length of the whole.
+    /// This number of bytes of it, with the length of the whole.
     Truncated(usize),
-    /// The same, but the rest to whoever asks for it.
+    /// The same, but the rest for a client that requests it.
     Cut(usize),
-    /// It without an end.
+    /// The file without an end.
     Endless,
-    /// It twice, as one.
+    /// The file twice, as one.
     Twice,
-    /// Go there.
+    /// A redirect to this URL.
     Redirect(String),
-    /// An error of the server, with so many bytes of text.
+    /// An error of the server, with this number of bytes of text.
     Broken(&'static str, usize),
-    /// As it should be, with a tag of so many bytes.
+    /// The correct answer, with a tag of this number of bytes.
     Tagged(usize),
     /// Nothing at all.
     Silence,
-    /// So many bytes, and then nothing.
+    /// This number of bytes, and then nothing.
     Stalled(usize),
-    /// A byte now and then: of the head, or of the body.
+    /// One byte from time to time: of the head, or of the body.
     Drops { of_head: bool },
-    /// As if it were compressed.
+    /// With a header that says it is compressed.
     Encoded,
     /// More headers than anybody needs.
     Headers,
-    /// No HTTP.
+    /// Not HTTP.
     Garbage,
 }
 
@@ -234,7 +234,7 @@ type Judge = Box<dyn Fn(&str) -> Answer + Send>;
 pub(crate) struct Server {
     pub(crate) url: String,
     judge: Arc<Mutex<Judge>>,
-    /// The requests, with what was answered.
+    /// The requests and their answers.
     pub(crate) log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -260,7 +260,7 @@ impl Server {
         *self.judge.lock().unwrap() = Box::new(judge);
     }
 
-    /// Lies about files with names that end so.
+    /// Gives wrong answers for files whose names have this ending.
     pub(crate) fn lie_about(&self, ending: &'static str, answer: Answer) {
         self.lie(move |path| {
             if path.ends_with(ending) {
