@@ -317,6 +317,28 @@ fn the_whitelist_clears_its_own_address_only() {
 }
 
 #[test]
+fn a_whitelist_entry_ends_on_its_day() {
+    let white = "old@bad.test # expires 2020-01-01\n\
+                 new@bad.test # expires 2150-01-01\n\
+                 twice@bad.test # expires 2020-01-01\n\
+                 twice@bad.test\n\
+                 unclear@bad.test # until friday\n";
+    let rig = Rig::new(
+        &[("spam.list", SPAM), ("white.txt", white)],
+        &format!("{REJECTING}[whitelist]\nfiles = ['white.txt']\n"),
+    );
+    for (mail_from, expected) in [
+        ("<old@bad.test>", "reject"),
+        ("<new@bad.test>", "accept"),
+        ("<twice@bad.test>", "accept"),
+        ("<unclear@bad.test>", "accept"),
+    ] {
+        let verdict = verdict(&rig.deliver(&from(mail_from, &["From: a@ok.example"])));
+        assert_eq!(verdict, expected, "{mail_from}");
+    }
+}
+
+#[test]
 fn a_whitelisted_header_may_need_dkim() {
     let rig = rejecting(
         "[whitelist]\nfiles = ['white.txt']\nentries = ['shop@mail.bad.test', '@mail.deep.test']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n",

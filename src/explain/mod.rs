@@ -25,6 +25,7 @@ pub use replay::{Decided, MAX_DECIDED, Replay, replay};
 pub use text::{Paint, Report};
 
 use crate::address::{Canonical, escaped};
+use crate::clock::today;
 use crate::config::{self, Config, Percent};
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};
@@ -274,6 +275,7 @@ impl Explainer {
             .collect();
         let recorded = std::mem::take(&mut self.screen.observer().named);
         let mut form = Canonical::new();
+        let today = today();
         senders
             .into_iter()
             .map(|(identity, strength, address)| {
@@ -289,7 +291,7 @@ impl Explainer {
                     Ok(()) => {
                         named.canonical = Some(escaped(form.as_bytes()).to_string());
                         named.whitelist_entry = policy
-                            .clearing_entry(&form)
+                            .clearing_entry(&form, today)
                             .map(|entry| escaped(entry).to_string());
                         named.whitelisted = named.whitelist_entry.is_some() && !named.unaligned;
                     }

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::address::{Canonical, escaped};
+use crate::clock::today;
 use crate::compile::{self, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, each_message};
@@ -298,7 +299,10 @@ fn check(
 ) -> Result<(), String> {
     let form =
         Canonical::parse(sender.as_bytes(), Entries::rules()).map_err(|error| error.to_string())?;
-    if cleared.iter().any(|entries| entries.find(&form).is_some()) {
+    if cleared
+        .iter()
+        .any(|entries| entries.find(&form, today()).is_some())
+    {
         return Err(format!("{sender}: on the whitelist, or a correspondent"));
     }
     for name in ["Delivered-To", "X-Original-To"] {

@@ -3,6 +3,7 @@
 //! ```text
 //!   friend@good.example              one entry per line, as in a plain list
 //!   friend@good.example OK           a whitelist consists of what a blocklist skips
+//!   friend@good.example # expires 2026-12-24   the first day on which it no longer counts
 //!   allow friend@good.example        and allow: Friend <friend@good.example>
 //!   spam@bad.example REJECT          wrong in a whitelist; in a removal it does not matter
 //! ```
@@ -11,10 +12,12 @@
 
 use super::action::Action;
 use super::day::Day;
+use super::end::end_in;
+use super::entry::Wildcards;
 use super::out::Out;
 use super::plain::{BOM, Pieces};
 use super::reject_reason::RejectReason;
-use super::row::Skip;
+use super::row::{RawEntry, Skip};
 use super::words::Words;
 
 /// Reads a line of a whitelist.
@@ -23,17 +26,17 @@ pub(super) fn allowed(line: &[u8], out: &mut Out<'_>) {
     if line.first() == Some(&b'!') || (!is_comment(line) && refuses(line)) {
         return out.reject(RejectReason::Refusal, line);
     }
-    names(line, false, out);
+    names(line, false, end_of(line), out);
 }
 
 /// Reads a line of a list of removals.
 pub(super) fn removed(line: &[u8], out: &mut Out<'_>) {
-    names(without_mark(line), false, out);
+    names(without_mark(line), false, None, out);
 }
 
 /// Reads a line of an access table of removals, in which a domain includes its subdomains.
 pub(super) fn removed_trees(line: &[u8], out: &mut Out<'_>) {
-    names(without_mark(line), true, out);
+    names(without_mark(line), true, None, out);
 }
 
 fn without_mark(line: &[u8]) -> &[u8] {
@@ -58,7 +61,15 @@ fn action(word: &[u8]) -> Option<Action> {
     Action::of(word.strip_suffix(b":").unwrap_or(word))
 }
 
-fn names(line: &[u8], trees: bool, out: &mut Out<'_>) {
+/// Returns the day in the comment of a line on which its entries end. Without a day that can be
+/// read, they stay.
+fn end_of(line: &[u8]) -> Option<Day> {
+    let mut pieces = Pieces::new(line);
+    pieces.by_ref().for_each(drop);
+    pieces.comment().and_then(end_in)?.day?
+}
+
+fn names(line: &[u8], trees: bool, expires: Option<Day>, out: &mut Out<'_>) {
     if line.is_empty() {
         return out.skip(Skip::Blank);
     }
@@ -66,12 +77,16 @@ fn names(line: &[u8], trees: bool, out: &mut Out<'_>) {
         return out.skip(Skip::Comment);
     }
     for piece in Pieces::new(line) {
-        read_piece(piece, trees, out);
+        read_piece(piece, trees, expires, out);
     }
 }
 
 /// Reads the text between two commas.
-fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
+fn read_piece(piece: &[u8], trees: bool, expires: Option<Day>, out: &mut Out<'_>) {
+    let item = |text| RawEntry {
+        expires,
+        ..RawEntry::new(text)
+    };
     let mut rest = piece;
     // `allow friend@good.example`; `OK` alone is about nobody.
     let mut words = Words(piece);
@@ -87,10 +102,10 @@ fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
         if !Words(after).all(is_action_score_or_day) {
             return out.reject(RejectReason::Trailing, piece);
         }
-        return out.entry(mailbox);
+        return out.raw_entry(item(mailbox), Wildcards::Star);
     }
     if rest.contains(&b'(') {
-        return out.entry(rest);
+        return out.raw_entry(item(rest), Wildcards::Star);
     }
     let mut words = Words(rest);
     let Some(first) = words.next() else { return };
@@ -103,10 +118,10 @@ fn read_piece(piece: &[u8], trees: bool, out: &mut Out<'_>) {
     if trees && !first.contains(&b'@') && !first.starts_with(b".") {
         out.tree(first);
     } else {
-        out.entry(first);
+        out.raw_entry(item(first), Wildcards::Star);
     }
     if is_list {
-        others().for_each(|word| out.entry(word));
+        others().for_each(|word| out.raw_entry(item(word), Wildcards::Star));
     }
 }
 
@@ -124,7 +139,11 @@ mod tests {
         let mut found = Vec::new();
         Reader::new(format)
             .read_all(line.as_bytes(), &mut |_, row: Row<'_>| match row {
-                Row::Entry(raw) => found.push(String::from_utf8_lossy(raw.text).into_owned()),
+                Row::Entry(raw) => {
+                    let end = raw.expires.map(|day| format!(" until {day}"));
+                    let text = String::from_utf8_lossy(raw.text);
+                    found.push(format!("{text}{}", end.unwrap_or_default()));
+                }
                 Row::Rejected { reason, .. } => found.push(format!("rejected: {reason:?}")),
                 Row::Skipped { skip, .. } => found.push(format!("skipped: {skip:?}")),
                 Row::Mended { .. } => {}
@@ -143,6 +162,22 @@ mod tests {
             ("friend@good.example -10.0", "friend@good.example"),
             (
                 "friend@good.example 2026-01-31 # why",
+                "friend@good.example",
+            ),
+            (
+                "friend@good.example # expires 2026-12-24",
+                "friend@good.example until 2026-12-24",
+            ),
+            (
+                "a@b.example, c@d.example # until 2026-12-24",
+                "a@b.example until 2026-12-24 c@d.example until 2026-12-24",
+            ),
+            (
+                "friend@good.example # seen 2026-12-24",
+                "friend@good.example",
+            ),
+            (
+                "friend@good.example # until we meet again",
                 "friend@good.example",
             ),
             ("allow friend@good.example", "friend@good.example"),

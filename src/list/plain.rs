@@ -360,6 +360,11 @@ impl<'a> Pieces<'a> {
         }
     }
 
+    /// Returns the text after the sign of a comment, once all pieces were taken.
+    pub(super) fn comment(&self) -> Option<&'a [u8]> {
+        self.comment
+    }
+
     /// Returns the next piece, perhaps empty.
     fn cut(&mut self) -> &'a [u8] {
         let mut nesting = Nesting::new();

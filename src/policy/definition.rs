@@ -118,10 +118,10 @@ impl Policy {
         self.lists.iter().any(checks)
     }
 
-    /// Returns the entry that clears this address, if DKIM is not required or passes.
-    pub fn clearing_entry(&self, address: &Canonical) -> Option<&[u8]> {
-        let correspondent = || self.correspondents.find(address);
-        self.whitelist.find(address).or_else(correspondent)
+    /// Returns the entry that clears this address on a day, if DKIM is not required or passes.
+    pub fn clearing_entry(&self, address: &Canonical, today: u16) -> Option<&[u8]> {
+        let correspondent = || self.correspondents.find(address, today);
+        self.whitelist.find(address, today).or_else(correspondent)
     }
 
     /// Returns whether the domains that DKIM confirms matter.

@@ -349,7 +349,7 @@ impl Policy {
                 continue;
             }
             let form = memory.get_or_insert_with(Canonical::new);
-            let Some(entry) = named_by(entries, sender.address, hit, form) else {
+            let Some(entry) = named_by(entries, sender.address, hit, form, now.today) else {
                 continue;
             };
             if !wants_dkim
@@ -391,19 +391,20 @@ fn named_by<'e>(
     address: &[u8],
     (kind, entry, rules): (Kind, &[u8], Rules),
     form: &mut Canonical,
+    today: u16,
 ) -> Option<&'e [u8]> {
     form.read(address, Entries::rules()).ok()?;
-    let mut found = entries.find(form);
+    let mut found = entries.find(form, today);
     if found.is_none() && rules != Entries::rules() {
         let outer = Rules {
             srs: false,
             ..rules
         };
         form.read(address, outer).ok()?;
-        found = entries.find(form);
+        found = entries.find(form, today);
         if found.is_none() && rules.srs && !is_found_by(form, kind, entry) {
             form.read(address, rules).ok()?;
-            found = entries.find(form);
+            found = entries.find(form, today);
         }
     }
     found

@@ -1,6 +1,6 @@
 //! Exemptions: networks of clients, and sets of entries (recipients, senders).
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
@@ -97,7 +97,8 @@ impl fmt::Display for Network {
 /// A small exact set of entries of every kind: a whitelist, or recipients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
-    set: HashSet<Box<[u8]>>,
+    /// Each entry, with the first day on which it no longer counts, if it ends.
+    ends: HashMap<Box<[u8]>, Option<u16>>,
     kinds: Option<Kinds>,
 }
 
@@ -112,27 +113,48 @@ impl Entries {
     /// # Errors
     /// It is not an address, domain, subtree or local part.
     pub fn add(&mut self, written: &[u8]) -> Result<Kind, ParseError> {
+        self.add_until(written, None)
+    }
+
+    /// Adds one entry that no longer counts from the day `expires` on, in days since 1970. Of two
+    /// that are the same, the one that ends later counts.
+    ///
+    /// # Errors
+    /// It is not an address, domain, subtree or local part.
+    pub fn add_until(&mut self, written: &[u8], expires: Option<u16>) -> Result<Kind, ParseError> {
         let entry = Entry::parse(written, Self::rules())?;
         self.kinds.get_or_insert(Kinds::EMPTY).insert(entry.kind());
-        self.set.insert(entry.as_bytes().into());
+        let end = self.ends.entry(entry.as_bytes().into()).or_insert(expires);
+        *end = end.zip(expires).map(|(one, other)| one.max(other));
         Ok(entry.kind())
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries, including those that have ended.
     pub fn len(&self) -> usize {
-        self.set.len()
+        self.ends.len()
+    }
+
+    /// Returns the number of entries that no longer count on a day.
+    pub fn expired(&self, today: u16) -> usize {
+        let ended = |end: &&Option<u16>| end.is_some_and(|end| end <= today);
+        self.ends.values().filter(ended).count()
     }
 
     /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
-        self.set.is_empty()
+        self.ends.is_empty()
     }
 
-    /// Returns the entry that names this address; of several, the most specific.
-    pub fn find(&self, address: &Canonical) -> Option<&[u8]> {
-        let found = address.lookups(self.kinds?, |_, entry| match self.set.get(entry) {
-            Some(found) => ControlFlow::Break(&**found),
-            None => ControlFlow::Continue(()),
+    /// Returns the entry that names this address on a day, in days since 1970; of several, the most
+    /// specific.
+    pub fn find(&self, address: &Canonical, today: u16) -> Option<&[u8]> {
+        let found = address.lookups(self.kinds?, |_, entry| {
+            match self.ends.get_key_value(entry) {
+                Some((found, end)) if end.is_none_or(|end| today < end) => {
+                    ControlFlow::Break(&**found)
+                }
+                _ => ControlFlow::Continue(()),
+            }
         });
         found.break_value()
     }
@@ -169,10 +191,12 @@ impl Entries {
             && let Some(word) = bare_word(written)
         {
             let entry = [word.to_ascii_lowercase().as_slice(), b"@"].concat();
-            return self.set.get(entry.as_slice()).map(|found| &**found);
+            let found = self.ends.get_key_value(entry.as_slice());
+            return found.map(|(found, _)| &**found);
         }
         memory.read(written, Self::rules()).ok()?;
-        self.find(memory)
+        // Entries for recipients are in the configuration and do not end.
+        self.find(memory, 0)
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::{Error, Running, Snapshot, Tried, writable_by_others};
 use crate::access::{Account, Obstacle, Wish};
+use crate::clock::today;
 use crate::config::{self, Config};
 use crate::daemon::group_number;
 use crate::numbers::counted;
@@ -92,6 +93,7 @@ pub fn check(config_path: &Path) -> Result<Checked, Error> {
         config: config_path.to_owned(),
         lists: lists.collect(),
         whitelist_entries: snapshot.policy.whitelist.len(),
+        whitelist_expired: snapshot.policy.whitelist.expired(today()),
         correspondents: (!snapshot.config.whitelist.correspondents.is_empty())
             .then(|| snapshot.policy.correspondents.len()),
         warnings,
@@ -109,6 +111,8 @@ pub struct Checked {
     pub whitelist_entries: usize,
     /// Number of correspondents, if there is such a file.
     pub correspondents: Option<usize>,
+    /// How many entries of the whitelist have expired.
+    pub whitelist_expired: usize,
     /// Warnings for the administrator.
     pub warnings: Vec<String>,
 }
@@ -138,7 +142,10 @@ impl Checked {
         let mut lines = vec![format!("{}: OK", self.config.display())];
         lines.extend(self.lists.iter().map(ToString::to_string));
         let entries = counted(self.whitelist_entries as u64, "entry", "entries");
-        lines.push(format!("whitelist: {entries}"));
+        lines.push(match self.whitelist_expired {
+            0 => format!("whitelist: {entries}"),
+            expired => format!("whitelist: {entries}, {expired} of them expired"),
+        });
         if let Some(correspondents) = self.correspondents {
             let addresses = counted(correspondents as u64, "address", "addresses");
             lines.push(format!("correspondents: {addresses}"));

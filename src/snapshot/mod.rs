@@ -387,7 +387,7 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
             ));
         };
         let mut sink = |line: u64, row: Row<'_>| match row {
-            Row::Entry(raw) => match entries.add(raw.text) {
+            Row::Entry(raw) => match entries.add_until(raw.text, raw.expires.map(|day| day.0)) {
                 Ok(Kind::Mailbox) => {}
                 Ok(_) if is_of_people => refuse(line, &"not an address", raw.text),
                 Ok(_) => {}
