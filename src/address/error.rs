@@ -22,7 +22,7 @@ pub enum ParseError {
         most: usize,
     },
     /// An entry that matches every sender, such as `*@*` or `@`.
-    #[error("this would list every sender")]
+    #[error("this would match every address")]
     Everything,
     /// Words that are not a domain.
     #[error(
