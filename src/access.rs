@@ -173,9 +173,9 @@ impl Account {
             return Ok(None);
         }
         let shown = path.display();
-        let own = self.groups.first().copied().unwrap_or(self.uid);
+        let primary_group = self.groups.first().copied().unwrap_or(self.uid);
         let remedy = if class == 'o' {
-            let group = name_of("/etc/group", own);
+            let group = name_of("/etc/group", primary_group);
             format!("chgrp {group} {shown} && chmod g+{letter} {shown}")
         } else {
             format!("chmod {class}+{letter} {shown}")

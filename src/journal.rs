@@ -33,7 +33,7 @@ pub struct Entry<'a> {
 
 /// Parses a line. `now` completes dates without a year. A line of unknown form is text only.
 pub fn entry(line: &str, now: i64) -> Entry<'_> {
-    if let Some(entry) = of_journal(line) {
+    if let Some(entry) = journal_entry(line) {
         return entry;
     }
     let (at, rest) = match read_time(line, now) {
@@ -60,7 +60,7 @@ pub fn is_json(line: &str) -> bool {
     line.starts_with('{') && line.contains("\"__REALTIME_TIMESTAMP\"")
 }
 
-fn of_journal(line: &str) -> Option<Entry<'_>> {
+fn journal_entry(line: &str) -> Option<Entry<'_>> {
     #[derive(Deserialize)]
     struct Object<'a> {
         #[serde(rename = "__REALTIME_TIMESTAMP", borrow)]

@@ -66,7 +66,7 @@ pub(crate) fn lower_line(address: &[u8], out: &mut Vec<u8>) -> Option<usize> {
     let mut seen = Seen {
         is_stray: false,
         // A separator at the start has no word before it.
-        beside: 1,
+        last_is_separator: 1,
         at: None,
     };
     let (chunks, rest) = address.as_chunks();
@@ -105,7 +105,7 @@ struct Seen {
     /// Whether something shows that the address is not plain.
     is_stray: bool,
     /// 1 if the last byte was a separator.
-    beside: u32,
+    last_is_separator: u32,
     /// The position of the `@`.
     at: Option<usize>,
 }
@@ -119,9 +119,9 @@ impl Seen {
         let (at, words) = (bits(classes.at), bits(classes.word));
         let separators = at | bits(classes.dot);
         let all = u32::from(u16::MAX) >> seen_lanes;
-        self.is_stray |=
-            words | separators != all || separators & (separators << 1 | self.beside) != 0;
-        self.beside = separators >> (LANES - 1);
+        self.is_stray |= words | separators != all
+            || separators & (separators << 1 | self.last_is_separator) != 0;
+        self.last_is_separator = separators >> (LANES - 1);
         if at != 0 {
             self.is_stray |= self.at.is_some() || at & (at - 1) != 0;
             self.at = Some(start + at.trailing_zeros() as usize);

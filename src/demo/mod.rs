@@ -26,7 +26,7 @@ use lists::{Compiled, compile_lists, write_config};
 use peer::{Peer, TestMail};
 use scenes::scenes;
 use table::Row;
-use window::{Inside, Watched};
+use window::{LastDecision, ObservedService};
 
 use crate::daemon::Daemon;
 use crate::explain::Paint;
@@ -63,10 +63,10 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
     let snapshot = Snapshot::build(config)?;
     let options = serve::options(&snapshot.config);
     let live = Arc::new(Live::new(snapshot, None));
-    let last = Arc::new(Mutex::new(Inside::default()));
+    let last = Arc::new(Mutex::new(LastDecision::default()));
     let daemon = Daemon::start(
         &options,
-        &Arc::new(Watched {
+        &Arc::new(ObservedService {
             live,
             last: Arc::clone(&last),
         }),
@@ -86,7 +86,7 @@ pub fn run(out: &mut dyn io::Write, paint: Paint) -> Result<bool, Error> {
 fn play(
     socket: &Path,
     lists: &[Compiled],
-    last: &Mutex<Inside>,
+    last: &Mutex<LastDecision>,
     out: &mut dyn io::Write,
     paint: Paint,
 ) -> Result<bool, Error> {
@@ -110,11 +110,11 @@ fn play(
     let mut wrong = 0;
     for scene in &scenes {
         let outcome = peer.deliver(&scene.mail)?;
-        let inside = std::mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner));
+        let decision = std::mem::take(&mut *last.lock().unwrap_or_else(PoisonError::into_inner));
         let row = Row {
             scene,
             outcome: &outcome,
-            inside: &inside,
+            decision: &decision,
             paint,
         };
         write!(out, "{row}")?;

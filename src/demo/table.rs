@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::peer::{Answer, Change, Delivery};
 use super::scenes::Scene;
-use super::window::Inside;
+use super::window::LastDecision;
 use crate::explain::Paint;
 use crate::screen::TAG_HEADER;
 
@@ -12,7 +12,7 @@ use crate::screen::TAG_HEADER;
 pub(super) struct Row<'a> {
     pub(super) scene: &'a Scene,
     pub(super) outcome: &'a Delivery,
-    pub(super) inside: &'a Inside,
+    pub(super) decision: &'a LastDecision,
     pub(super) paint: Paint,
 }
 
@@ -45,7 +45,7 @@ impl Row<'_> {
     }
 
     pub(super) fn is_expected(&self) -> bool {
-        self.verdict() == self.scene.verdict && self.inside.identity == self.scene.identity
+        self.verdict() == self.scene.verdict && self.decision.identity == self.scene.identity
     }
 }
 
@@ -54,7 +54,7 @@ impl Display for Row<'_> {
         let Self {
             scene,
             outcome,
-            inside,
+            decision,
             paint,
         } = *self;
         let dash = |text: &str| {
@@ -69,14 +69,14 @@ impl Display for Row<'_> {
             "{:<37} {} {:<10} {:<11} {:>6} {:>6}",
             scene.title,
             paint.verdict(self.verdict(), 9),
-            dash(inside.identity),
-            dash(&inside.list),
-            inside.spent.as_micros(),
+            dash(decision.identity),
+            dash(&decision.list),
+            decision.spent.as_micros(),
             outcome.time.as_micros()
         )?;
         let below = match self.answer() {
             Answer::Text(text) => text.clone(),
-            _ => match (self.tag(), inside.reason) {
+            _ => match (self.tag(), decision.reason) {
                 (Some(tag), _) => format!("{TAG_HEADER}: {tag}"),
                 (None, "unlisted") => String::new(),
                 (None, reason) => reason.to_owned(),

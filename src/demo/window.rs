@@ -10,7 +10,7 @@ use crate::snapshot::Live;
 
 /// The last decision of the daemon.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Inside {
+pub(super) struct LastDecision {
     pub(super) identity: &'static str,
     pub(super) list: String,
     pub(super) reason: &'static str,
@@ -18,16 +18,19 @@ pub(super) struct Inside {
 }
 
 /// The daemon's service with an observer.
-pub(super) struct Watched {
+pub(super) struct ObservedService {
     pub(super) live: Arc<Live>,
-    pub(super) last: Arc<Mutex<Inside>>,
+    pub(super) last: Arc<Mutex<LastDecision>>,
 }
 
-impl Service for Watched {
-    type Handler = Screen<Window>;
+impl Service for ObservedService {
+    type Handler = Screen<DecisionObserver>;
 
     fn handler(&self) -> Self::Handler {
-        Screen::with_observer(Arc::clone(&self.live), Window(Arc::clone(&self.last)))
+        Screen::with_observer(
+            Arc::clone(&self.live),
+            DecisionObserver(Arc::clone(&self.last)),
+        )
     }
 
     fn watched(&self) -> Vec<PathBuf> {
@@ -39,16 +42,16 @@ impl Service for Watched {
     }
 }
 
-pub(super) struct Window(Arc<Mutex<Inside>>);
+pub(super) struct DecisionObserver(Arc<Mutex<LastDecision>>);
 
-impl Observer for Window {
+impl Observer for DecisionObserver {
     fn decided(&mut self, decision: &Decision<'_>) {
         let hit = decision
             .verdict
             .hit
             .and_then(|index| decision.hits.get(index));
         let list = hit.and_then(|hit| decision.snapshot.policy.lists().get(hit.list));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Inside {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = LastDecision {
             identity: hit.map_or("", |hit| hit.identity.name()),
             list: list.map_or_else(String::new, |list| list.name().to_owned()),
             reason: decision.exemption.map_or_else(

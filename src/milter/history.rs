@@ -34,7 +34,7 @@ pub(super) struct History {
     /// Whether MAIL is among them.
     has_mail: bool,
     /// Whether the last recipient is still unanswered.
-    is_asked: bool,
+    is_unanswered: bool,
     /// Whether a packet is missing that a continuation would need.
     has_gap: bool,
 }
@@ -42,7 +42,7 @@ pub(super) struct History {
 impl History {
     /// Returns the packets, unless one is missing.
     pub(super) fn packets(&self) -> Option<&[u8]> {
-        (!self.has_gap && !self.is_asked).then_some(&self.packets)
+        (!self.has_gap && !self.is_unanswered).then_some(&self.packets)
     }
 
     /// Adds the macros for the next command.
@@ -76,13 +76,13 @@ impl History {
     }
 
     pub(super) fn rcpt(&mut self, argument: &[u8]) {
-        self.is_asked = true;
+        self.is_unanswered = true;
         self.push(Command::Rcpt, &[argument, b"\0"]);
     }
 
     /// Records the answer to the last recipient. A refused recipient and its macros are removed.
     pub(super) fn end_rcpt(&mut self, accepted: bool) {
-        self.is_asked = false;
+        self.is_unanswered = false;
         if accepted {
             self.command = self.packets.len();
         } else {
@@ -109,7 +109,7 @@ impl History {
     pub(super) fn end_message(&mut self) {
         self.forget_message();
         self.has_mail = false;
-        self.is_asked = false;
+        self.is_unanswered = false;
         self.has_gap = false;
     }
 

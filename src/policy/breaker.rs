@@ -36,7 +36,7 @@ pub struct CircuitBreaker {
 struct State {
     slots: [Slot; SLOTS],
     /// The state that was reported last, so that each change is reported once.
-    said_on: bool,
+    reported_on: bool,
 }
 
 /// A change of the circuit breaker.
@@ -68,7 +68,7 @@ impl CircuitBreaker {
         slot.messages += 1;
         slot.refused += u64::from(refused);
         let (on, share) = state.is_on(now_s, limit);
-        let was = std::mem::replace(&mut state.said_on, on);
+        let was = std::mem::replace(&mut state.reported_on, on);
         match (was, on) {
             (false, true) => Some(Change::On(share)),
             (true, false) => Some(Change::Off(share)),

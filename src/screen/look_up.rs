@@ -45,7 +45,7 @@ const SENDERS_FOR_THE_LOG: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Looked {
     /// Yes, as far as necessary.
-    Up,
+    Done,
     /// No; [`Screen::poll_look_up`] continues.
     Later,
 }
@@ -86,7 +86,7 @@ impl<O: Observer> Screen<O> {
             }
         }
         let Some(readers) = self.readers.as_ref().filter(|_| !noted.is_empty()) else {
-            return Looked::Up;
+            return Looked::Done;
         };
         let patience = Duration::from_millis(snapshot.config.limits.read_ms);
         let progress = &mut self.message.progress;
@@ -136,7 +136,7 @@ impl<O: Observer> Screen<O> {
                 }
             }
             self.message.progress.pending = None;
-            if self.look_up(snapshot, last) == Looked::Up {
+            if self.look_up(snapshot, last) == Looked::Done {
                 return Poll::Ready(());
             }
         }
@@ -241,14 +241,14 @@ impl<O: Observer> Screen<O> {
     fn note_if_final(&mut self, snapshot: &Snapshot, hits: usize, last: Part) {
         let may_end = !self.shows_all();
         let message = &mut self.message;
-        if let Some(after) = &mut message.progress.after {
-            *after += 1;
+        if let Some(seen) = &mut message.progress.seen_since_final {
+            *seen += 1;
         } else if may_end
             && message.hits.len() > hits
             && last > Part::Envelope
             && (snapshot.policy).is_final(&message.hits, message.reach(), message.softening())
         {
-            message.progress.after = Some(0);
+            message.progress.seen_since_final = Some(0);
         }
     }
 
@@ -306,9 +306,11 @@ impl Message {
     /// Returns whether no remaining look-up could change the verdict, or none is allowed.
     fn is_looked_up(&self) -> bool {
         let Progress {
-            unfinished, after, ..
+            unfinished,
+            seen_since_final,
+            ..
         } = self.progress;
-        unfinished || after.is_some_and(|senders| senders >= SENDERS_FOR_THE_LOG)
+        unfinished || seen_since_final.is_some_and(|senders| senders >= SENDERS_FOR_THE_LOG)
     }
 
     /// Returns the sets of lists that affect the recipients.

@@ -56,7 +56,7 @@ pub use state::Screen;
 /// The header that informs later programs about a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
 /// The reply for a recipient that needs a transaction of its own (RFC 5321 section 4.5.3.1.10).
-const APART_REPLY: &str = "send to this recipient in a separate transaction";
+const SEPARATE_REPLY: &str = "send to this recipient in a separate transaction";
 /// Most bytes kept of a queue id, for the log. Those of mail servers have up to about 20.
 const QUEUE_ID_MAX_BYTES: usize = 200;
 /// Most bytes kept of a Message-ID, for the log.
@@ -99,7 +99,7 @@ impl<O: Observer> Screen<O> {
     /// Returns whether a recipient needs a transaction of its own. Mail that was submitted on this
     /// machine without SMTP would come again unchanged. A mail program that submits with
     /// authentication has no queue: it would show the 452 to its user and send nothing.
-    fn must_come_apart(&self, snapshot: &Snapshot, lists: u64) -> bool {
+    fn needs_own_transaction(&self, snapshot: &Snapshot, lists: u64) -> bool {
         let message = &self.message;
         !self.origin.is_local
             && !message.is_authenticated
@@ -111,7 +111,7 @@ impl<O: Observer> Screen<O> {
     /// Defers a recipient. The message itself is counted when it is decided.
     fn defer(&mut self, snapshot: &Snapshot, recipient: &[u8]) -> Reply {
         let reply =
-            ReplyText::new(452, "4.5.3", &[APART_REPLY]).map_or(Reply::Tempfail, Reply::Text);
+            ReplyText::new(452, "4.5.3", &[SEPARATE_REPLY]).map_or(Reply::Tempfail, Reply::Text);
         self.message.deferred += 1;
         self.live.counters.deferred.increment();
         self.end();
@@ -130,7 +130,7 @@ impl<O: Observer> Screen<O> {
             .policy
             .decide(&self.message.hits, &[lists], softening);
         if !verdict.refuses() {
-            if self.must_come_apart(snapshot, lists) {
+            if self.needs_own_transaction(snapshot, lists) {
                 return self.defer(snapshot, argument);
             }
             self.message.reach.add(lists);
@@ -298,7 +298,7 @@ impl<O: Observer> Handler for Screen<O> {
         let scratch = &mut self.message.workspace().scratch;
         let lists = snapshot.policy.reach(recipient, scratch);
         match self.look_up(&snapshot, Part::Envelope) {
-            Looked::Up => self.decide_recipient(&snapshot, argument, lists),
+            Looked::Done => self.decide_recipient(&snapshot, argument, lists),
             Looked::Later => {
                 let what = Decided::Recipient {
                     argument: argument.into(),
@@ -358,7 +358,7 @@ impl<O: Observer> Handler for Screen<O> {
             return self.exempt(&snapshot);
         }
         match self.look_up(&snapshot, Part::Others) {
-            Looked::Up => self.decide_message(&snapshot),
+            Looked::Done => self.decide_message(&snapshot),
             Looked::Later => {
                 let what = Decided::Message;
                 self.message.step = Some(Step { snapshot, what });

@@ -78,7 +78,7 @@ pub(super) struct Progress {
     pub(super) cursor: Cursor,
     pub(super) budget: Budget,
     /// Number of senders looked up since the verdict became certain.
-    pub(super) after: Option<u32>,
+    pub(super) seen_since_final: Option<u32>,
     /// Whether the budget was exhausted before all senders were looked up.
     pub(super) unfinished: bool,
     pub(super) pending: Option<Pending>,

@@ -48,7 +48,7 @@ impl Default for Parser {
 
 impl Parser {
     /// Resets the limit for a new message.
-    pub(super) fn refill(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.left_bytes = MAX_MESSAGE_BYTES;
     }
 
@@ -59,7 +59,7 @@ impl Parser {
 
     /// Adds the addresses that mail-parser finds and the scan did not. `strong` says whether the
     /// scan found an address that is not weak.
-    pub(super) fn union(
+    pub(super) fn add_missed(
         &mut self,
         paths: &mut Paths,
         value: &[u8],

@@ -111,8 +111,8 @@ impl Senders {
     /// Removes all senders and keeps a little memory. Call it before each message.
     pub fn clear(&mut self) {
         self.store.clear();
-        self.scanner.paths.refill();
-        self.parser.refill();
+        self.scanner.paths.reset();
+        self.parser.reset();
         self.scanned_bytes = Default::default();
     }
 
@@ -162,7 +162,7 @@ impl Senders {
         let mut out = Out::new(&mut self.store, identity);
         let strong = self.scanner.value(value, &mut out);
         self.parser
-            .union(&mut self.scanner.paths, value, strong, &mut out);
+            .add_missed(&mut self.scanner.paths, value, strong, &mut out);
         self.give_back(written);
     }
 

@@ -27,7 +27,7 @@ const MAX_COMPARED_BYTES: usize = 4 * 1024;
 
 impl Paths {
     /// Resets the limit for a new message.
-    pub(super) fn refill(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.compared_bytes = 0;
     }
 
@@ -76,7 +76,7 @@ impl Paths {
             self.decoded = peeled;
         }
         if inside.iter().any(u8::is_ascii_whitespace) {
-            self.squeezed(inside, out);
+            self.without_blanks(inside, out);
         }
         out.pushed() > before
     }
@@ -126,7 +126,7 @@ impl Paths {
     }
 
     /// Pushes an address that is broken by blanks or folds, joined as some programs join it.
-    fn squeezed(&mut self, inside: &[u8], out: &mut Out<'_>) {
+    fn without_blanks(&mut self, inside: &[u8], out: &mut Out<'_>) {
         let special = |byte| matches!(byte, b'"' | b'(' | b'<' | b',' | b';' | b':' | b'[');
         let ats = inside.iter().filter(|&&byte| byte == b'@').count();
         if ats == 1 && !inside.iter().copied().any(special) {
@@ -142,7 +142,7 @@ impl Paths {
     /// as in [`Canonical`] and every other reader that we compared.
     pub(super) fn words(&mut self, text: &[u8], out: &mut Out<'_>) {
         let mut tokens = Tokens::new(text);
-        self.word.drop();
+        self.word.clear();
         while let Some((kind, bytes)) = tokens.next() {
             match kind {
                 TokenKind::OpenQuote => {}

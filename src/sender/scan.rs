@@ -43,14 +43,14 @@ struct Segment {
 enum Stem {
     None,
     Before,
-    GoesOn,
+    Continues,
 }
 
 /// The text before a colon.
 struct Name {
     at: Range<usize>,
     /// Whether the first mailbox after the colon is an angle address.
-    mailbox_behind: bool,
+    mailbox_follows: bool,
 }
 
 impl Segment {
@@ -113,7 +113,7 @@ impl Scanner {
         let mut tokens = Tokens::new(text);
         let mut segment = Segment::new(0, out);
         let mut name = None;
-        self.paths.word.drop();
+        self.paths.word.clear();
         self.run = Run::default();
         while let Some((kind, bytes)) = tokens.next() {
             let start = tokens.position() - bytes.len();
@@ -141,7 +141,7 @@ impl Scanner {
                     self.no_group(text, name.take(), out);
                     name = (!segment.angle).then_some(Name {
                         at: segment.from..start,
-                        mailbox_behind: false,
+                        mailbox_follows: false,
                     });
                     segment = Segment::new(tokens.position(), out);
                     segment.named = name.is_some();
@@ -150,7 +150,7 @@ impl Scanner {
                     self.end_run(text, start, out);
                     self.less(text, &mut tokens, &mut segment, out);
                     if let Some(name) = &mut name {
-                        name.mailbox_behind |= segment.named && segment.angle;
+                        name.mailbox_follows |= segment.named && segment.angle;
                     }
                 }
                 TokenKind::OpenQuote | TokenKind::OpenComment => {
@@ -158,7 +158,7 @@ impl Scanner {
                     self.unclosed(&mut tokens, &mut segment, out);
                 }
                 _ if segment.stem != Stem::None => {
-                    self.behind_angle(kind, bytes, &mut tokens, &mut segment, out);
+                    self.after_angle(kind, bytes, &mut tokens, &mut segment, out);
                 }
                 // The angle address of a segment names its sender.
                 _ if segment.angle => {}
@@ -179,7 +179,7 @@ impl Scanner {
         self.read_run(text, out);
         if segment.stem != Stem::None {
             segment.stem = Stem::None;
-            self.stem.drop();
+            self.stem.clear();
             out.set_strength(Strength::Strong);
         }
     }
@@ -188,12 +188,16 @@ impl Scanner {
     /// A phrase has no bare `@` (RFC 5322 section 3.4), so this is not a name. If a mailbox in
     /// angle brackets follows directly, most programs still read it as a name.
     fn no_group(&mut self, text: &[u8], name: Option<Name>, out: &mut Out<'_>) {
-        let Some(Name { at, mailbox_behind }) = name else {
+        let Some(Name {
+            at,
+            mailbox_follows,
+        }) = name
+        else {
             return;
         };
         let name = &text[at];
         if has_address(name) {
-            if mailbox_behind {
+            if mailbox_follows {
                 out.set_strength(Strength::Doubtful);
             }
             self.paths.words(name, out);
@@ -214,7 +218,7 @@ impl Scanner {
         }
         let (inside, closed) = tokens.angle();
         std::mem::swap(&mut self.paths.word, &mut self.stem);
-        self.paths.word.drop();
+        self.paths.word.clear();
         let before = out.pushed();
         self.angle(inside, segment, out);
         if out.pushed() == before && !segment.angle {
@@ -224,7 +228,7 @@ impl Scanner {
         }
         self.run.ended = None;
         if out.strength() == Strength::Weak || out.pushed() == before {
-            self.stem.drop();
+            self.stem.clear();
         } else if self.stem.is_local() {
             segment.stem = Stem::Before;
         } else if !closed && self.stem.is_glued() {
@@ -233,13 +237,13 @@ impl Scanner {
             self.stem.finish(out);
             out.set_strength(Strength::Strong);
         } else {
-            self.stem.drop();
+            self.stem.clear();
         }
     }
 
     /// Processes a token after an angle address. If it is an `@`
     /// (`spam<ok@good.example>@bad.example`), some programs continue the word before the bracket.
-    fn behind_angle(
+    fn after_angle(
         &mut self,
         kind: TokenKind,
         bytes: &[u8],
@@ -252,20 +256,20 @@ impl Scanner {
             (Stem::Before, TokenKind::At) => {
                 std::mem::swap(&mut self.paths.word, &mut self.stem);
                 self.paths.word.comment();
-                segment.stem = Stem::GoesOn;
+                segment.stem = Stem::Continues;
                 out.set_strength(Strength::Doubtful);
                 self.paths.part(kind, bytes, tokens, out);
             }
-            (Stem::GoesOn, TokenKind::Atom | TokenKind::Encoded) => {
+            (Stem::Continues, TokenKind::Atom | TokenKind::Encoded) => {
                 self.paths.part(kind, bytes, tokens, out);
             }
-            (Stem::None | Stem::Before | Stem::GoesOn, _) => {
-                if segment.stem == Stem::GoesOn {
+            (Stem::None | Stem::Before | Stem::Continues, _) => {
+                if segment.stem == Stem::Continues {
                     self.paths.word.finish(out);
                 }
                 out.set_strength(Strength::Strong);
                 segment.stem = Stem::None;
-                self.stem.drop();
+                self.stem.clear();
             }
         }
     }

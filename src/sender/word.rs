@@ -40,9 +40,9 @@ pub(super) struct Word {
     gap: Gap,
     last: Piece,
     /// Where the narrower reading begins ...
-    from: usize,
+    narrow_from: usize,
     /// ... and where it ends.
-    to: Option<usize>,
+    narrow_to: Option<usize>,
     too_long: bool,
     peeled: Vec<u8>,
 }
@@ -94,7 +94,7 @@ impl Word {
                         && !dotted
                         && (self.last, piece) != (Piece::Atom, Piece::Quoted)
                     {
-                        self.from = self.bytes.len();
+                        self.narrow_from = self.bytes.len();
                     }
                     true
                 }
@@ -102,9 +102,9 @@ impl Word {
                     let words = (self.last, piece) == (Piece::Encoded, Piece::Encoded);
                     let joined = dotted || words || gap == Gap::Comment;
                     if joined && self.at.is_none() {
-                        self.from = self.bytes.len();
+                        self.narrow_from = self.bytes.len();
                     } else if joined {
-                        self.to = self.to.or(Some(self.bytes.len()));
+                        self.narrow_to = self.narrow_to.or(Some(self.bytes.len()));
                     }
                     joined
                 }
@@ -144,7 +144,7 @@ impl Word {
             return;
         }
         if self.at.is_some() {
-            if let Some(to) = self.to.take() {
+            if let Some(to) = self.narrow_to.take() {
                 // `a@b. c@d`: the dot ended a sentence.
                 let next = self.bytes.split_off(to);
                 self.finish(out);
@@ -169,7 +169,7 @@ impl Word {
 
     /// Drops the word.
     #[inline]
-    pub(super) fn drop(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.gap = Gap::None;
         if self.bytes.is_empty() && !self.too_long {
             return;
@@ -177,8 +177,8 @@ impl Word {
         self.bytes.clear();
         self.at = None;
         self.last = Piece::Atom;
-        self.from = 0;
-        self.to = None;
+        self.narrow_from = 0;
+        self.narrow_to = None;
         self.too_long = false;
     }
 
@@ -194,16 +194,16 @@ impl Word {
             if self.too_long {
                 out.overflow();
             } else {
-                let to = self.to.unwrap_or(self.bytes.len());
+                let to = self.narrow_to.unwrap_or(self.bytes.len());
                 readings(&self.bytes, at, &mut self.peeled, out);
-                if self.from > 0 || to < self.bytes.len() {
-                    let from = self.from.min(at);
+                if self.narrow_from > 0 || to < self.bytes.len() {
+                    let from = self.narrow_from.min(at);
                     let narrow = &self.bytes[from..to.max(at)];
                     readings(narrow, at - from, &mut self.peeled, out);
                 }
             }
         }
-        self.drop();
+        self.clear();
     }
 }
 
@@ -222,13 +222,13 @@ fn readings(word: &[u8], at: usize, peeled: &mut Vec<u8>, out: &mut Out<'_>) {
         if plain && peeled.as_slice() != word && is_address(peeled, at) {
             out.push(peeled);
         }
-        parted(word, peeled, out);
+        push_separated(word, peeled, out);
     }
 }
 
 /// Pushes each address of a word with several, separated only by control characters or by blanks
 /// and commas of other scripts: a reader sees two addresses, the tokens are one word.
-fn parted(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
+fn push_separated(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
     if memchr_iter(b'@', word).nth(1).is_none() {
         return;
     }

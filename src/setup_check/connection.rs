@@ -14,7 +14,7 @@ const ABOUT: &str = "socket";
 /// RFC 2606: on no list, and nobody's address.
 const SENDER: &str = "setup-check@blocklist-milter.invalid";
 
-pub(super) fn look(sockets: &[Endpoint], findings: &mut Findings) {
+pub(super) fn check(sockets: &[Endpoint], findings: &mut Findings) {
     for socket in sockets {
         let Endpoint::Unix(path) = socket else {
             continue;

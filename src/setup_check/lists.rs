@@ -19,7 +19,7 @@ const FILTERS: &str = "/var/lib/blocklist-milter";
 /// Folders that `ProtectHome=yes` hides from the service, whatever their modes.
 const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
-pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
+pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
     let mut denied = Vec::new();
     match snapshot::check(config_path) {
         Ok(checked) => {
@@ -33,13 +33,13 @@ pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings:
         Err(error) => {
             for error in error.each() {
                 match error.obstacle() {
-                    Some(obstacle) => look_at_obstacle(obstacle, &mut denied, findings),
-                    None => look_at_error(error, config, units, findings),
+                    Some(obstacle) => check_obstacle(obstacle, &mut denied, findings),
+                    None => check_error(error, config, units, findings),
                 }
             }
         }
     }
-    look_at_access(config_path, config, units, &mut denied, findings);
+    check_access(config_path, config, units, &mut denied, findings);
     let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
     for list in config.enabled_lists() {
         // The units compile NAME to NAME.blf; the list may have another name.
@@ -48,7 +48,7 @@ pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings:
         };
         let texts = folder.join("lists").join(name);
         if of_units(list, units).is_some() {
-            units::look_at_list(name, &texts.display().to_string(), findings);
+            units::check_list(name, &texts.display().to_string(), findings);
         }
         if let (Some((newest, text)), Some(filter)) = (newest(&texts), modified(&list.filter))
             && newest > filter
@@ -80,7 +80,7 @@ pub(super) fn look(config_path: &Path, config: &Config, units: &Units, findings:
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.
-fn look_at_error(error: &Error, config: &Config, units: &Units, findings: &mut Findings) {
+fn check_error(error: &Error, config: &Config, units: &Units, findings: &mut Findings) {
     let missing = error.list_without_filter().and_then(|name| {
         let mut lists = config.enabled_lists();
         lists.find(|list| list.terms.name == name)
@@ -96,7 +96,7 @@ fn look_at_error(error: &Error, config: &Config, units: &Units, findings: &mut F
 }
 
 /// Reports a closed folder once, even if it affects many files.
-fn look_at_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut Findings) {
+fn check_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &mut Findings) {
     if !known.contains(obstacle) {
         findings.wrong(ABOUT, obstacle.cause(), &obstacle.remedy);
         known.push(obstacle.clone());
@@ -104,7 +104,7 @@ fn look_at_obstacle(obstacle: &Obstacle, known: &mut Vec<Obstacle>, findings: &m
 }
 
 /// Checks whether the service's user can read every file. Does not report known obstacles again.
-fn look_at_access(
+fn check_access(
     config_path: &Path,
     config: &Config,
     units: &Units,
@@ -126,7 +126,7 @@ fn look_at_access(
             // A missing file was reported before.
             && let Ok(Some(obstacle)) = account.obstacle(file, Wish::Read)
         {
-            look_at_obstacle(&obstacle, known, findings);
+            check_obstacle(&obstacle, known, findings);
         }
     }
 }

@@ -48,14 +48,14 @@ pub struct Places {
 pub fn run(places: &Places) -> Findings {
     let mut findings = Findings::default();
     let (config, _) = Config::load_what_is_good(&places.config);
-    let units = units::look(&mut findings);
-    lists::look(&places.config, &config, &units, &mut findings);
+    let units = units::check(&mut findings);
+    lists::check(&places.config, &config, &units, &mut findings);
     let sockets = if units.sockets.is_empty() {
         config.listen.clone()
     } else {
         units.sockets.clone()
     };
-    connection::look(&sockets, &mut findings);
+    connection::check(&sockets, &mut findings);
     let milter = Milter {
         config: &config,
         sockets: &sockets,
@@ -63,13 +63,13 @@ pub fn run(places: &Places) -> Findings {
     let mut servers = 0;
     if let Some(postfix) = postconf::Postconf::find(places.postfix.as_deref()) {
         servers += 1;
-        postfix::look(&postfix, &milter, &mut findings);
+        postfix::check(&postfix, &milter, &mut findings);
     }
     let cf = places.sendmail.as_deref();
     let cf = cf.unwrap_or_else(|| Path::new(sendmail::USUAL_CF));
     if places.sendmail.is_some() || cf.exists() {
         servers += 1;
-        sendmail::look(cf, &milter, &mut findings);
+        sendmail::check(cf, &milter, &mut findings);
     }
     if servers == 0 {
         findings.notice(

@@ -19,7 +19,7 @@ const ADVICE: &str = "default_action=accept, connect_timeout=5s, command_timeout
 /// With a longer timeout, each client waits too long if the milter hangs.
 const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
 
-pub(super) fn look(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Findings) {
+pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Findings) {
     let queue = PathBuf::from(postconf.setting("queue_directory"));
     let all = milters(&postconf.setting("smtpd_milters"));
     let is_ours = |found: &MilterOf| {
@@ -43,17 +43,17 @@ pub(super) fn look(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Find
             postconf.edit(&format!("smtpd_milters = {}", list.join(", "))),
         );
     }
-    look_at_services(postconf, milter, &queue, &services, &is_ours, findings);
+    check_services(postconf, milter, &queue, &services, &is_ours, findings);
     let ours = asking
         .iter()
         .flat_map(|service| &service.milters)
         .chain(&all);
     if let Some(ours) = ours.into_iter().find(|found| is_ours(found)) {
-        look_at_socket(postconf, ours, &queue, &asking, findings);
-        look_at_settings(postconf, ours, milter, findings);
-        look_at_chain(ours, &all, milter, findings);
+        check_socket(postconf, ours, &queue, &asking, findings);
+        check_settings(postconf, ours, milter, findings);
+        check_chain(ours, &all, milter, findings);
     }
-    look_at_other_ways(postconf, milter, &services, &is_ours, findings);
+    check_other_ways(postconf, milter, &services, &is_ours, findings);
 }
 
 /// Returns the path of a unix socket as Postfix finds it: relative to the queue directory.
@@ -114,7 +114,7 @@ fn dkim_setting(milter: &Milter<'_>) -> Option<&'static str> {
     }
 }
 
-fn look_at_services(
+fn check_services(
     postconf: &Postconf,
     milter: &Milter<'_>,
     queue: &Path,
@@ -151,7 +151,7 @@ fn look_at_services(
 }
 
 /// Checks whether Postfix's user can open the socket, where each service searches it.
-fn look_at_socket(
+fn check_socket(
     postconf: &Postconf,
     ours: &MilterOf,
     queue: &Path,
@@ -220,7 +220,7 @@ fn look_at_socket(
 }
 
 /// Checks timeouts, the default action and macros.
-fn look_at_settings(
+fn check_settings(
     postconf: &Postconf,
     ours: &MilterOf,
     milter: &Milter<'_>,
@@ -309,7 +309,7 @@ fn look_at_settings(
 }
 
 /// Reports the other milters, and their order.
-fn look_at_chain(ours: &MilterOf, all: &[MilterOf], milter: &Milter<'_>, findings: &mut Findings) {
+fn check_chain(ours: &MilterOf, all: &[MilterOf], milter: &Milter<'_>, findings: &mut Findings) {
     let Some(place) = all.iter().position(|other| other.address == ours.address) else {
         return;
     };
@@ -330,7 +330,7 @@ fn look_at_chain(ours: &MilterOf, all: &[MilterOf], milter: &Milter<'_>, finding
 
 /// Checks mail that does not come from a client: submitted locally, or returned by a content
 /// filter.
-fn look_at_other_ways(
+fn check_other_ways(
     postconf: &Postconf,
     milter: &Milter<'_>,
     services: &[Service],
@@ -408,7 +408,7 @@ mod tests {
 
             let mut findings = Findings::default();
             let ours_first = milters("inet:127.0.0.1:8891, inet:127.0.0.1:8892");
-            look_at_chain(&ours_first[0], &ours_first, &milter, &mut findings);
+            check_chain(&ours_first[0], &ours_first, &milter, &mut findings);
             assert_eq!(!findings.is_wrong(), is_first, "{whitelist}");
         }
     }

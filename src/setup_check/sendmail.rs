@@ -26,7 +26,7 @@ const CF_MAX_BYTES: u64 = 16 << 20;
 const REMEDY: &str = "in sendmail.mc, before the MAILER lines; then make -C /etc/mail, and restart Sendmail:\n\
     INPUT_MAIL_FILTER(`blocklist', `S=unix:/run/blocklist-milter/milter.sock, T=C:5s;S:10s;R:10s;E:1m')dnl";
 
-pub(super) fn look(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
+pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
     let size = fs::metadata(cf).map_or(0, |found| found.len());
     let text = match fs::read(cf) {
         Ok(text) if size <= CF_MAX_BYTES => String::from_utf8_lossy(&text).into_owned(),

@@ -23,7 +23,7 @@ pub(super) struct Units {
 }
 
 /// Checks the service and its socket.
-pub(super) fn look(findings: &mut Findings) -> Units {
+pub(super) fn check(findings: &mut Findings) -> Units {
     let Some(service) = show(SERVICE) else {
         findings.notice(
             ABOUT,
@@ -67,7 +67,7 @@ pub(super) fn look(findings: &mut Findings) -> Units {
 }
 
 /// Checks the units that keep a list up to date: a `.path` unit for text lists, a timer for a feed.
-pub(super) fn look_at_list(list: &str, folder: &str, findings: &mut Findings) {
+pub(super) fn check_list(list: &str, folder: &str, findings: &mut Findings) {
     let path = format!("blocklist-compile@{list}.path");
     let timer = format!("blocklist-update@{list}.timer");
     let at_work = [&path, &timer].into_iter().find(|unit| {
