@@ -1,4 +1,5 @@
-//! Verdicts: lists with their own policy, exemptions, the whitelist, what softens - through the daemon.
+//! Verdicts by the daemon: lists with their own policy, exemptions, the whitelist, and what
+//! softens.
 
 mod support;
 
@@ -92,7 +93,7 @@ fn envelope_hits_are_refused_at_rcpt_and_header_hits_at_the_end_of_the_headers()
     assert!(outcome.message.is_some_and(|answer| answer.refuses()));
 }
 
-/// Whoever a refusal names can be written to, without a word in `[exempt]`.
+/// A refused sender can write to the contact, without an entry in `[exempt]`.
 #[test]
 fn the_contact_is_named_and_stays_reachable() {
     let settings = format!(
@@ -148,7 +149,7 @@ fn recipients_that_stay_reachable() {
         "{outcome:?}"
     );
     assert_eq!(outcome.message, Some(Answer::Accept));
-    // A header hit has one answer for all: the second comes in a transaction of its own.
+    // A header hit has one answer for all: the second recipient needs a transaction of its own.
     let outcome = rig.deliver(&to(&both, "<a@ok.example>", "From: spam@bad.example"));
     assert_eq!(verdict(&outcome), "tempfail reject");
     let apart = "452 4.5.3 send to this recipient in a separate transaction";
@@ -158,7 +159,7 @@ fn recipients_that_stay_reachable() {
     );
 }
 
-/// What the server made of MAIL FROM counts beside what the client typed.
+/// The sender as the server understood MAIL FROM counts, besides what the client sent.
 #[test]
 fn the_sender_as_the_server_understood_it() {
     let rig = rejecting("[whitelist]\nentries = ['good@bad.test']\n");
@@ -202,7 +203,7 @@ fn the_sender_as_the_server_understood_it() {
             "{argument} {understood:?}"
         );
     }
-    // It was for that message alone.
+    // It counted only for that message.
     let mut peer = rig.peer();
     let mut letter = from("<spam%bad.example>", &[]);
     letter.macros = vec![("{mail_addr}".into(), "spam@bad.example".into())];
@@ -211,7 +212,7 @@ fn the_sender_as_the_server_understood_it() {
     assert_eq!(verdict(&peer.deliver(&letter).unwrap()), "accept");
 }
 
-/// A recipient is exempt by what it is to the server, not by what a sender would be found behind.
+/// A recipient is exempt by its address at the server, not by the rules that find hidden senders.
 #[test]
 fn the_recipient_as_the_server_understood_it() {
     let rig = rejecting("");
@@ -286,7 +287,7 @@ fn clients_that_are_not_refused() {
     with_login.macros = vec![("{auth_authen}".into(), "bob".into())];
     let mut peer = rig.peer();
     assert_eq!(verdict(&peer.deliver(&with_login).unwrap()), "accept");
-    // The login was for that message alone.
+    // The authentication counted only for that message.
     assert_eq!(verdict(&peer.deliver(&letter).unwrap()), "reject");
     let rig = rejecting("[exempt]\nauthenticated = false\nlocal = false\n");
     let mut peer = Peer::unix(&rig.path("m.sock")).unwrap();
@@ -389,7 +390,7 @@ fn a_whitelisted_header_may_need_dkim() {
             ],
             "accept",
         ),
-        // A public suffix is nobody's organization.
+        // A public suffix is not an organizational domain.
         (
             vec![
                 "Authentication-Results: mx.our.example; dkim=pass header.d=test",
@@ -404,7 +405,7 @@ fn a_whitelisted_header_may_need_dkim() {
             "{headers:?}"
         );
     }
-    // The envelope is seen before anything could vouch for it.
+    // The envelope is checked before any DKIM result is known.
     assert_eq!(
         verdict(&rig.deliver(&from("<good@bad.test>", &[]))),
         "accept"
@@ -492,7 +493,7 @@ fn the_tag_stands_once_and_forged_ones_go() {
             Change::Added(name(), tag)
         ]
     );
-    // From an innocent sender they go too.
+    // They are also removed from an innocent sender's message.
     let outcome = rig.deliver(&from("<a@ok.example>", &["X-Sender-Blocklist: forged"]));
     assert_eq!(outcome.changes, [Change::Changed(1, name(), String::new())]);
 }
@@ -529,7 +530,7 @@ fn the_strongest_of_several_lists_wins() {
         );
         assert_eq!(verdict_of("<c@two.example>"), second);
     }
-    // Two senders of one message, each on its own list.
+    // Two senders of one message, each on another list.
     let outcome =
         lists("tag", "quarantine").deliver(&from("<b@one.example>", &["From: c@two.example"]));
     assert_eq!(verdict(&outcome), "quarantine");
@@ -628,7 +629,7 @@ fn weak_addresses() {
             verdict(&rig.deliver(&from("<a@ok.example>", &["From: spam@bad.example"]))),
             "reject"
         );
-        // What only some programs show never refuses.
+        // An address that only some programs show never leads to a refusal.
         let doubtful = from("<a@ok.example>", &["From: spam@bad.example:<a@ok.example>"]);
         let expected = if setting == "ignore" { "accept" } else { "tag" };
         assert_eq!(verdict(&rig.deliver(&doubtful)), expected, "{setting}");
@@ -713,7 +714,7 @@ fn entries_that_have_expired_are_not_hits() {
     let rig = rejecting("");
     let letter = from("<spam@bad.example>", &[]);
     assert_eq!(verdict(&rig.deliver(&letter)), "reject");
-    // The same list, compiled in 1970 to be over in 1971.
+    // The same list, compiled in 1970 with expiry in 1971.
     let plan = Plan {
         built: 86_400,
         expires: Some(Day(365)),
