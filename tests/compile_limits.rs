@@ -89,7 +89,7 @@ fn a_limit_of_file_sizes_is_an_error_like_a_full_disk() {
 }
 
 /// Commands that write, and their outputs.
-const COMMANDS: [(&str, &str); 5] = [
+const COMMANDS: [(&str, &str); 7] = [
     (
         "build -q --threads 4 --part --seed 5eed -o list.part many.txt",
         "list.part",
@@ -97,6 +97,14 @@ const COMMANDS: [(&str, &str); 5] = [
     (
         "merge -q --threads 4 -o all.blf few.blf many.blf",
         "all.blf",
+    ),
+    (
+        "merge -q --threads 4 --date 2026-10-01 --pages 1/2 -o new.pages 1.count 2.count many.part",
+        "new.pages",
+    ),
+    (
+        "merge -q --threads 4 --date 2026-10-01 -o joined.blf 1.pages 2.pages",
+        "joined.blf",
     ),
     ("update -q --threads 4 few.blf --add many.txt", "few.blf"),
     ("delta -q -o new.delta many.blf more.blf", "new.delta"),
@@ -121,8 +129,18 @@ fn prepared() -> tempfile::TempDir {
             &[&format!("{name}.txt")],
         ));
     }
-    let mut delta = support::command(&["delta", "-q", "-o", "next.delta", "many.blf", "more.blf"]);
-    assert!(delta.current_dir(dir).status().unwrap().success());
+    for words in [
+        "delta -q -o next.delta many.blf more.blf",
+        "build -q --part --seed 5eed --date 2026-10-01 -o many.part many.txt",
+        "merge -q --date 2026-10-01 --count 1/2 -o 1.count many.part",
+        "merge -q --date 2026-10-01 --count 2/2 -o 2.count many.part",
+        "merge -q --date 2026-10-01 --pages 1/2 -o 1.pages 1.count 2.count many.part",
+        "merge -q --date 2026-10-01 --pages 2/2 -o 2.pages 1.count 2.count many.part",
+    ] {
+        let words: Vec<_> = words.split(' ').collect();
+        let done = support::command(&words).current_dir(dir).status();
+        assert!(done.unwrap().success(), "{words:?}");
+    }
     folder
 }
 
