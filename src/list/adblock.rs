@@ -2,8 +2,8 @@
 //!
 //! `||name^` is the domain with all its subdomains, and `@@` begins an exception. A
 //! rule with a path or about elements of a page means nothing for mail. Of the
-//! options after `$`, only those that do not narrow the rule are accepted;
-//! `$badfilter` cancels a rule.
+//! options after `$`, only those that leave the domain itself bad are accepted. A line
+//! with `$badfilter` lists nobody; the rule that it cancels must be removed by hand.
 
 use super::include::includes;
 use super::out::Out;
@@ -11,7 +11,8 @@ use super::plain;
 use super::reject_reason::RejectReason;
 use super::row::Skip;
 
-/// Options that do not narrow a rule to some requests or clients.
+/// Options with which a rule still lists its domain. `popup` and `third-party` narrow it to
+/// some requests of a browser, but not to some pages or clients.
 const HARMLESS: &[&[u8]] = &[
     b"all",
     b"document",

@@ -33,7 +33,8 @@ pub(super) fn of_file(name: &[u8]) -> Meaning {
     }
 }
 
-/// `==> whitelist.txt`, `--- whitelist.txt ---`: a remark with other words says nothing.
+/// Returns what `==> whitelist.txt` or `--- whitelist.txt ---` says; `None` for a remark with other
+/// words.
 fn of_comment(comment: &[u8]) -> Option<Meaning> {
     let is_sign = |b: &u8| b"#=-*> <:".contains(b);
     let start = comment.iter().position(|b| !is_sign(b))?;
@@ -43,7 +44,7 @@ fn of_comment(comment: &[u8]) -> Option<Meaning> {
     (matches!(meaning, Meaning::Skipped(_)) && Meaning::all_known(stem)).then_some(meaning)
 }
 
-/// `cat > whitelist <<EOF`
+/// Returns what a line of a shell script says: `cat > whitelist <<EOF`.
 fn of_script(text: &[u8]) -> Option<Meaning> {
     let at = memchr::memmem::find(text, b"<<")?;
     let (command, end) = text.split_at(at);
