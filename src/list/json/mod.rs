@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The bytes are read one after the other, so that a document of any size in one line
-//! needs no more memory than one object. [`Document`](document::Document) decides what
+//! needs no more memory than one object. [`Document`] decides what
 //! they mean. Commas and colons are not checked. Text that cannot be JSON ends the
 //! reading (of the line, for JSON lines) with a rejected row that says so. RFC 8259.
 
