@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 use crate::endpoint::Endpoint;
 
 /// Why a daemon cannot run.
@@ -13,12 +15,11 @@ pub enum Error {
     #[error("no address to listen on: set `listen`")]
     NoEndpoint,
     /// A socket cannot be opened.
-    #[error("cannot listen on {endpoint}")]
+    #[error("cannot listen on {endpoint}: {cause}{}", remedy(endpoint, cause))]
     Listen {
         /// Its address.
         endpoint: Endpoint,
         /// Why.
-        #[source]
         cause: io::Error,
     },
     /// A socket from systemd cannot be used.
@@ -60,9 +61,40 @@ pub enum Error {
         cause: io::Error,
     },
     /// A thread, a runtime or a signal handler cannot be created.
-    #[error("cannot start")]
-    Start(#[source] io::Error),
+    #[error("cannot start: {}{}", .0, remedy_of_limit(.0))]
+    Start(io::Error),
     /// A thread has ended unexpectedly.
     #[error("a worker thread has failed")]
     Worker,
+}
+
+/// Returns what to do if a socket cannot be opened, as the rest of a message.
+fn remedy(endpoint: &Endpoint, cause: &io::Error) -> &'static str {
+    match (endpoint, cause.kind()) {
+        (Endpoint::Unix(_), io::ErrorKind::NotFound) => "; create the folder of the socket",
+        (Endpoint::Unix(_), io::ErrorKind::PermissionDenied) => {
+            "; the user of this process must be able to write to the folder of the socket"
+        }
+        (Endpoint::Inet { .. }, io::ErrorKind::AddrInUse) => {
+            "; another program listens there: stop it, or choose another port"
+        }
+        (Endpoint::Inet { .. }, io::ErrorKind::PermissionDenied) => "; choose a port above 1023",
+        (Endpoint::Inet { .. }, io::ErrorKind::AddrNotAvailable) => {
+            "; this machine does not have the address"
+        }
+        _ => remedy_of_limit(cause),
+    }
+}
+
+/// Returns what to do if there are too many threads or descriptors, as the rest of a message.
+fn remedy_of_limit(cause: &io::Error) -> &'static str {
+    match Errno::from_io_error(cause) {
+        Some(Errno::MFILE) => {
+            "; raise the limit of file descriptors (LimitNOFILE= of the unit, ulimit -n)"
+        }
+        _ if cause.kind() == io::ErrorKind::WouldBlock => {
+            "; raise the limit of threads (TasksMax= of the unit, ulimit -u)"
+        }
+        _ => "",
+    }
 }
