@@ -57,6 +57,8 @@ pub(super) fn skip(
         zeros += usize::from(number(word) == Some(0.0));
         let has_letters = word.iter().any(|b| b.is_ascii_alphabetic() || *b >= 0x80);
         words += usize::from(has_letters && written_day(word).is_none());
+        // White, in a table of amavis; the sides of `diff -y`.
+        is_unclear |= matches!(word, b"W" | b"w" | b"<" | b">" | b"|");
         match Action::of(word).or_else(|| negative(word)) {
             Some(Action::Allow) => return Ok(Some(Skip::Allow)),
             Some(Action::Other) if is_decided(word) => return Ok(Some(Skip::OtherAction)),

@@ -144,7 +144,11 @@ impl Csv {
         let is_first = std::mem::take(&mut self.is_after_heading);
         let section = self.section;
         let fields = self.split(record);
-        let again = || Columns::of_heading(fields, given).filter(|_| is_first && known.is_some());
+        // Tables one after the other, or pages of one.
+        let names_column = |columns: &Columns| is_first || columns.begin_a_table(fields);
+        let again = || {
+            Columns::of_heading(fields, given).filter(|new| known.is_some() && names_column(new))
+        };
         if let Some(columns) = again() {
             out.skip(Skip::Setting);
             self.columns = Some(columns);

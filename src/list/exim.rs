@@ -77,7 +77,9 @@ fn entry(text: &[u8], out: &mut Out<'_>) {
     let mut words = Words(said);
     let names_another = words
         .next()
-        .is_some_and(|word| looks_like_entry(word) && words.next().is_none());
+        .is_some_and(|word| looks_like_entry(word) && words.next().is_none())
+        // `hdr.from: Spammer <spam@bad.example>`
+        || !key.contains(&b'@') && said.ends_with(b">") && said.contains(&b'@');
     if allows {
         out.skip(Skip::Allow);
     } else if names_another {

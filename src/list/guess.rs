@@ -10,6 +10,7 @@ use super::conflict;
 use super::csv::{is_border, is_parted_by_bars, separator};
 use super::dnsmasq::is_of_unbound;
 use super::entry::{is_ip, is_part_of, looks_like_entry};
+use super::flag::Flag;
 use super::format::Format;
 use super::headings::Heading;
 use super::hosts::is_nowhere;
@@ -29,7 +30,7 @@ use super::words::Words;
 const LINES: usize = 500;
 
 /// Maximum number of bytes that are read.
-const HEAD: usize = 256 << 10;
+const HEAD: usize = 1 << 20;
 
 /// Returns the format of a list that begins with `head` (some kilobytes are enough). `file_name`
 /// is a hint for what the content leaves open.
@@ -60,6 +61,7 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
     let mut before: &[u8] = b"";
     let mut rows = Rows::default();
     for line in lines(head) {
+        let line = line.strip_prefix(plain::BOM).unwrap_or(line);
         let starts_with_space = line.first().is_some_and(u8::is_ascii_whitespace);
         let text = line.trim_ascii();
         let heading = heading(text);
@@ -81,6 +83,13 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         let is_array = |value: &[u8]| value.starts_with(b"[") && value.ends_with(b"]");
         if heading.is_some() && text.ends_with(b"[")
             || voting == 0 && key_and_value(text).is_some_and(|(_, value)| is_array(value))
+        {
+            return Format::Sections;
+        }
+        // `BlockedSenders : {spam@bad.example, spam2@bad.example,`
+        let in_braces = |value: &[u8]| value.starts_with(b"{") && holds_entry(value);
+        if key_and_value(text)
+            .is_some_and(|(key, value)| in_braces(value) && Meaning::of(key) != Meaning::Unknown)
         {
             return Format::Sections;
         }
@@ -151,6 +160,13 @@ pub fn guess(head: &[u8], file_name: &str) -> Format {
         Format::Plain if rows.is_table() => Format::Csv { column: 0 },
         _ => format.or_named(&name),
     }
+}
+
+/// Returns whether the beginning of a list, perhaps in the middle of a line, has nothing but
+/// comments, so that more of it is wanted to tell its format.
+#[must_use]
+pub fn says_nothing(head: &[u8]) -> bool {
+    lines(head).all(|line| matches!(line.trim_ascii(), [] | [b'#' | b';', ..] | [b'/', b'/', ..]))
 }
 
 impl Format {
@@ -253,6 +269,18 @@ fn is_heading(text: &[u8]) -> bool {
         .clone()
         .any(|name| matches!(Heading::of(name), Some(Heading::Entry(_))))
         && !names.any(looks_like_entry)
+        || heads_lists(text, separator)
+}
+
+/// Returns whether all names in a line are those of lists beside each other: `Blocked,Allowed`.
+fn heads_lists(text: &[u8], separator: u8) -> bool {
+    let names = text.split(|&b| b == separator).map(<[u8]>::trim_ascii);
+    let names = names.filter(|name| !name.is_empty());
+    let is_list = |name| {
+        let flags = [Flag::Allows, Flag::Blocks].map(Heading::Flag);
+        Heading::of(name).is_some_and(|heading| flags.contains(&heading))
+    };
+    names.clone().count() > 1 && names.clone().all(is_list)
 }
 
 /// Returns the only format that a line can have; `None` for a line that may be plain.

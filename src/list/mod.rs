@@ -88,7 +88,7 @@ mod words;
 pub use archive::{MAX_MEMBERS, Member, members, open_member};
 pub use day::Day;
 pub use format::{Format, UnknownFormat};
-pub use guess::guess;
+pub use guess::{guess, says_nothing};
 pub use input::{check_text, open, unpack};
 pub use lines::{Lines, MAX_LINE, lines};
 pub use plain::expiry;

@@ -56,8 +56,14 @@ where
             _ => out.entry(line),
         }
     } else {
-        let line = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
-        entries(line, &mut Out::new(number, line, sink));
+        let text = line.strip_prefix(BOM).unwrap_or(line).trim_ascii();
+        let mut out = Out::new(number, text, sink);
+        if line == b"-- " || opens_list(text) {
+            // What follows is not listed.
+            out.reject(RejectReason::LateHeading, text);
+        } else {
+            entries(text, &mut out);
+        }
     }
 }
 
@@ -68,6 +74,19 @@ fn is_doubtful(line: &[u8]) -> bool {
     local.ends_with(b".")
         || domain.ends_with(b".")
         || memchr::memrchr(b'@', domain).is_some_and(|last| last > 0)
+}
+
+/// Returns whether a line names entries that are not listed, and goes on with others:
+/// `whitelist = a@good.example,`.
+fn opens_list(text: &[u8]) -> bool {
+    matches!(text, [.., b',' | b'\\'])
+        && !matches!(text, [b'#' | b';', ..])
+        && holds_entry(text)
+        && match before(text) {
+            Before::Skip(skip) => skip != Skip::Comment,
+            Before::Unknown => true,
+            Before::Entries(_) => false,
+        }
 }
 
 /// Returns whether a text in a list is read unchanged: no character of it has another meaning
@@ -197,6 +216,9 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     let mut pieces = Pieces::new(line);
     let count = pieces.clone().take(3).count();
     let is_alone = count < 2;
+    if !is_alone && is_row_of_several(line) {
+        return out.reject(RejectReason::SecondEntry, line);
+    }
     let mut is_blank = true;
     for piece in pieces.by_ref() {
         is_blank = false;
@@ -214,6 +236,22 @@ pub(super) fn entries(line: &[u8], out: &mut Out<'_>) {
     if let Some(text) = pieces.doubtful {
         out.reject(RejectReason::Semicolon, text);
     }
+}
+
+/// Returns whether a line is the row of a table that names several: other fields stand between
+/// separators without a space, or a field has two addresses.
+fn is_row_of_several(line: &[u8]) -> bool {
+    let is_entry =
+        |piece: &[u8]| piece.contains(&b'<') || Words(piece).next().is_some_and(looks_like_entry);
+    let has_two = |piece: &[u8]| {
+        !piece.contains(&b'<') && Words(piece).filter(|word| word.contains(&b'@')).count() == 2
+    };
+    let pieces = || Pieces::new(line);
+    let is_apart = [&b", "[..], b"; "]
+        .iter()
+        .any(|sign| memchr::memmem::find(line, sign).is_some());
+    let entries = pieces().filter(|piece| is_entry(piece)).count();
+    pieces().any(has_two) || entries > 1 && !is_apart && !pieces().all(is_entry)
 }
 
 /// Returns the day on which a whole plain list expires, from the comments before its first entry.
@@ -291,6 +329,10 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
     };
     if bracketed(piece).is_some_and(is_cleared) {
         return out.reject(RejectReason::UnclearWord, piece);
+    }
+    if memchr::memmem::find(piece, b"=<").is_some_and(|at| at > 0) {
+        // `10:00:00 login: user=<me@us.example>`
+        return out.reject(RejectReason::Words, piece);
     }
     if piece.contains(&b'<') || piece.contains(&b'(') {
         return out.raw_entry(item_of(piece), Wildcards::Star);

@@ -43,7 +43,7 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
             is_plea: false,
         });
     }
-    let (inner, is_tagged) = without_tags(inner);
+    let (inner, is_tagged) = without_tags(without_anchor(inner));
     let is_decoration =
         |b: &u8| !(b.is_ascii_alphanumeric() || matches!(b, b'.' | b'"' | b'\'') || *b >= 0x80);
     // A comment of another language; `--- never block ---` is a heading.
@@ -126,6 +126,14 @@ pub(super) fn heading(text: &[u8]) -> Option<Heading> {
         is_noun: name_is_of_senders(name),
         is_plea: false,
     })
+}
+
+/// Returns a key of YAML without the anchor behind it: `defaults: &name`.
+fn without_anchor(text: &[u8]) -> &[u8] {
+    match memchr::memmem::find(text, b": &").and_then(|at| text.split_at_checked(at + 1)) {
+        Some((key, anchor)) if !anchor.trim_ascii().contains(&b' ') => key,
+        _ => text,
+    }
 }
 
 /// Returns a text without tags around it, such as `<h2>Whitelist</h2>` and `[b]Whitelist[/b]`, and

@@ -54,6 +54,8 @@ pub(super) struct Sections {
     object: Option<usize>,
     /// The statement that the next line may continue.
     statement: Statement,
+    /// The values of a key in brackets, over several lines.
+    wrapped: Wrapped,
     /// The text of the previous line.
     before: Vec<u8>,
     /// Whether there was an entry.
@@ -85,6 +87,38 @@ impl Alternation {
     /// Returns whether each word follows one entry, and none follows the last word.
     fn is_unclear(&self) -> bool {
         !self.is_broken && self.words > 1 && self.entries == 0
+    }
+}
+
+/// Values in brackets that are not closed on the line of their key, as PowerShell wraps them:
+///
+/// ```text
+///   BlockedSenders : {spam@bad.example, spam2@bad.example,
+///                    spam3@bad.example}
+/// ```
+#[derive(Debug, Default)]
+struct Wrapped {
+    is_open: bool,
+}
+
+impl Wrapped {
+    /// Returns a value without the bracket that opens or closes such values.
+    fn without_bracket<'a>(&mut self, value: &'a [u8], has_key: bool) -> &'a [u8] {
+        let is_closed = matches!(value, [.., b'}' | b']']);
+        match value {
+            [b'{' | b'[', inner @ ..] if has_key => {
+                self.is_open = !is_closed && holds_entry(inner);
+                if self.is_open { inner } else { value }
+            }
+            [inner @ .., _] if self.is_open && is_closed && !has_key => {
+                self.is_open = false;
+                inner
+            }
+            _ => {
+                self.is_open &= !has_key && !value.is_empty();
+                value
+            }
+        }
     }
 }
 
@@ -242,6 +276,7 @@ impl Sections {
             ),
             (None, None) => (meaning, text),
         };
+        let value = self.wrapped.without_bracket(value, pair.is_some());
         match meaning {
             Meaning::Skipped(skip) => out.skip(skip),
             _ if is_object(text) => {

@@ -120,6 +120,20 @@ impl Columns {
         (known > 1 || known == 1 && named > 1 || columns.is_given && known > 0).then_some(columns)
     }
 
+    /// Returns whether a heading below rows can only be that of another table: it names a column of
+    /// entries, or of lists, as `allowed_email` does.
+    pub(super) fn begin_a_table(&self, names: Fields<'_>) -> bool {
+        let is_entry = |&(place, _): &(Place, usize)| place != Place::Blocked;
+        let is_list = |name: &[u8]| {
+            let flags = [Flag::Allows, Flag::Blocks].map(Heading::Flag);
+            name.iter().any(|b| b" _-".contains(b))
+                && Heading::of(name).is_some_and(|heading| flags.contains(&heading))
+        };
+        !self.is_given
+            && (self.entries.iter().any(is_entry)
+                || self.unknown.is_empty() && names.iter().any(is_list))
+    }
+
     /// Returns the columns by their content, if the first record has an entry.
     ///
     /// With `is_under_unknown`, none of their names is known, and they can mean anything.

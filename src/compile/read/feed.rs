@@ -25,6 +25,9 @@ const BLOCK_BYTES: usize = 256 << 10;
 const _: () = assert!(BLOCK_BYTES > 2 * list::MAX_LINE);
 /// Number of bytes read to detect the format.
 const HEAD_BYTES: usize = 64 << 10;
+/// Number of bytes read at most if the list begins with comments.
+const MAX_HEAD_BYTES: usize = 1 << 20;
+
 /// Returns a buffer for a worker.
 pub(crate) fn block_buffer() -> Vec<u8> {
     vec![0; BLOCK_BYTES]
@@ -272,10 +275,13 @@ impl<'a> Feed<'a> {
     fn open(&self, input: u32, named: &Input) -> io::Result<(Opened, Box<dyn Read + Send>)> {
         let mut content = open(named, self.progress)?;
         let mut head = Vec::with_capacity(HEAD_BYTES);
-        content
-            .by_ref()
-            .take(HEAD_BYTES as u64)
-            .read_to_end(&mut head)?;
+        loop {
+            let mut block = content.by_ref().take(HEAD_BYTES as u64);
+            let count = block.read_to_end(&mut head)?;
+            if count < HEAD_BYTES || head.len() >= MAX_HEAD_BYTES || !list::says_nothing(&head) {
+                break;
+            }
+        }
         if head.starts_with(&MAGIC) {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
