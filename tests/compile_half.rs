@@ -293,3 +293,20 @@ fn half_of_united_pages_replaces_nothing() {
     assert!(refused.contains("--max-shrink 20%"), "{refused}");
     assert!(fs::read(dir.join("all.blf")).unwrap() == old);
 }
+
+#[test]
+fn a_line_longer_than_a_block_counts_as_one() {
+    let long = "x".repeat(600_000);
+    let text = format!("a@x.example\n{long}\n{long}\nfoo bar\nb@x.example\n");
+    let folder = folder(&[("list.txt", &text)]);
+    let rejects = folder.path().join("rejects");
+    let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
+    (plan.threads, plan.rejects) = (1, Some(rejects.clone()));
+    built(&plan).unwrap();
+    let rejects = fs::read_to_string(rejects).unwrap();
+    let numbers = rejects
+        .lines()
+        .filter_map(|line| line.rsplit_once("list.txt:"));
+    let numbers: Vec<_> = numbers.map(|(_, rest)| rest.split(':').next()).collect();
+    assert_eq!(numbers, [Some("2"), Some("3"), Some("4")]);
+}

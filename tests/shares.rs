@@ -338,8 +338,8 @@ fn what_is_missing_or_foreign_is_refused_by_name() {
         "1.count: made for the day 2025-11-08, but this merge is of 2025-11-09; give all steps the same --date",
     );
     expect(
-        site.write(1, 2, &[&counts[..], &pages[..1]].concat()),
-        "1.pages: not the counts of a share; make them with blocklist-compile merge --count",
+        site.write(1, 2, &[&counts[..], &pages[1..2]].concat()),
+        "2.pages: not the counts of a share; make them with blocklist-compile merge --count",
     );
     fs::create_dir(dir.path().join("four")).unwrap();
     let other = |number: u32, of: u32| {

@@ -27,10 +27,13 @@ pub(super) fn includes(text: &[u8]) -> bool {
     let is_part = |b: &u8| b.is_ascii_alphabetic() || b"!#$.-".contains(b);
     let end = text.iter().position(|b| !is_part(b));
     let (word, file) = text.split_at(end.unwrap_or(text.len()));
-    let file = file.trim_ascii_start();
+    // Not `include@bad.example`.
     let file = match file {
         [b':' | b'=' | b'(', file @ ..] => file,
-        file => file,
+        [b' ' | b'\t', file @ ..] => match file.trim_ascii_start() {
+            [b':' | b'=', file @ ..] | file => file,
+        },
+        _ => return false,
     };
     !file.trim_ascii().is_empty() && WORDS.contains(&word.to_ascii_lowercase().as_slice())
 }
@@ -57,6 +60,8 @@ mod tests {
             "include",
             "include:",
             "included a.b",
+            "include@bad.example",
+            "$include",
             "include.example",
             "$ORIGIN include.",
             "! include more.txt",

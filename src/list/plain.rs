@@ -43,7 +43,7 @@ where
 {
     let characters = characters(line);
     if characters.at && !characters.special {
-        if line.first() == Some(&b'+') || is_doubtful(line) {
+        if may_be_more(line) {
             entries(line, &mut Out::new(number, line, sink));
         } else {
             sink(number, Row::Entry(RawEntry::new(line)));
@@ -67,9 +67,19 @@ where
     }
 }
 
-/// Returns whether a line with only an address may be two joined lines, or cut off.
+/// Returns whether a text is an address, and nothing else.
+pub(super) fn is_address_alone(text: &[u8]) -> bool {
+    let characters = characters(text);
+    characters.at && !characters.special && !may_be_more(text)
+}
+
+/// Returns whether a line with only an address may be two joined lines, or cut off, or begin with a
+/// sign.
 #[inline]
-fn is_doubtful(line: &[u8]) -> bool {
+fn may_be_more(line: &[u8]) -> bool {
+    if line.first() == Some(&b'+') {
+        return true;
+    }
     let (local, domain) = line.split_at(memchr::memchr(b'@', line).unwrap_or(line.len()));
     local.ends_with(b".")
         || domain.ends_with(b".")

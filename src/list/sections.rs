@@ -292,6 +292,7 @@ impl Sections {
             Meaning::Listed if pair.is_some() && says_something(value) => {
                 out.skip(Skip::Setting);
             }
+            Meaning::Listed if pair.is_none() && plain::is_address_alone(value) => out.entry(value),
             Meaning::Listed => plain::entries(without_brackets(value, pair.is_some()), out),
             Meaning::Unknown if holds_entry(value) => out.reject(RejectReason::Section, text),
             Meaning::Unknown => out.skip(Skip::Setting),

@@ -69,14 +69,14 @@ fn signer(result: &[u8]) -> Option<Vec<u8>> {
     by_identity.filter(|domain| !domain.is_empty())
 }
 
-/// Replaces comments, including nested ones, by a space; removes quoted strings, and blanks around
-/// `=`.
+/// Replaces comments, including nested ones, and quoted strings by spaces; removes blanks around `=`.
+/// Without the spaces, `mx.our."x"example` would become our own name.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(value.len());
     let mut nesting = Nesting::new();
     for &byte in value {
         match (nesting.step(byte), byte) {
-            (Place::Delimiter, b')') => clean.push(b' '),
+            (Place::Delimiter, b')' | b'"') => clean.push(b' '),
             (Place::Delimiter | Place::Escaped | Place::Quoted | Place::Comment, _) => {}
             (Place::Outside, b'=') => {
                 while clean.last().is_some_and(u8::is_ascii_whitespace) {
@@ -137,6 +137,12 @@ mod tests {
             (
                 "(mx.our.example;) mx.other.example; dkim=pass header.d=shop.example",
                 "",
+            ),
+            ("mx.our.exam\"x\"ple; dkim=pass header.d=shop.example", ""),
+            ("mx.our.exam\"\"ple; dkim=pass header.d=shop.example", ""),
+            (
+                "\"\"mx.our.example; dkim=pass header.d=shop.example",
+                "shop.example",
             ),
             ("mx.our.example; none", ""),
             ("", ""),

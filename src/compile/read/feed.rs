@@ -364,6 +364,8 @@ impl Current {
                 let newline = memchr::memchr(b'\n', &buffer[..filled]);
                 start = newline.map_or(filled, |at| at + 1);
                 self.in_long_line = newline.is_none();
+                // The number of the lines after it counts it, too.
+                self.lines += u64::from(newline.is_some());
                 buffer.copy_within(start..filled, 0);
             }
             let length = filled - start;
