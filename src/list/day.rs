@@ -84,7 +84,7 @@ fn is_within_day(text: &[u8]) -> bool {
     if text.iter().all(u8::is_ascii_digit) {
         let seconds = match text.len() {
             ..UNIX_DIGITS => return false,
-            ..=MAX_UNIX_DIGITS => 24 * 60 * 60,
+            UNIX_DIGITS..=MAX_UNIX_DIGITS => 24 * 60 * 60,
             _ => 24 * 60 * 60 * 1000,
         };
         let number = std::str::from_utf8(text)
