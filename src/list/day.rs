@@ -96,9 +96,17 @@ fn is_within_day(text: &[u8]) -> bool {
         return false;
     };
     let time = text.get(at + 1..).unwrap_or_default();
+    if !time.contains(&b':') {
+        return false;
+    }
+    // `12:00:00 AM`, as Microsoft writes midnight.
+    let time = match time.strip_prefix(b"12:") {
+        Some(rest) if time.to_ascii_uppercase().ends_with(b"AM") => rest,
+        _ => time,
+    };
     let end = time.iter().position(|&b| !b.is_ascii_digit() && b != b':');
     let time = time.get(..end.unwrap_or(time.len())).unwrap_or_default();
-    time.contains(&b':') && time.iter().any(|&b| matches!(b, b'1'..=b'9'))
+    time.iter().any(|&b| matches!(b, b'1'..=b'9'))
 }
 
 /// Returns the days from 1970-01-01 to a date in any year of four digits.
@@ -210,6 +218,10 @@ mod tests {
             ("2026-03-01 00:00:00", Some(Some(Day(20513)))),
             ("2026-03-01T23:59:59Z", Some(Some(Day(20514)))),
             ("01.03.2026 10:00", Some(Some(Day(20514)))),
+            ("3/31/2026 12:00:00 AM", Some(Some(Day(20543)))),
+            ("3/31/2026 12:30:00 AM", Some(Some(Day(20544)))),
+            ("3/31/2026 12:30 AM", Some(Some(Day(20544)))),
+            ("3/31/2026 12:00:00 PM", Some(Some(Day(20544)))),
             ("20260301", Some(Some(Day(20513)))),
             ("1772323200", Some(Some(Day(20513)))),
             ("1772359200", Some(Some(Day(20514)))),
