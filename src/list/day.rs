@@ -36,8 +36,7 @@ impl Day {
 
     /// Reads the first day on which an entry is no longer listed. Returns `Some(None)` if the text
     /// says that the entry does not end: by a word, by a zero date (`0000-00-00`), or by a day too
-    /// far away to store (`9999-12-31`). Returns `None` if the text cannot be read. If there is a
-    /// time after midnight, the entry is listed on this whole day, so the next day is returned.
+    /// far away to store (`9999-12-31`). Returns `None` if the text cannot be read.
     #[must_use]
     #[allow(
         clippy::option_option,
@@ -51,7 +50,7 @@ impl Day {
         if is_never || ZERO_DATES.iter().any(|zero| text.starts_with(zero)) {
             return Some(None);
         }
-        match days(text)? + i64::from(is_within_day(text)) {
+        match days(text)? {
             ..0 => None,
             days => match u16::try_from(days) {
                 Ok(days) if days < u16::MAX => Some(Some(Self(days))),
@@ -77,37 +76,6 @@ const NEVER: &[&str] = &[
 
 /// Dates that databases (MySQL, .NET) write if none is set.
 const ZERO_DATES: &[&[u8]] = &[b"0000-00-00", b"0001-01-01"];
-
-/// Returns whether a date has a time after midnight: `2026-12-24T18:00:00Z`, or seconds since 1970.
-fn is_within_day(text: &[u8]) -> bool {
-    let text = text.trim_ascii();
-    if text.iter().all(u8::is_ascii_digit) {
-        let seconds = match text.len() {
-            ..UNIX_DIGITS => return false,
-            UNIX_DIGITS..=MAX_UNIX_DIGITS => 24 * 60 * 60,
-            _ => 24 * 60 * 60 * 1000,
-        };
-        let number = std::str::from_utf8(text)
-            .ok()
-            .and_then(|text| text.parse().ok());
-        return number.is_some_and(|number: i64| number % seconds != 0);
-    }
-    let Some(at) = text.iter().position(|&b| matches!(b, b' ' | b'T' | b't')) else {
-        return false;
-    };
-    let time = text.get(at + 1..).unwrap_or_default();
-    if !time.contains(&b':') {
-        return false;
-    }
-    // `12:00:00 AM`, as Microsoft writes midnight.
-    let time = match time.strip_prefix(b"12:") {
-        Some(rest) if time.to_ascii_uppercase().ends_with(b"AM") => rest,
-        _ => time,
-    };
-    let end = time.iter().position(|&b| !b.is_ascii_digit() && b != b':');
-    let time = time.get(..end.unwrap_or(time.len())).unwrap_or_default();
-    time.iter().any(|&b| matches!(b, b'1'..=b'9'))
-}
 
 /// Returns the days from 1970-01-01 to a date in any year of four digits.
 fn days(text: &[u8]) -> Option<i64> {
@@ -215,17 +183,6 @@ mod tests {
     fn what_never_comes_is_no_end() {
         for (text, expiry) in [
             ("2026-03-01", Some(Some(Day(20513)))),
-            ("2026-03-01 00:00:00", Some(Some(Day(20513)))),
-            ("2026-03-01T23:59:59Z", Some(Some(Day(20514)))),
-            ("01.03.2026 10:00", Some(Some(Day(20514)))),
-            ("3/31/2026 12:00:00 AM", Some(Some(Day(20543)))),
-            ("3/31/2026 12:30:00 AM", Some(Some(Day(20544)))),
-            ("3/31/2026 12:30 AM", Some(Some(Day(20544)))),
-            ("3/31/2026 12:00:00 PM", Some(Some(Day(20544)))),
-            ("20260301", Some(Some(Day(20513)))),
-            ("1772323200", Some(Some(Day(20513)))),
-            ("1772359200", Some(Some(Day(20514)))),
-            ("1772359200000", Some(Some(Day(20514)))),
             ("2149-06-05", Some(Some(Day(u16::MAX - 1)))),
             ("2149-06-06", Some(None)),
             ("9999-12-31", Some(None)),

@@ -61,12 +61,22 @@ fn action(word: &[u8]) -> Option<Action> {
     Action::of(word.strip_suffix(b":").unwrap_or(word))
 }
 
-/// Returns the day in the comment of a line on which its entries end. Without a day that can be
-/// read, they stay.
+/// Returns the day on which the entries of a line end, if its comment begins with it: `# expires
+/// 2026-12-24`. In other comments a day may be that of a block or of its end; the entries stay.
 fn end_of(line: &[u8]) -> Option<Day> {
     let mut pieces = Pieces::new(line);
     pieces.by_ref().for_each(drop);
-    pieces.comment().and_then(end_in)?.day?
+    let comment = pieces.comment()?.trim_ascii();
+    let is_end = |word: &&[u8]| {
+        let starts = comment.get(..word.len());
+        starts.is_some_and(|start| start.eq_ignore_ascii_case(word))
+    };
+    let says_end = [&b"expires"[..], b"until", b"valid until"]
+        .iter()
+        .any(is_end);
+    end_in(comment)
+        .filter(|end| says_end && end.is_first)?
+        .day?
 }
 
 fn names(line: &[u8], trees: bool, expires: Option<Day>, out: &mut Out<'_>) {
@@ -174,6 +184,26 @@ mod tests {
             ),
             (
                 "friend@good.example # seen 2026-12-24",
+                "friend@good.example",
+            ),
+            (
+                "friend@good.example # valid until 2026-12-24",
+                "friend@good.example until 2026-12-24",
+            ),
+            (
+                "friend@good.example # remove from blocklist 2026-01-05",
+                "friend@good.example",
+            ),
+            (
+                "friend@good.example # unblock 2026-01-05",
+                "friend@good.example",
+            ),
+            (
+                "friend@good.example # blocked until 2026-01-05",
+                "friend@good.example",
+            ),
+            (
+                "friend@good.example # customer, contract until 2026-01-05",
                 "friend@good.example",
             ),
             (

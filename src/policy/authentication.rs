@@ -69,14 +69,15 @@ fn signer(result: &[u8]) -> Option<Vec<u8>> {
     by_identity.filter(|domain| !domain.is_empty())
 }
 
-/// Replaces comments, including nested ones, and quoted strings by spaces; removes blanks around `=`.
-/// Without the spaces, `mx.our."x"example` would become our own name.
+/// Replaces comments, including nested ones, by a space; keeps only the quotes of quoted strings;
+/// removes blanks around `=`. Without the quotes, `mx.our.exam"x"ple` would become our own name.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(value.len());
     let mut nesting = Nesting::new();
     for &byte in value {
         match (nesting.step(byte), byte) {
-            (Place::Delimiter, b')' | b'"') => clean.push(b' '),
+            (Place::Delimiter, b')') => clean.push(b' '),
+            (Place::Delimiter, b'"') => clean.push(byte),
             (Place::Delimiter | Place::Escaped | Place::Quoted | Place::Comment, _) => {}
             (Place::Outside, b'=') => {
                 while clean.last().is_some_and(u8::is_ascii_whitespace) {
@@ -140,9 +141,14 @@ mod tests {
             ),
             ("mx.our.exam\"x\"ple; dkim=pass header.d=shop.example", ""),
             ("mx.our.exam\"\"ple; dkim=pass header.d=shop.example", ""),
+            ("\"\"mx.our.example; dkim=pass header.d=shop.example", ""),
             (
-                "\"\"mx.our.example; dkim=pass header.d=shop.example",
+                "mx.our.example; dkim=pass reason=\"good; key\" header.d=shop.example",
                 "shop.example",
+            ),
+            (
+                "mx.our.example; dkim=pass header.d=shop.exam\"x\"ple",
+                "shop.exam\"\"ple",
             ),
             ("mx.our.example; none", ""),
             ("", ""),
