@@ -6,11 +6,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
+use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::page::{first_key, page_of};
 use blocklist_milter::filter::{
     EncodedPage, Filter, Key, Load, Record, Shape, Spec, Writer, encode_page, sizing,
 };
-use blocklist_milter::replacement::Replacement;
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 

@@ -12,11 +12,11 @@ use std::f64::consts::LN_2;
 use std::process::ExitCode;
 use std::thread;
 
+use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
     EncodedPage, Filter, Key, Load, Record, Spec, Writer, encode_page, sizing,
 };
-use blocklist_milter::replacement::Replacement;
 
 const ENTRIES: u64 = 3_000_000;
 /// With `--quick`.

@@ -15,7 +15,7 @@
 //!
 //! | modules | about |
 //! |---|---|
-//! | [`access`], `file_state`, [`replacement`], [`clock`], `parallel`, `memory`, `numbers`, [`metrics`], `rfc5322` | who may read a file; whether a file has changed; replacing a file by a new one; the time; one task on several threads; how much memory is available; numbers formatted for people; counters; quoting and comments in addresses |
+//! | [`base`], [`metrics`], `rfc5322` | what everything stands on: files, threads, memory, the time, numbers for people; counters; quoting and comments in addresses |
 //! | [`address`], [`filter`], [`list`], [`milter`], [`endpoint`] | an address; a compiled list; a text list; the milter protocol; where to listen. These do not import each other |
 //! | [`lookup`], [`journal`] | whether a filter lists a sender (nothing else decides this); logs of syslog and the systemd journal |
 //! | [`sender`], [`compile`], [`daemon`] | the senders of a message; compiling lists to filters; sockets, signals, watched files |
@@ -32,17 +32,16 @@
 //!
 //! | to add | write | test |
 //! |---|---|---|
-//! | a list format | a file in `list/`; a variant of [`list::Format`] and its name in `list/format.rs`, an arm in `list/reader.rs`, its detection in `list/guess.rs` | a pair in `tests/lists/` |
+//! | a list format | a file in `list/formats/`; a variant of [`list::Format`] and its name in `list/format.rs`, an arm in `list/reader.rs`, its detection in `list/guess.rs` | a pair in `tests/lists/` |
 //! | an action | its row in `policy/action.rs`, in the order of strength; if it has a new [`policy::Effect`], the compiler names the places that must know it (`screen/`) | `tests/policy.rs`, `tests/support/scenarios.rs` |
 //! | a provider's rule | a row in `address/providers.rs`, with its source; raise [`address::RULES_VERSION`] | `tests/addresses.txt` |
 //! | a setting | `config/settings.rs`, `config/sections.rs`, `config/print.rs`; `contrib/blocklist-milter.toml` and its manual, which tests compare | `tests/config.rs` |
 //! | a command, an option | `args.rs` of the program in `cli/`, a function next to it; the manual by `UPDATE_MANUALS=1 cargo test --test manuals` | `tests/commands/` |
 #![forbid(unsafe_code)]
 
-pub mod access;
 pub mod address;
+pub mod base;
 pub mod cli;
-pub mod clock;
 pub mod compile;
 pub mod config;
 pub mod correspondents;
@@ -51,20 +50,15 @@ pub mod demo;
 pub mod digest;
 pub mod endpoint;
 pub mod explain;
-mod file_state;
 pub mod filter;
 pub mod inspect;
 pub mod journal;
 pub mod junk;
 pub mod list;
 pub mod lookup;
-mod memory;
 pub mod metrics;
 pub mod milter;
-mod numbers;
-mod parallel;
 pub mod policy;
-pub mod replacement;
 mod rfc5322;
 pub mod screen;
 pub mod sender;

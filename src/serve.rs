@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tracing::level_filters::LevelFilter;
 use tracing::{error, info, warn};
 
-use crate::access;
+use crate::base::access;
 use crate::config::{self, Config, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
 use crate::daemon::{

@@ -12,11 +12,11 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use blocklist_milter::base::replacement::{self, Replacement};
 use blocklist_milter::filter::{
     Answer, EncodedPage, Error, Fault, Filter, Header, Load, Shape, Source, Spec, Writer,
     encode_page, page,
 };
-use blocklist_milter::replacement::{self, Replacement};
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 

@@ -8,10 +8,10 @@
 use std::fs;
 use std::path::Path;
 
+use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
     EncodedPage, Filter, Key, Load, Record, Writer, encode_page, page, sizing,
 };
-use blocklist_milter::replacement::Replacement;
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;
 

@@ -14,10 +14,10 @@ mod filters;
 use std::fs;
 use std::path::Path;
 
+use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::{
     EncodedPage, Filter, Key, Part, Record, Source, Spec, Writer, encode_block, page,
 };
-use blocklist_milter::replacement::Replacement;
 use filters::write;
 use proptest::prelude::*;
 use twox_hash::XxHash3_64;

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
 use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
@@ -16,7 +17,6 @@ use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer, sizing};
 use blocklist_milter::lookup::Lookup;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
-use blocklist_milter::replacement::Replacement;
 use blocklist_milter::screen::Screen;
 use blocklist_milter::snapshot::{Live, Reloaded, Snapshot};
 use support::rig::{Rig, verdict};

@@ -400,7 +400,7 @@ fn disturb(writer: Writer, at_most: u32) {
     assert!(killed > 10 && failed > 5, "{killed} {failed} {survived}");
 }
 
-// These fail without the following: without the temporary file (`claim` in `src/replacement.rs`) a
+// These fail without the following: without the temporary file (`claim` in `src/base/replacement.rs`) a
 // file is neither old nor new; without removing leftovers in its `lock` the next run fails; without
 // its `Drop` leftovers stay.
 

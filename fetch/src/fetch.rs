@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Deltas, Progress};
 use blocklist_milter::filter::{self, Fault, Filter, Header, Load};
-use blocklist_milter::replacement::Replacement;
 
 use crate::Error;
 use crate::keys::{self, has_signed};

@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use blocklist_milter::replacement::{self, Replacement};
+use blocklist_milter::base::replacement::{self, Replacement};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;

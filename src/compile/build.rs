@@ -15,9 +15,9 @@ use super::read::{
 };
 use super::report::{ReadReport, Report};
 use crate::address::RULES_VERSION;
+use crate::base::replacement::Replacement;
 use crate::filter::Spec;
 use crate::filter::format::MAX_NAME;
-use crate::replacement::Replacement;
 
 /// Builds a filter from text lists.
 ///

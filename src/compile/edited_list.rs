@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use super::Error;
 use super::read::is_allowlist;
 use crate::address::{Entry, Rules, escaped};
+use crate::base::replacement::Replacement;
 use crate::list::{self, Day, Format, Reader, Row};
-use crate::replacement::Replacement;
 
 /// A larger list is not kept by hand; `update` changes its filter instead.
 const MAX_LIST_BYTES: u64 = 64 << 20;

@@ -4,9 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::base::replacement;
 use crate::filter;
 use crate::lookup;
-use crate::replacement;
 
 /// Why nothing was written. In all cases, the old file stays.
 #[derive(Debug, thiserror::Error)]

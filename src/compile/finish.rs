@@ -10,8 +10,8 @@ use super::progress::{Phase, Progress};
 use super::report::{FilterReport, PartReport, Report};
 use super::wording::kind_counts;
 use super::write::{EntryCounts, assemble};
+use crate::base::replacement::Replacement;
 use crate::filter::{Spec, Writer, sizing};
-use crate::replacement::Replacement;
 
 /// What must be known besides the keys.
 pub(crate) struct Finish<'a> {

@@ -19,8 +19,8 @@ use super::Error;
 use super::lineage::Before;
 use super::plan::Plan;
 use super::report::Report;
+use crate::base::numbers::{counted, grouped};
 use crate::filter::Source;
-use crate::numbers::{counted, grouped};
 
 /// A list with fewer entries is regarded as kept by hand.
 pub(crate) const SMALL: u64 = 100;

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::Error;
 use super::plan::Seed;
-use crate::file_state::is_same_file;
+use crate::base::file_state::is_same_file;
+use crate::base::replacement::is_missing;
 use crate::filter::{self, Filter, Load, Part, ShareKind, Source, share_kind_at};
-use crate::replacement::is_missing;
 
 /// What a new filter takes over from the existing filter at the output.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use super::report::{FilterReport, ReadReport, Report};
 use super::wording::kind_counts;
 use super::write::{FileRecords, Joined, Sorted, Sources, assemble, count_entries};
 use super::{Error, Phase, Plan, Progress, Seed};
+use crate::base::replacement::Replacement;
 use crate::filter::page::count_set;
 use crate::filter::{EncodedPage, Filter, Header, Spec, Writer, sizing};
-use crate::replacement::Replacement;
 
 /// Merges the filters that are the inputs of `plan` into its output. The rate is `fpr`, or else
 /// the lowest rate of the inputs.

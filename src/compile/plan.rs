@@ -8,12 +8,12 @@ use super::guard::Guard;
 use super::partition::{STAGES, StagedKey as _, Wide};
 use super::read::{RejectsFile, name_of, text};
 use crate::address::{Entry, Kind, Rules};
-use crate::clock::{day_number, now_s};
+use crate::base::clock::{day_number, now_s};
+use crate::base::memory;
+use crate::base::numbers::size;
+use crate::base::parallel::processors;
 use crate::filter::sizing::RATES;
 use crate::list::{Day, Format};
-use crate::memory;
-use crate::numbers::size;
-use crate::parallel::processors;
 
 /// The false-positive rate of the pages, if none is given.
 pub const DEFAULT_FPR: f64 = 1e-6;

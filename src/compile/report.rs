@@ -9,9 +9,9 @@ use super::plan::Plan;
 use super::read::{Counts, Example, Input, Opened, name_of, text};
 use super::wording::{KindCount, bits_per_entry, digest_shown};
 use super::write::{Changed, Sources};
+use crate::base::numbers::counted;
 use crate::filter::{Header, Share, ShareKind, Source, sizing};
 use crate::lookup::rate_per_sender;
-use crate::numbers::counted;
 
 /// The result of a compilation.
 #[derive(Clone, Debug, Serialize)]

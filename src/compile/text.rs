@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::limits::SMALL;
 use super::report::Report;
 use super::wording::{bits_shown, kinds_shown, rate_in_people};
+use crate::base::numbers::{counted, grouped, size};
 use crate::filter::ShareKind;
-use crate::numbers::{counted, grouped, size};
 
 /// Number of inputs and reasons shown in the text; JSON has all of them.
 const SHOWN: usize = 8;

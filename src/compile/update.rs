@@ -15,10 +15,10 @@ use super::wording::kind_counts;
 use super::write::{FileRecords, Joined, Sources, assemble, count_entries};
 use super::{Error, Phase, Plan, Progress};
 use crate::address::Rules;
+use crate::base::replacement::Replacement;
 use crate::filter::{Load, Spec, Writer, sizing};
 use crate::list::Day;
 use crate::lookup::Lookup;
-use crate::replacement::Replacement;
 
 /// The changes to make. The plan says how to read the lists; its output is the filter to change,
 /// its inputs are the lists to add.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::write::EntryCounts;
 use crate::address::Kind;
-use crate::numbers::counted;
+use crate::base::numbers::counted;
 
 /// Entries of one kind.
 #[derive(Clone, Debug, Serialize)]

@@ -33,7 +33,7 @@ pub use settings::{
 use thiserror::Error;
 pub use values::age_text;
 
-use crate::access;
+use crate::base::access;
 
 /// The path of the configuration, unless `--config` gives another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";

@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::Error;
-use crate::access;
+use crate::base::access;
 use crate::endpoint::Endpoint;
 
 /// Connections that may wait to be accepted. The kernel limits this to `net.core.somaxconn`; with a short queue, a busy

@@ -30,7 +30,7 @@ use sd_notify::NotifyState;
 use super::Service;
 use super::changes::Changes;
 use super::priority;
-use crate::file_state::FileState;
+use crate::base::file_state::FileState;
 
 /// Time between two checks of the files without a hint.
 const POLL: Duration = Duration::from_secs(30);

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 
 use super::count::{Digest, IDLE_DAYS, Refused};
 use crate::address::escaped;
-use crate::numbers::counted;
+use crate::base::numbers::counted;
 
 const COLUMNS: usize = 78;
 /// Number of columns before a label: two spaces, the number, two spaces.

@@ -25,7 +25,7 @@ pub use replay::{Decided, MAX_DECIDED, Replay, replay};
 pub use text::{Paint, Report};
 
 use crate::address::{Canonical, escaped};
-use crate::clock::today;
+use crate::base::clock::today;
 use crate::config::{self, Config, Percent};
 use crate::milter::{Client, Edit, Family, Handler, Macros, Reply};
 use crate::policy::{self, Entries};

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::{Error, Explainer, Explanation, Headers, Mail, Paint, each_message};
-use crate::parallel::{on_threads, processors};
+use crate::base::parallel::{on_threads, processors};
 
 /// Most rows of each table.
 const ROWS_MAX: usize = 20;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::key::Key;
-use crate::replacement;
+use crate::base::replacement;
 
 /// Why a filter could not be read or written.
 #[derive(Debug, Error)]

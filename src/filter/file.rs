@@ -30,7 +30,7 @@ use super::record::Record;
 use super::records::{self, RecordBlock};
 use super::sizing;
 use super::sources;
-use crate::parallel::{on_threads, processors};
+use crate::base::parallel::{on_threads, processors};
 
 /// Maximum size of records that are kept in memory along with the pages: those of about 200,000
 /// entries. Whatever happens to such a file later, for example if a new list overwrites it, a hit

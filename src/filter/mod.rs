@@ -61,7 +61,7 @@ use file::Reader;
 use page::Page;
 use records::RecordBlock;
 
-use crate::parallel::processors;
+use crate::base::parallel::processors;
 pub(crate) use class::Class;
 pub use digest::Digest;
 pub use error::{Error, Fault};

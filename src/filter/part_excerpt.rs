@@ -175,7 +175,7 @@ mod tests {
         EncodedPage, Part, Record, Spec, Writer, encode_block, format::MAX_NAME, sources::Source,
     };
     use super::*;
-    use crate::replacement::Replacement;
+    use crate::base::replacement::Replacement;
 
     fn spec() -> Spec {
         let source = |file: &str| Source {

@@ -22,7 +22,7 @@ use super::record::Record;
 use super::records::{self, Scratch};
 use super::sizing::Shape;
 use super::sources;
-use crate::replacement::Replacement;
+use crate::base::replacement::Replacement;
 
 /// One page as it will be in the file, with its records. Reusable: it keeps its memory, so that
 /// encoding many pages allocates once.

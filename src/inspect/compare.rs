@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::shared::{Shared, estimate};
+use crate::base::numbers::{counted, grouped};
 use crate::compile::{Error, open_alike};
-use crate::numbers::{counted, grouped};
 
 /// The numbers of entries of two filters.
 #[derive(Clone, Debug, PartialEq, Serialize)]

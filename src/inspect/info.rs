@@ -6,14 +6,14 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::address::{Kind, Kinds, Rules, escaped};
-use crate::clock::now_s;
+use crate::base::clock::now_s;
+use crate::base::numbers::{counted, grouped, size};
 use crate::compile::{
     EntryCounts, Error, KindCount, bits_per_entry, bits_shown, day_of, kind_counts, kinds_shown,
     rate_in_people,
 };
 use crate::filter::{Header, Key, Load, Source, Stats};
 use crate::lookup::{Lookup, rate_per_sender};
-use crate::numbers::{counted, grouped, size};
 
 /// Number of columns of the histogram's longest bar.
 const BAR: usize = 40;

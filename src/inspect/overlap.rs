@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::shared::{Shared, estimate};
 use crate::address::escaped;
+use crate::base::numbers::grouped;
 use crate::compile::{Error, open_alike};
-use crate::numbers::grouped;
 
 /// The number of entries that each of several filters shares with each other one.
 #[derive(Clone, Debug, Serialize)]

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::info::{SourceInfo, rule_names, seed_id, write_sources};
 use crate::address::{Kind, Kinds};
+use crate::base::numbers::{counted, size};
 use crate::compile::{Error, day_of, digest_shown};
 use crate::filter::Part;
-use crate::numbers::{counted, size};
 
 /// The description of a part of a list.
 #[derive(Clone, Debug, Serialize)]

@@ -13,7 +13,7 @@
 use std::fmt::Write as _;
 
 use super::overlap::{Overlap, shortened};
-use crate::numbers::{counted, grouped};
+use crate::base::numbers::{counted, grouped};
 
 const CELL_WIDTH: usize = 92;
 const CELL_HEIGHT: usize = 52;

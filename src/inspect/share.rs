@@ -6,10 +6,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::info::seed_id;
+use crate::base::numbers::{counted, grouped, size};
 use crate::compile::Error;
 use crate::filter::{Basis, Counts, Share, ShareKind, SharedPages, share_kind_at, verify_share};
 use crate::list::Day;
-use crate::numbers::{counted, grouped, size};
 
 /// The description of a share of a merge.
 #[derive(Clone, Debug, Serialize)]

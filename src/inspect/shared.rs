@@ -22,10 +22,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::base::parallel::{on_threads, processors};
 use crate::compile::{Error, union_of_page};
 use crate::filter::page::{Page, count_set, first_key};
 use crate::filter::{Filter, Key, sizing};
-use crate::parallel::{on_threads, processors};
 
 /// Number of ranges in which keys are counted.
 const STEPS: u64 = 4096;

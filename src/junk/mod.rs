@@ -18,13 +18,13 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::address::{Canonical, escaped};
-use crate::clock::today;
+use crate::base::clock::today;
+use crate::base::file_state::is_same_file;
+use crate::base::numbers::counted;
 use crate::compile::{self, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, each_message};
-use crate::file_state::is_same_file;
 use crate::list::{self, Day};
-use crate::numbers::counted;
 use crate::policy::{Entries, dkim_domains, is_aligned};
 use crate::sender::{Identity, Senders, Strength};
 use crate::snapshot;

@@ -5,26 +5,27 @@
 //! only between formats that the content leaves open. Mistakes are safe: `plain` knows allowances
 //! too, and rejects with a reason what it does not understand.
 
-use super::action::Action;
-use super::conflict;
-use super::csv::{is_border, is_parted_by_bars, separator};
-use super::dnsmasq::is_of_unbound;
-use super::entry::{is_ip, is_part_of, looks_like_entry};
-use super::flag::Flag;
-use super::format::Format;
-use super::headings::Heading;
-use super::hosts::is_nowhere;
-use super::label::Meaning;
-use super::lines::lines;
-use super::out::before_comment;
-use super::plain;
-use super::section_heading::{
+use crate::list::format::Format;
+use crate::list::formats::conflict;
+use crate::list::formats::csv::{is_border, is_parted_by_bars, separator};
+use crate::list::formats::dnsmasq::is_of_unbound;
+use crate::list::formats::hosts::is_nowhere;
+use crate::list::formats::out::before_comment;
+use crate::list::formats::plain;
+use crate::list::formats::score::is_symbol;
+use crate::list::formats::sections::{is_signature, is_underline};
+use crate::list::meaning::action::Action;
+use crate::list::meaning::flag::Flag;
+use crate::list::meaning::headings::Heading;
+use crate::list::meaning::label::Meaning;
+use crate::list::meaning::section_heading::{
     block, closes_block, heading, is_object, key_and_value, line_of_record, open_comment,
 };
-use super::sections::{is_signature, is_underline};
-use super::statement::{Statement, holds_entry};
-use super::whole_text::of_whole;
-use super::words::Words;
+use crate::list::meaning::statement::{Statement, holds_entry};
+use crate::list::row::entry::{is_part_of, looks_like_entry};
+use crate::list::text::lines::lines;
+use crate::list::text::words::Words;
+use crate::list::whole_text::of_whole;
 
 /// Maximum number of lines that vote. Beyond them, lists do not change.
 const LINES: usize = 500;
@@ -488,14 +489,4 @@ fn with_action(word: &[u8], name: &Name) -> Option<Format> {
     } else {
         Format::PostfixAccess
     })
-}
-
-/// Returns whether a word is a symbol of rspamd, perhaps with a score: `BAD_SENDER:5.0`.
-pub(super) fn is_symbol(word: &[u8]) -> bool {
-    let symbol = word.split(|&b| b == b':').next().unwrap_or_default();
-    symbol.contains(&b'_')
-        && symbol
-            .iter()
-            .all(|&b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
-        && !is_ip(word)
 }

@@ -1,7 +1,7 @@
 //! Text blocklists, read row by row.
 //!
 //! Lists come in the formats of a dozen programs. Each format has a file of its own
-//! here that turns lines into [`Row`]s. `address` decides what the text of a row means
+//! in `formats/` that turns lines into [`Row`]s. `address` decides what the text of a row means
 //! (mailbox, domain, subtree, local part). A line that *allows* a sender never gives an
 //! entry, and no line is dropped silently: it gives entries, or it is [`Row::Skipped`]
 //! and counted, or it is [`Row::Rejected`] with its number and a reason.
@@ -9,6 +9,17 @@
 //! ```text
 //!   open -> bytes -> guess -> Format -> Reader::read -> Row, Row, Row ...
 //! ```
+//!
+//! Each of these imports only from those above it:
+//!
+//! | module | about |
+//! |---|---|
+//! | `text/` | from a file to lines, words and fields |
+//! | `row/` | what a line gives: an entry, or the reason why not |
+//! | `meaning/` | what the words around an entry say about it, in the languages of lists |
+//! | `formats/` | the formats |
+//! | `guess`, `whole_text`, `format` | which format a list has |
+//! | `reader`, `names` | what other modules use: rows of any list; the entries of a whitelist |
 //!
 //! | format | listed | skipped |
 //! |---|---|---|
@@ -29,70 +40,24 @@
 //! The work is linear in the input, and memory is bounded: a line (for CSV a record, for
 //! JSON an object) of more than [`MAX_LINE`] bytes is rejected without being kept.
 
-mod access;
-mod action;
-mod adblock;
-mod answer;
-mod archive;
-mod bare_table;
-mod charset;
-mod column_name;
-mod conflict;
-mod csv;
-mod day;
-mod dnsmasq;
-mod end;
-mod entry;
-mod exim;
-mod fields;
-mod file_heading;
-mod flag;
 mod format;
+mod formats;
 mod guess;
-mod heading_words;
-mod headings;
-mod held;
-mod hosts;
-mod include;
-mod input;
-mod json;
-mod label;
-mod lines;
+pub(crate) mod meaning;
 mod names;
-mod out;
-mod packed;
-mod patterns;
-mod phrase;
-mod phrase_words;
-mod plain;
-mod prefix;
-mod rbldnsd;
 mod reader;
-mod record;
-mod reject_reason;
 mod row;
-mod rpz;
-mod score;
-mod section_heading;
-mod sections;
-mod spamassassin;
-mod statement;
-mod status;
-mod table;
-mod verdict;
-pub(crate) mod vocabulary;
+mod text;
 mod whole_text;
-mod whose;
-mod words;
 
-pub use archive::{MAX_MEMBERS, Member, members, open_member};
-pub use day::Day;
 pub use format::{Format, UnknownFormat};
+pub use formats::plain::expiry;
+pub(crate) use formats::plain::is_read_as_written;
 pub use guess::{guess, says_nothing};
-pub use input::{check_text, open, unpack};
-pub use lines::{Lines, MAX_LINE, lines};
-pub use plain::expiry;
-pub(crate) use plain::is_read_as_written;
 pub use reader::Reader;
-pub use reject_reason::RejectReason;
+pub use row::day::Day;
+pub use row::reject_reason::RejectReason;
 pub use row::{Mend, RawEntry, Row, Skip};
+pub use text::archive::{MAX_MEMBERS, Member, members, open_member};
+pub use text::input::{check_text, open, unpack};
+pub use text::lines::{Lines, MAX_LINE, lines};

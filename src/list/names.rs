@@ -10,15 +10,15 @@
 //!
 //! The plain reader would skip the lines that allow a sender, and that sender would be refused.
 
-use super::action::Action;
-use super::day::Day;
-use super::end::end_in;
-use super::entry::Wildcards;
-use super::out::Out;
-use super::plain::{BOM, Pieces};
-use super::reject_reason::RejectReason;
-use super::row::{RawEntry, Skip};
-use super::words::Words;
+use crate::list::formats::out::Out;
+use crate::list::formats::plain::{BOM, Pieces};
+use crate::list::meaning::action::Action;
+use crate::list::meaning::end::end_in;
+use crate::list::row::day::Day;
+use crate::list::row::entry::Wildcards;
+use crate::list::row::reject_reason::RejectReason;
+use crate::list::row::{RawEntry, Skip};
+use crate::list::text::words::Words;
 
 /// Reads a line of a whitelist.
 pub(super) fn allowed(line: &[u8], out: &mut Out<'_>) {

@@ -2,20 +2,21 @@
 
 use std::io::{self, Read};
 
-use super::access::{self, AccessTable};
-use super::conflict::{self, Conflict};
-use super::csv::Csv;
-use super::exim::Exim;
-use super::format::Format;
-use super::json::Json;
-use super::lines::{MAX_LINE, lines};
-use super::out::Out;
-use super::reject_reason::RejectReason;
-use super::row::{Row, Skip};
-use super::rpz::Rpz;
-use super::sections::Sections;
-use super::spamassassin::SpamAssassin;
-use super::{adblock, dnsmasq, hosts, names, patterns, plain, rbldnsd, score};
+use crate::list::format::Format;
+use crate::list::formats::access::{self, AccessTable};
+use crate::list::formats::conflict::{self, Conflict};
+use crate::list::formats::csv::Csv;
+use crate::list::formats::exim::Exim;
+use crate::list::formats::json::Json;
+use crate::list::formats::out::Out;
+use crate::list::formats::rpz::Rpz;
+use crate::list::formats::sections::Sections;
+use crate::list::formats::spamassassin::SpamAssassin;
+use crate::list::formats::{adblock, dnsmasq, hosts, patterns, plain, rbldnsd, score};
+use crate::list::names;
+use crate::list::row::reject_reason::RejectReason;
+use crate::list::row::{Row, Skip};
+use crate::list::text::lines::{MAX_LINE, lines};
 
 /// Reads a list in pieces of any size, and passes on its rows.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Formats that are recognized by the beginning of a text, not line by line: JSON, a web page, a
 //! mail.
 
-use super::format::Format;
-use super::lines::lines;
+use crate::list::format::Format;
+use crate::list::text::lines::lines;
 
 /// Returns the format of a text as a whole, if it has one; `extension` is that of its file.
 pub(super) fn of_whole(head: &[u8], extension: &str) -> Option<Format> {

@@ -5,7 +5,7 @@ use tracing::error;
 use super::hit_text::{day_of, shown_address, source_of};
 use super::observer::Observer;
 use super::state::Screen;
-use crate::clock::now_s;
+use crate::base::clock::now_s;
 use crate::milter::{Reply, ReplyText};
 use crate::policy::{Fields, Reason, Verdict};
 use crate::snapshot::Snapshot;

@@ -36,7 +36,7 @@ mod workspace;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::clock::today;
+use crate::base::clock::today;
 use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
 use crate::policy::{
     Action, Effect, Exemption, Mark, Reason, Recipient, Softening, Verdict, dkim_domains,

@@ -7,7 +7,7 @@ use super::hit_text::shown_address;
 use super::observer::{Decision, Observer};
 use super::state::Screen;
 use crate::address::escaped;
-use crate::clock::now_s;
+use crate::base::clock::now_s;
 use crate::milter::Reply;
 use crate::policy::{Action, Change, Hit, Reason, Verdict};
 use crate::snapshot::{Refusal, Snapshot};

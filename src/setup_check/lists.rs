@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use super::findings::Findings;
 use super::units::{self, Units};
-use crate::access::{Account, Obstacle, Wish};
+use crate::base::access::{Account, Obstacle, Wish};
 use crate::config::{Config, ListSettings};
 use crate::snapshot::{self, Error};
 

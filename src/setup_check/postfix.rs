@@ -8,7 +8,7 @@ use super::findings::Findings;
 use super::main_cf::{MilterOf, milters, time};
 use super::milter::Milter;
 use super::postconf::{Postconf, Service, services};
-use crate::access::{Account, Wish};
+use crate::base::access::{Account, Wish};
 use crate::endpoint::Endpoint;
 
 const ABOUT: &str = "postfix";

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{Error, Running, Snapshot, Tried, writable_by_others};
-use crate::access::{Account, Obstacle, Wish};
-use crate::clock::today;
+use crate::base::access::{Account, Obstacle, Wish};
+use crate::base::clock::today;
+use crate::base::numbers::counted;
 use crate::config::{self, Config};
 use crate::daemon::group_number;
-use crate::numbers::counted;
 
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";

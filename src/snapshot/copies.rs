@@ -37,9 +37,9 @@ use rustix::fs::{fstatvfs, ioctl_ficlone};
 
 use super::Snapshot;
 use super::stand_in::{self, ENDING};
+use crate::base::numbers::size;
+use crate::base::replacement::{self, Replacement};
 use crate::filter::{self, Filter, Load};
-use crate::numbers::size;
-use crate::replacement::{self, Replacement};
 
 /// How often the modification time of a copy is updated, and a missing copy is made again.
 const LOOK_AGAIN: Duration = Duration::from_secs(86_400);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 use super::Objection;
-use crate::access::{Obstacle, explanation};
+use crate::base::access::{Obstacle, explanation};
 use crate::config;
 use crate::filter;
 use crate::policy;

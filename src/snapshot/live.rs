@@ -14,11 +14,11 @@ use super::lease::Shelf;
 use super::loss::{Loss, REST, Rest};
 use super::trouble::{Reloads, Trouble};
 use super::{Complaint, Counters, Error, Lease, Snapshot, Tried};
-use crate::access;
-use crate::clock::now_s;
+use crate::base::access;
+use crate::base::clock::now_s;
+use crate::base::memory;
+use crate::base::numbers::counted;
 use crate::config::{self, Config};
-use crate::memory;
-use crate::numbers::counted;
 use crate::policy::{Change, CircuitBreaker};
 
 /// The snapshot in effect, and the state that survives a reload.

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::Snapshot;
-use crate::file_state::FileState;
-use crate::numbers::counted;
+use crate::base::file_state::FileState;
+use crate::base::numbers::counted;
 
 /// How long the files must not change before a removal takes effect.
 pub(super) const REST: Duration = Duration::from_secs(10);

@@ -61,8 +61,8 @@ use stand_in::StandIn;
 pub use status::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 pub use trouble::{Complaint, Reloads};
 
-use crate::access;
 use crate::address::{Kind, escaped};
+use crate::base::access;
 use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
 use crate::list::{self, Format, Reader, Row};

@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use super::Error;
 use super::gate::{self, Facts};
-use crate::access;
 use crate::address::Canonical;
-use crate::clock::now_s;
+use crate::base::access;
+use crate::base::clock::now_s;
+use crate::base::file_state::FileState;
+use crate::base::memory;
 use crate::config::{ListSettings, SafetySettings};
-use crate::file_state::FileState;
 use crate::filter::{self, Fault, Filter, Load};
 use crate::lookup::{Lookup, Outcome, Reads};
-use crate::memory;
 
 /// Number of random keys that are looked up at a start in a filter whose pages stay on disk. Each may need a read, so
 /// there are few; they are enough to find a file that matches a noticeable share of all mail.

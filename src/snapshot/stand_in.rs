@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use twox_hash::XxHash3_64;
 
 use super::open::{self, Loaded};
-use crate::clock::minute;
+use crate::base::clock::minute;
 use crate::config::{Config, ListSettings};
 
 /// How long a copy may be used after its filter was last seen in effect.

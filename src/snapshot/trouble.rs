@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tracing::{error, warn};
 
 use super::Snapshot;
-use crate::clock::{minute, now_s};
+use crate::base::clock::{minute, now_s};
 use crate::filter::Filter;
 
 /// One problem.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::counts::{Counts, counts, verdict_name};
 use super::history::Minute;
 use super::source::Status;
-use crate::clock::now_s;
+use crate::base::clock::now_s;
 use crate::daemon::Cut;
 use crate::metrics::Buckets;
 use crate::policy::{Exemption, Reason};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::counts::verdict_name;
 use super::history::History;
-use crate::clock::now_s;
+use crate::base::clock::now_s;
 use crate::daemon::Traffic;
 use crate::metrics::Counter;
 use crate::snapshot::Live;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::counts::Counts;
 use super::history::Minute;
 use super::report::{Filter, List, Report};
-pub(super) use crate::numbers::{counted, grouped};
+pub(super) use crate::base::numbers::{counted, grouped};
 pub(super) use crate::snapshot::approximate;
 
 /// The actions on messages in three groups.

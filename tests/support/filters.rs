@@ -14,12 +14,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::filter::page::page_of;
 use blocklist_milter::filter::{
     Answer, EncodedPage, Error, Fault, Filter, Header, Key, Load, Record, Shape, Source, Spec,
     Writer, encode_page, sizing,
 };
-use blocklist_milter::replacement::Replacement;
 
 /// Returns a key that looks random and is always the same.
 pub fn key(i: u64) -> Key {

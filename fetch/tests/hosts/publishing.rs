@@ -162,7 +162,7 @@ fn a_filter_that_changes_while_it_is_published_is_not_stored() {
     assert_eq!(fs::read_dir(site.path("store")).unwrap().count(), 0);
     // Two publishers do not work on one filter.
     let held = site.path(".spammers.blf.publish-lock");
-    let lock = blocklist_milter::replacement::Replacement::claim(&held).unwrap();
+    let lock = blocklist_milter::base::replacement::Replacement::claim(&held).unwrap();
     let error = publish(&site.to_publish(), &site.signer).unwrap_err();
     assert!(error.to_string().contains("another blocklist-publish"));
     drop(lock);
@@ -190,7 +190,7 @@ fn of_two_publishers_one_is_told_to_do_it_again() {
     assert!(fs::read(site.path("store/spammers.json")).unwrap() == kept);
     // In a folder the second does not even begin.
     let held = site.path("store/.spammers.publish-lock");
-    let lock = blocklist_milter::replacement::Replacement::claim(&held).unwrap();
+    let lock = blocklist_milter::base::replacement::Replacement::claim(&held).unwrap();
     let error = publish(&site.to_publish(), &site.signer)
         .unwrap_err()
         .to_string();

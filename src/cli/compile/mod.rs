@@ -20,14 +20,14 @@ use std::process::ExitCode;
 use super::Done;
 use super::output::{Output, say};
 use super::progress::Watcher;
-use crate::clock::today;
+use crate::base::clock::today;
+use crate::base::file_state::is_same_file;
+use crate::base::numbers::counted;
 use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
-use crate::file_state::is_same_file;
 use crate::filter::Filter;
 use crate::filter::format::{MAGIC, SHARE_MAGIC};
 use crate::inspect;
 use crate::list::Day;
-use crate::numbers::counted;
 
 pub use args::Cli;
 use args::{Build, Command, EditArgs, Merge, Reading, Update, Work};

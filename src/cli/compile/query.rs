@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use super::args::QueryArgs;
+use crate::base::clock::today;
+use crate::base::parallel::processors;
 use crate::cli::Done;
 use crate::cli::output::Output;
-use crate::clock::today;
 use crate::compile::Error;
 use crate::filter::Load;
 use crate::inspect::{Finding, Query};
 use crate::list::Day;
-use crate::parallel::processors;
 
 /// Longest line of addresses, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 10;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 
 use super::people::days;
+use crate::base::clock::today;
 use crate::cli::{Done, Output};
-use crate::clock::today;
 use crate::config::Config;
 use crate::junk::{self, Options};
 use crate::list::Day;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::base::clock::{now_s, today};
 use crate::cli::{Done, Output, say};
-use crate::clock::{now_s, today};
 use crate::config::{Config, DEFAULT_PATH};
 use crate::digest::{self, History};
 use crate::list::Day;

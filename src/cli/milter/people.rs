@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::base::clock::{now_s, today};
 use crate::cli::{Done, Output};
-use crate::clock::{now_s, today};
 use crate::correspondents::{Book, Rules, Written, read_log, read_mailbox};
 use crate::policy::Network;
 

@@ -12,15 +12,15 @@ use serde::Serialize;
 
 use super::patched::Patched;
 use super::{named, open, records};
+use crate::base::numbers::{counted, size};
+use crate::base::parallel::processors;
+use crate::base::replacement::Replacement;
 use crate::compile::limits::refused_change;
 use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::write::{Sorted, fill};
 use crate::compile::{Error, Phase, Progress, Seed};
 use crate::filter::delta::Delta;
 use crate::filter::{self, Fault, Filter, Writer};
-use crate::numbers::{counted, size};
-use crate::parallel::processors;
-use crate::replacement::Replacement;
 
 /// The files from which to make a filter, and how.
 #[derive(Clone, Debug)]

@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::differences::{Classes, Counts, Difference, differences};
 use super::open;
+use crate::base::numbers::{counted, grouped, size};
+use crate::base::parallel::processors;
+use crate::base::replacement::Replacement;
 use crate::compile::{Error, Phase, Progress, day_of};
 use crate::filter::delta::{Delta, DeltaWriter, Head, Touch, Written, is_derived};
 use crate::filter::{Class, Filter};
-use crate::numbers::{counted, grouped, size};
-use crate::parallel::processors;
-use crate::replacement::Replacement;
 
 /// Two generations of a filter.
 #[derive(Clone, Debug)]

@@ -144,9 +144,9 @@ impl Sorted for Patched<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::replacement::Replacement;
     use crate::filter::delta::DeltaWriter;
     use crate::filter::{Digest, EncodedPage, Source, Spec, Writer, encode_page, sizing};
-    use crate::replacement::Replacement;
 
     /// Records in memory.
     struct Given(Vec<Record>);

@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::sort;
 use super::stage::Sealed;
 use super::staged_key::{Dates, STAGES, StagedKey, are_alike};
+use crate::base::parallel::on_threads;
 use crate::compile::write::{EntryCounts, Sorted};
 use crate::compile::{Error, Progress};
 use crate::filter::{Key, Record};
-use crate::parallel::on_threads;
 
 /// Sorts every stage and joins its duplicates, on `threads` threads.
 ///

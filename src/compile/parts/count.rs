@@ -9,11 +9,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::ranges::{Ranges, last_before};
 use super::read::{Reader, Reading, Tally};
+use crate::base::parallel::on_threads;
 use crate::compile::Error;
 use crate::compile::partition::StagedKey;
 use crate::compile::write::EntryCounts;
 use crate::filter::Key;
-use crate::parallel::on_threads;
 
 /// All entries, each counted once.
 #[derive(Debug)]

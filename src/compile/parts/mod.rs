@@ -43,8 +43,8 @@ use super::partition::{Arena, NARROW_SOURCES, Narrow, StagedKey, Wide};
 use super::report::{FilterReport, InputReport, ReadReport, Report};
 use super::write::EntryCounts;
 use super::{Error, Phase, Plan, Progress, Seed};
+use crate::base::replacement::Replacement;
 use crate::filter::{Key, Part, Spec, Writer, sizing};
-use crate::replacement::Replacement;
 
 pub use self::pieces::Expected;
 pub use self::shared::join_shares;

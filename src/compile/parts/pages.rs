@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::count::Kept;
 use super::ranges::Ranges;
 use super::read::{Reader, Reading};
+use crate::base::parallel::on_threads;
 use crate::compile::partition::{Dates, Gathered, StagedKey};
 use crate::compile::write::{PAGES_AT_ONCE, Turns};
 use crate::compile::{Error, Progress};
 use crate::filter::page::first_key;
 use crate::filter::{EncodedPage, Key, Shape, Writer};
-use crate::parallel::on_threads;
 
 /// The data that the workers share.
 pub(super) struct Paging<'a, 'm> {

@@ -16,13 +16,13 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::address::{Kinds, RULES_VERSION, Rules};
+use crate::base::numbers::grouped;
 use crate::compile::read::text;
 use crate::compile::wording::digest_shown;
 use crate::compile::write::Sources;
 use crate::compile::{Error, Progress};
 use crate::filter::{Digest, Header, Part, Source, Spec};
 use crate::lookup;
-use crate::numbers::grouped;
 
 /// How many names a message shows; the others are only counted.
 const SHOWN: usize = 8;

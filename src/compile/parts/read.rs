@@ -392,10 +392,10 @@ fn first_dates(pieces: &[Piece]) -> Result<Dates, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::replacement::Replacement;
     use crate::compile::partition::{Narrow, STAGE_BITS};
     use crate::compile::parts::pieces::Expected;
     use crate::filter::{EncodedPage, Record, Source, Spec, Writer, encode_block};
-    use crate::replacement::Replacement;
     use std::path::PathBuf;
 
     const PARTS: u64 = 30;

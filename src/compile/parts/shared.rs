@@ -10,13 +10,13 @@ use super::judge;
 use super::pieces::{Expected, Known, refused};
 use super::totals::{Present, Totals, differs, other_day};
 use crate::address::{RULES_VERSION, Rules};
+use crate::base::numbers::grouped;
+use crate::base::replacement::Replacement;
 use crate::compile::lineage::{Lineage, check_not_input};
 use crate::compile::report::{FilterReport, Report};
 use crate::compile::{Error, Phase, Plan, Progress, Seed};
 use crate::filter::{PagesHead, ShareKind, SharedPages, Spec, Writer};
 use crate::lookup;
-use crate::numbers::grouped;
-use crate::replacement::Replacement;
 
 /// Joins the pages of all shares, which are the inputs of `plan`, into the filter that is its output. They
 /// must have been made for the rate `fpr`, if one is given.

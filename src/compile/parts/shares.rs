@@ -13,6 +13,8 @@ use super::pieces::{Expected, Pieces};
 use super::read::Reading;
 use super::totals::{Totals, by_source};
 use super::{left_of, ranges_of};
+use crate::base::numbers::grouped;
+use crate::base::replacement::Replacement;
 use crate::compile::lineage::{check_not_input, check_share};
 use crate::compile::partition::{NARROW_SOURCES, Narrow, StagedKey, Wide};
 use crate::compile::report::{ReadReport, Report, ShareReport};
@@ -20,8 +22,6 @@ use crate::compile::{Error, Phase, Plan, Progress};
 use crate::filter::{
     Basis, Counts, MAX_PARTS, PagesHead, Share, ShareKind, Spec, Writer, share_kind_at, sizing,
 };
-use crate::numbers::grouped;
-use crate::replacement::Replacement;
 
 /// Whether a file is a share of a merge.
 ///

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::list::vocabulary::{self, Place, Sense, sense};
+use crate::list::meaning::vocabulary::{self, Place, Sense, sense};
 
 /// Beginnings of the names of files that are no lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];

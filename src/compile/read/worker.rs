@@ -19,12 +19,12 @@ use super::counts::Counts;
 use super::feed::{Feed, Opened, Work, block_buffer};
 use super::rejects::{Lines, RejectsFile};
 use crate::address::{Entry, Kind, Rules};
+use crate::base::parallel::on_threads;
 use crate::compile::guard::{Danger, Guard};
 use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
 use crate::compile::{Error, Progress};
 use crate::filter::Key;
 use crate::list::{self, Day, Format, Mend, Reader, RejectReason, Row, Skip};
-use crate::parallel::on_threads;
 
 /// How lines become keys; the same for all workers.
 #[derive(Debug)]

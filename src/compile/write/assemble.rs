@@ -13,10 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::records::Sorted;
 use super::turns::Turns;
+use crate::base::parallel::on_threads;
 use crate::compile::{Error, Phase, Progress};
 use crate::filter::page::first_key;
 use crate::filter::{EncodedPage, Header, Writer, encode_page};
-use crate::parallel::on_threads;
 
 /// Number of pages that a worker takes at once: about 18,000 records of 24 bytes, which stay in
 /// the second-level cache.

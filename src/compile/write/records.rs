@@ -15,9 +15,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::base::numbers::grouped;
 use crate::compile::Error;
 use crate::filter::{Filter, Key, Record, Records};
-use crate::numbers::grouped;
 
 /// Records in the order of their keys, each key once.
 pub(crate) trait Sorted: Send {

@@ -11,7 +11,7 @@ use super::super::error::Error;
 use super::super::key::Key;
 use super::rice::{BitWriter, parameter};
 use super::{COUNT_BITS, Head, MAGIC, PARAMETER_BITS, SEGMENT_EDITS, Touch, VERSION};
-use crate::replacement::Replacement;
+use crate::base::replacement::Replacement;
 
 /// Number of bytes collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -4,7 +4,7 @@ use super::super::error::Error;
 use super::super::writer::{Writer, check_sources, write_at};
 use super::head::{Body, Counts, PagesHead};
 use super::read::SharedPages;
-use crate::replacement::Replacement;
+use crate::base::replacement::Replacement;
 
 impl Counts {
     /// Writes them to the claimed output.

@@ -1,0 +1,72 @@
+//! Lines that include another file: the entries there are not read.
+//!
+//! ```text
+//!   $INCLUDE more.zone          zone files, rbldnsd
+//!   include more.cf             SpamAssassin
+//!   conf-file=/etc/more.conf    dnsmasq
+//!   include: more.conf          unbound
+//!   !#include more.txt          ad blockers
+//! ```
+
+/// The words that such lines begin with, in lower case. What follows a word must be the name of a
+/// file.
+const WORDS: &[&[u8]] = &[
+    b"!#include",
+    b"$include",
+    b".include",
+    b"addn-hosts",
+    b"conf-dir",
+    b"conf-file",
+    b"include",
+    b"include-toplevel",
+    b"servers-file",
+];
+
+/// Returns whether a line includes another file.
+pub(crate) fn includes(text: &[u8]) -> bool {
+    let is_part = |b: &u8| b.is_ascii_alphabetic() || b"!#$.-".contains(b);
+    let end = text.iter().position(|b| !is_part(b));
+    let (word, file) = text.split_at(end.unwrap_or(text.len()));
+    // Not `include@bad.example`.
+    let file = match file {
+        [b':' | b'=' | b'(', file @ ..] => file,
+        [b' ' | b'\t', file @ ..] => match file.trim_ascii_start() {
+            [b':' | b'=', file @ ..] | file => file,
+        },
+        _ => return false,
+    };
+    !file.trim_ascii().is_empty() && WORDS.contains(&word.to_ascii_lowercase().as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::includes;
+
+    #[test]
+    fn a_file_is_included_by_its_name() {
+        for line in [
+            "$INCLUDE more.zone",
+            "$include \"more.zone\" rpz.example.",
+            "include more.cf",
+            "include: \"/etc/more.conf\"",
+            "conf-file=/etc/more.conf",
+            "addn-hosts = /etc/more",
+            "!#include more.txt",
+            ".include(try=true) \"more.map\"",
+        ] {
+            assert!(includes(line.as_bytes()), "{line}");
+        }
+        for line in [
+            "include",
+            "include:",
+            "included a.b",
+            "include@bad.example",
+            "$include",
+            "include.example",
+            "$ORIGIN include.",
+            "! include more.txt",
+        ] {
+            assert!(!includes(line.as_bytes()), "{line}");
+        }
+    }
+}

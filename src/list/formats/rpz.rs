@@ -1,0 +1,242 @@
+//! Response policy zones: DNS zone files with the names that a resolver refuses.
+//!
+//! ```text
+//!   $ORIGIN rpz.example.
+//!   @                        SOA localhost. root.localhost. ( 1 1h 15m 30d 2h )
+//!   bad.example              CNAME .               no such domain: listed
+//!   *.bad.example            CNAME *.              no data: its subdomains are listed
+//!   bad2.example             CNAME rpz-drop.       no answer: listed
+//!   good.example             CNAME rpz-passthru.   allowance
+//!   32.1.2.0.192.rpz-ip      CNAME .               about addresses, not about names
+//! ```
+//!
+//! Names are relative to the zone, or absolute and below it. A record that leads
+//! somewhere else (a walled garden, an address) changes an answer and refuses nothing.
+//! RFC 1035 section 5 for the file, draft-vixie-dnsop-dns-rpz for the policy.
+
+use super::include::includes;
+use super::out::Out;
+use super::plain;
+use crate::list::row::Skip;
+use crate::list::row::reject_reason::RejectReason;
+
+/// The state between lines.
+#[derive(Debug, Default)]
+pub(crate) struct Rpz {
+    /// The zone's name with a dot at both ends (`.rpz.example.`), once known.
+    zone: Vec<u8>,
+    /// The last `$ORIGIN`, in the same form.
+    origin: Vec<u8>,
+    /// The last owner, which is also that of a line that starts with white space.
+    owner: Vec<u8>,
+    /// Number of open parentheses: the record continues on the next line.
+    depth: usize,
+}
+
+/// Maximum length of a name in bytes (RFC 1035 section 2.3.4), with a dot at both ends. The
+/// lines after a name use it again, so a longer one would multiply the list.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Classes of records, which may come before the type.
+const CLASSES: &[&[u8]] = &[b"IN", b"CH", b"HS"];
+
+/// Types of records in such zones; a line with another word in their place is no record.
+const TYPES: &[&[u8]] = &[
+    b"A",
+    b"AAAA",
+    b"CAA",
+    b"CNAME",
+    b"DNAME",
+    b"DNSKEY",
+    b"DS",
+    b"HINFO",
+    b"HTTPS",
+    b"LOC",
+    b"MX",
+    b"NAPTR",
+    b"NS",
+    b"NSEC",
+    b"NSEC3",
+    b"NSEC3PARAM",
+    b"PTR",
+    b"RP",
+    b"RRSIG",
+    b"SOA",
+    b"SPF",
+    b"SRV",
+    b"SSHFP",
+    b"SVCB",
+    b"TLSA",
+    b"TXT",
+    b"ZONEMD",
+];
+
+impl Rpz {
+    /// Reads one line.
+    pub(crate) fn read(&mut self, line: &[u8], out: &mut Out<'_>) {
+        let line = line.strip_prefix(plain::BOM).unwrap_or(line);
+        let text = before_semicolon(line);
+        if text.trim_ascii().is_empty() {
+            return out.skip(plain::nothing(line.trim_ascii()));
+        }
+        let is_indented = text.first().is_some_and(u8::is_ascii_whitespace);
+        if !is_indented && record_type(text).is_some_and(|kind| is(kind, b"CNAME")) {
+            // An earlier parenthesis was never closed.
+            self.depth = 0;
+        }
+        let inside = self.depth > 0;
+        self.depth = depth_after(text, self.depth);
+        if inside {
+            return out.skip(Skip::Setting);
+        }
+        let mut words = text
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        if text.first() == Some(&b'$') {
+            let first = words.next().unwrap_or_default();
+            if is(first, b"$ORIGIN") {
+                let name = words.next().unwrap_or_default();
+                let origin = self.absolute(name);
+                // An origin relative to the last one grows line by line.
+                if origin.len() > MAX_NAME_BYTES {
+                    return out.reject(RejectReason::NotADomain, name);
+                }
+                self.origin = origin;
+                // Until a SOA record says otherwise: a zone begins at its first origin.
+                if self.zone.is_empty() {
+                    self.zone.clone_from(&self.origin);
+                }
+            }
+            if includes(text) {
+                return out.reject(RejectReason::Include, text);
+            }
+            if is(first, b"$GENERATE") {
+                return out.reject(RejectReason::Generate, text);
+            }
+            return out.skip(Skip::Setting);
+        }
+        if !is_indented {
+            let owner = words.next().unwrap_or_default();
+            if record_type(text).is_none() {
+                // A line of another list among the records.
+                return plain::entries(text.trim_ascii(), out);
+            }
+            self.owner.clear();
+            if owner.len() > MAX_NAME_BYTES {
+                return out.reject(RejectReason::NotADomain, owner);
+            }
+            self.owner.extend(owner.to_ascii_lowercase());
+        }
+        let kind = words.by_ref().find(|word| !is_class_or_time(word));
+        match kind.unwrap_or_default().to_ascii_uppercase().as_slice() {
+            b"SOA" => {
+                self.zone = match self.owner.as_slice() {
+                    b"@" => self.origin.clone(),
+                    owner => self.absolute(owner),
+                };
+                out.skip(Skip::Setting);
+            }
+            b"CNAME" => self.rule(words.next().unwrap_or_default(), out),
+            b"A" | b"AAAA" | b"MX" => out.skip(Skip::OtherAction),
+            kind if TYPES.contains(&kind) => out.skip(Skip::Setting),
+            // An indented line that is no record.
+            _ => plain::entries(text.trim_ascii(), out),
+        }
+    }
+
+    /// Returns a name of the file as `.name.`, as far as the origin is known.
+    fn absolute(&self, name: &[u8]) -> Vec<u8> {
+        let mut absolute = vec![b'.'];
+        absolute.extend(name.to_ascii_lowercase());
+        if !name.ends_with(b".") {
+            let origin: &[u8] = if self.origin.is_empty() {
+                b"."
+            } else {
+                &self.origin
+            };
+            absolute.extend_from_slice(origin);
+        }
+        absolute
+    }
+
+    /// Reads a CNAME record of the last owner.
+    fn rule(&self, target: &[u8], out: &mut Out<'_>) {
+        match target.to_ascii_lowercase().as_slice() {
+            b"." | b"*." | b"rpz-drop." => {}
+            b"rpz-passthru." => return out.skip(Skip::Allow),
+            // An older way to write the same.
+            target if self.absolute(target) == self.absolute(&self.owner) => {
+                return out.skip(Skip::Allow);
+            }
+            _ => return out.skip(Skip::OtherAction),
+        }
+        let owner = self.absolute(&self.owner);
+        let is_absolute = self.owner.ends_with(b".");
+        let name = match owner.strip_suffix(self.zone.as_slice()) {
+            Some(name) if !self.zone.is_empty() && self.zone != b"." => name,
+            // Without a zone's name, a relative owner is the whole name.
+            _ if !is_absolute => owner.strip_suffix(b".").unwrap_or(&owner),
+            _ => return out.reject(RejectReason::ZoneUnknown, &self.owner),
+        };
+        let name = name.strip_prefix(b".").unwrap_or(name);
+        let label = name.rsplit(|&b| b == b'.').next().unwrap_or_default();
+        if matches!(
+            label,
+            b"rpz-ip" | b"rpz-client-ip" | b"rpz-nsip" | b"rpz-nsdname"
+        ) {
+            out.skip(Skip::NotSender);
+        } else {
+            out.domain(name);
+        }
+    }
+}
+
+/// Returns the type of the record on a line with an owner; `None` if the line holds none.
+fn record_type(text: &[u8]) -> Option<&[u8]> {
+    text.split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+        .skip(1)
+        .find(|word| !is_class_or_time(word))
+        .filter(|word| TYPES.iter().any(|kind| is(word, kind)))
+}
+
+/// Returns whether a word may come between an owner and the type.
+fn is_class_or_time(word: &[u8]) -> bool {
+    word.first().is_some_and(u8::is_ascii_digit) || CLASSES.iter().any(|class| is(word, class))
+}
+
+fn is(word: &[u8], name: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(name)
+}
+
+/// Returns the number of parentheses open after a line; those in quotes do not count.
+fn depth_after(text: &[u8], depth: usize) -> usize {
+    let (mut quoted, mut escaped) = (false, false);
+    text.iter().fold(depth, |depth, byte| {
+        let is_escaped = std::mem::take(&mut escaped);
+        match byte {
+            _ if is_escaped => depth,
+            b'\\' => {
+                escaped = true;
+                depth
+            }
+            b'"' => {
+                quoted = !quoted;
+                depth
+            }
+            b'(' if !quoted => depth.saturating_add(1),
+            b')' if !quoted => depth.saturating_sub(1),
+            _ => depth,
+        }
+    })
+}
+
+/// Returns the text of a line before its comment.
+fn before_semicolon(line: &[u8]) -> &[u8] {
+    let mut quoted = false;
+    let end = line.iter().position(|&b| {
+        quoted ^= b == b'"';
+        b == b';' && !quoted
+    });
+    line.get(..end.unwrap_or(line.len())).unwrap_or(line)
+}

@@ -1,0 +1,315 @@
+//! Where the text of a list comes from: a file or standard input, unpacked and decoded.
+//!
+//! [`packed`](super::packed) unpacks. A text in UTF-16, as Windows writes exports, is
+//! recognized by its byte order mark or its NUL bytes, and is read as UTF-8. A text whose
+//! lines end with CR alone is read as if they ended with LF.
+
+use std::char::decode_utf16;
+use std::fs::File;
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+
+use super::packed::{is_packed, unpacked};
+
+/// Opens a list for reading; `-` is standard input.
+///
+/// # Errors
+///
+/// An error of opening the file, and those of [`unpack`].
+pub fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+    if path.as_os_str() == "-" {
+        unpack(io::stdin())
+    } else {
+        unpack(File::open(path)?)
+    }
+}
+
+/// Reads `input`, and unpacks it if its first bytes say that it is compressed.
+///
+/// # Errors
+///
+/// An error of reading the first bytes, and an archive that is not supported. A damaged or
+/// truncated file is an error during reading, never a shorter list.
+pub fn unpack(input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    text(unpacked(input)?)
+}
+
+/// Reads a text unchanged, decoded from UTF-16, or with CR alone changed to LF.
+pub(crate) fn text(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let head = first_bytes(&mut input, TEXT_HEAD_BYTES)?;
+    let refused = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what.to_owned()));
+    if is_packed(&head) {
+        return refused(
+            "compressed twice, or an archive in a compressed file; unpack it once first",
+        );
+    }
+    if is_utf32(&head) {
+        return refused("text in UTF-32 is not read; convert it to UTF-8");
+    }
+    let unit = match head.as_slice() {
+        [0xff, 0xfe, ..] | [1..=0xff, 0, 1..=0xff, 0, ..] => {
+            Some(u16::from_le_bytes as fn([u8; 2]) -> u16)
+        }
+        [0xfe, 0xff, ..] | [0, 1..=0xff, 0, 1..=0xff, ..] => {
+            Some(u16::from_be_bytes as fn([u8; 2]) -> u16)
+        }
+        _ => None,
+    };
+    // A CR at the very end of the first bytes may have its LF after it.
+    let before_end = head.split_last().map_or(&[][..], |(_, before)| before);
+    let only_cr = before_end.contains(&b'\r') && !head.contains(&b'\n');
+    let whole = Cursor::new(head).chain(input);
+    Ok(match unit {
+        None if only_cr => Box::new(OnlyCr(whole)),
+        Some(unit) => Box::new(Utf16 {
+            input: whole,
+            unit,
+            high: None,
+            text: Cursor::new(Vec::new()),
+        }),
+        None => Box::new(whole),
+    })
+}
+
+/// Returns whether a text begins with the byte order mark of UTF-32, or has three NUL bytes in
+/// each of its first characters.
+fn is_utf32(head: &[u8]) -> bool {
+    matches!(
+        head,
+        [0xff, 0xfe, 0, 0, ..]
+            | [0, 0, 0xfe, 0xff, ..]
+            | [1..=0xff, 0, 0, 0, 1..=0xff, 0, 0, 0, ..]
+            | [0, 0, 0, 1..=0xff, 0, 0, 0, 1..=0xff, ..]
+    )
+}
+
+/// Checks that the first bytes of a list, unpacked, can be text. Many control characters mean
+/// that they cannot. A few can have any cause, and only the lines that hold them are rejected.
+///
+/// # Errors
+///
+/// Names what the bytes may be instead of text.
+pub fn check_text(head: &[u8]) -> io::Result<()> {
+    let controls = head
+        .iter()
+        .filter(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127))
+        .count();
+    if controls < MIN_CONTROLS || controls <= head.len() / 20 {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        "not a text file; is it compressed twice, encrypted, or another kind of file?",
+    ))
+}
+
+/// A list with fewer control characters is never a binary file. Of random bytes, 27 in 256 are.
+const MIN_CONTROLS: usize = 32;
+
+/// Number of bytes that tell how a text is written; the first line of a list is hardly longer.
+const TEXT_HEAD_BYTES: u64 = 4 << 10;
+
+/// Reads the first `most` bytes, or all if there are fewer.
+fn first_bytes(input: &mut impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    input.take(most).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// A text whose lines end with CR alone, read with LF in place of CR.
+struct OnlyCr<R>(R);
+
+impl<R: Read> Read for OnlyCr<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        for byte in buffer.iter_mut().take(count) {
+            if *byte == b'\r' {
+                *byte = b'\n';
+            }
+        }
+        Ok(count)
+    }
+}
+
+/// A text in UTF-16, read as UTF-8.
+struct Utf16<R> {
+    input: R,
+    /// Makes a code unit from its two bytes.
+    unit: fn([u8; 2]) -> u16,
+    /// The first half of a surrogate pair whose second half comes with the next bytes.
+    high: Option<u16>,
+    /// Decoded text that the caller has not read yet.
+    text: Cursor<Vec<u8>>,
+}
+
+/// Number of bytes decoded together; even, so that no code unit is cut.
+const UTF16_BLOCK_BYTES: u64 = 32 << 10;
+
+impl<R: Read> Read for Utf16<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.text.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let mut bytes = Vec::new();
+            let block = self.input.by_ref().take(UTF16_BLOCK_BYTES);
+            let at_end = { block }.read_to_end(&mut bytes)? == 0;
+            if at_end && self.high.is_none() {
+                return Ok(0);
+            }
+            let (pairs, _odd_byte_at_the_end) = bytes.as_chunks::<2>();
+            let units = pairs.iter().map(|pair| (self.unit)(*pair));
+            let mut units: Vec<u16> = self.high.take().into_iter().chain(units).collect();
+            let ends_with_high = matches!(units.last(), Some(0xd800..=0xdbff));
+            if ends_with_high && !at_end {
+                self.high = units.pop();
+            }
+            // Half a pair is no text. A NUL has the line rejected; U+FFFD would make one entry
+            // of two different ones.
+            let text: String = decode_utf16(units)
+                .map(|char| char.unwrap_or('\0'))
+                .collect();
+            self.text = Cursor::new(text.into_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Read, Write as _};
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::{check_text, unpack};
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        compress_to_vec(text, CompressionLevel::Fastest)
+    }
+
+    fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        unpack(Cursor::new(bytes))?.read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    /// Several blocks of zstd and of UTF-16.
+    fn long() -> Vec<u8> {
+        (0..20_000)
+            .flat_map(|n| format!("spam{n}@bad.example\n").into_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn packed_or_not_the_text_is_the_same() {
+        for text in [&b""[..], b"a", b"a@b.example\n", &long()] {
+            assert_eq!(read(text.to_vec()).unwrap(), text);
+            assert_eq!(read(gzip(text)).unwrap(), text);
+            assert_eq!(read(zstd(text)).unwrap(), text);
+            let members = [gzip(text), gzip(text)].concat();
+            assert_eq!(read(members).unwrap(), text.repeat(2));
+            let skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc".to_vec();
+            let frames = [zstd(text), skippable.clone(), zstd(text)].concat();
+            assert_eq!(read(frames).unwrap(), text.repeat(2));
+            assert_eq!(read([skippable, zstd(text)].concat()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_cut_off_or_damaged_archive_is_an_error() {
+        let text = long();
+        for packed in [gzip(&text), zstd(&text)] {
+            for length in [5, 10, packed.len() / 2, packed.len() - 1] {
+                let error = read(packed[..length].to_vec()).unwrap_err().to_string();
+                assert!(
+                    error.contains("download it again"),
+                    "cut at {length}: {error}"
+                );
+            }
+            let mut damaged = packed.clone();
+            let middle = packed.len() / 2;
+            damaged[middle] ^= 0x10;
+            assert!(read(damaged).is_err());
+            let followed = read([packed, b"rubbish".to_vec()].concat()).unwrap_err();
+            assert!(
+                followed.to_string().contains("other data follows"),
+                "{followed}"
+            );
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused() {
+        let random: Vec<u8> = (0..5_000_u32)
+            .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3])
+            .collect();
+        for bytes in [random, gzip(&long()), vec![0; 100]] {
+            let error = check_text(&bytes).unwrap_err().to_string();
+            assert!(error.contains("not a text file"), "{error}");
+        }
+        // A few stray bytes only reject their lines.
+        for text in [
+            &b"a@b.example\n\0\0\0c@d.example\n"[..],
+            &[b"\0".repeat(31), long()].concat(),
+        ] {
+            assert!(check_text(text).is_ok());
+        }
+    }
+
+    #[test]
+    fn what_was_compressed_twice_or_is_in_utf32_is_named() {
+        for (bytes, what) in [
+            (gzip(&gzip(b"a@b.example\n")), "compressed twice"),
+            (zstd(&gzip(b"a@b.example\n")), "compressed twice"),
+            (b"\xff\xfe\0\0a\0\0\0".to_vec(), "UTF-32"),
+            (b"\0\0\xfe\xff\0\0\0a".to_vec(), "UTF-32"),
+            (b"a\0\0\0@\0\0\0".to_vec(), "UTF-32"),
+        ] {
+            let error = read(bytes).unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
+        assert_eq!(
+            read(b"\xff\xfea\0".to_vec()).unwrap(),
+            "\u{feff}a".as_bytes()
+        );
+    }
+
+    #[test]
+    fn lines_that_end_with_cr_alone_are_lines() {
+        let text = String::from_utf8(long()).unwrap();
+        let old = text.replace('\n', "\r");
+        assert_eq!(read(old.into_bytes()).unwrap(), text.as_bytes());
+        for kept in ["a@b.example\r\nc@d.example\r\n", "a\r", "a\n\rb\n"] {
+            assert_eq!(read(kept.into()).unwrap(), kept.as_bytes());
+        }
+        let at_the_border = "a".repeat(4095) + "\r\nb\r\n";
+        assert_eq!(
+            read(at_the_border.clone().into()).unwrap(),
+            at_the_border.as_bytes()
+        );
+    }
+
+    #[test]
+    fn utf16_becomes_utf8() {
+        let text = String::from_utf8(long()).unwrap() + "d\u{1f600}@b\u{fc}cher.example\n";
+        let text = format!("\u{feff}{text}");
+        let units = || text.encode_utf16();
+        let little: Vec<u8> = units().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = units().flat_map(u16::to_be_bytes).collect();
+        assert_eq!(read(little.clone()).unwrap(), text.as_bytes());
+        assert_eq!(read(big).unwrap(), text.as_bytes());
+        assert_eq!(read(gzip(&little)).unwrap(), text.as_bytes());
+        assert_eq!(read(b"a\0@\0b\0".to_vec()).unwrap(), b"a@b");
+        assert_eq!(read(b"\0a\0@\0b".to_vec()).unwrap(), b"a@b");
+        let half_a_pair = b"\xff\xfea\0\x3d\xd8".to_vec();
+        assert_eq!(read(half_a_pair).unwrap(), "\u{feff}a\0".as_bytes());
+    }
+}

@@ -1,0 +1,400 @@
+//! Compressed lists: gzip, zstd, bzip2 and xz.
+//!
+//! A compressed list is recognized by its first bytes, never by its name: feeds get renamed. Each
+//! format may hold several members, frames or streams one after the other (`cat a.gz b.gz`); all of
+//! them are read. A damaged or truncated file is an error, never a shorter list, and so is a file
+//! that unpacks to far more than any list does ([`MAX_RATIO`]).
+
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bzip2::read::MultiBzDecoder;
+use flate2::bufread::GzDecoder;
+use lzma_rust2::XzReader;
+use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+/// A list that unpacks to more than this many times its size is refused: addresses shrink to a
+/// tenth or less, the zeros of a decompression bomb to a thousandth (gzip) or a millionth (xz).
+pub(super) const MAX_RATIO: u64 = 250;
+/// Below this size the ratio does not matter. Tests use less.
+pub(super) const MIN_BOMB_BYTES: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+/// Maximum memory for an xz stream, in KiB; `xz -9` needs 65 MiB.
+const MAX_XZ_MEMORY_KIB: u32 = 256 << 10;
+
+/// Number of bytes that tell how an input is compressed.
+const HEAD_BYTES: u64 = 6;
+
+/// Formats that are not supported, by their first bytes.
+const NOT_READ: &[(&[u8], &str)] = &[
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"Rar!\x1a\x07", "a RAR archive"),
+    (b"\x04\x22\x4d\x18", "an lz4 file"),
+    // Supported only in a file, where the directory at the end can be read first.
+    (b"PK\x03\x04", "a ZIP archive on standard input"),
+    (b"PK\x05\x06", "a ZIP archive on standard input"),
+];
+
+/// How an input is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Packed {
+    Not,
+    Gzip,
+    Zstd,
+    Bzip2,
+    Xz,
+}
+
+impl Packed {
+    fn of(head: &[u8]) -> Self {
+        match head {
+            [0x1f, 0x8b, 8, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            // A skippable frame; parallel zstd compressors write one first.
+            [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Self::Xz,
+            _ => Self::Not,
+        }
+    }
+}
+
+/// Returns whether these are the first bytes of compressed data or of an archive.
+pub(super) fn is_packed(head: &[u8]) -> bool {
+    Packed::of(head) != Packed::Not || NOT_READ.iter().any(|(start, _)| head.starts_with(start))
+}
+
+/// Returns `input`, unpacked if its first bytes say that it is compressed.
+///
+/// # Errors
+/// An error of reading the first bytes, and an archive that is not supported.
+pub(crate) fn unpacked(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
+    let mut head = Vec::new();
+    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    if let Some((_, what)) = NOT_READ.iter().find(|(start, _)| head.starts_with(start)) {
+        let message = format!("{what} is not read; unpack it first");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    let packed = Packed::of(&head);
+    let bytes = Arc::new(AtomicU64::new(0));
+    let whole = Cursor::new(head).chain(Metered {
+        input,
+        bytes: Arc::clone(&bytes),
+    });
+    Ok(match packed {
+        Packed::Not => Box::new(whole),
+        Packed::Gzip => Unpacked::boxed(Gzip::new(whole), "gzip", bytes),
+        Packed::Zstd => Unpacked::boxed(Zstd::new(whole), "zstd", bytes),
+        Packed::Bzip2 => Unpacked::boxed(MultiBzDecoder::new(whole), "bzip2", bytes),
+        Packed::Xz => {
+            let decoder = XzReader::new_mem_limit(whole, true, MAX_XZ_MEMORY_KIB);
+            Unpacked::boxed(decoder, "xz", bytes)
+        }
+    })
+}
+
+/// Counts the bytes that are read.
+struct Metered<R> {
+    input: R,
+    bytes: Arc<AtomicU64>,
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.input.read(buffer)?;
+        self.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+/// The output of a decoder; its errors are reworded to say what to do.
+struct Unpacked<R> {
+    decoder: R,
+    format: &'static str,
+    bytes_in: Arc<AtomicU64>,
+    bytes_out: u64,
+}
+
+impl<R: Read + Send + 'static> Unpacked<R> {
+    fn boxed(decoder: R, format: &'static str, bytes_in: Arc<AtomicU64>) -> Box<dyn Read + Send> {
+        Box::new(Self {
+            decoder,
+            format,
+            bytes_in,
+            bytes_out: 0,
+        })
+    }
+}
+
+impl<R: Read> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.decoder.read(buffer).map_err(|error| {
+            let what = match error.kind() {
+                io::ErrorKind::UnexpectedEof => "is truncated, or other data follows it",
+                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                    "is damaged, or other data follows it"
+                }
+                // The file could not be read: not an error of the decoder.
+                _ => return error,
+            };
+            let format = self.format;
+            let message = format!("its {format} data {what} ({error}); download it again");
+            io::Error::new(error.kind(), message)
+        })?;
+        self.bytes_out += count as u64;
+        refuse_bomb(self.bytes_in.load(Ordering::Relaxed), self.bytes_out)?;
+        Ok(count)
+    }
+}
+
+/// Refuses a decompression bomb.
+///
+/// # Errors
+/// When no list unpacks from so few bytes to so many.
+pub(super) fn refuse_bomb(packed_bytes: u64, bytes: u64) -> io::Result<()> {
+    if bytes < MIN_BOMB_BYTES || bytes / MAX_RATIO < packed_bytes {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!(
+            "decompresses to more than {MAX_RATIO} times its size, like a decompression bomb; decompress it first if it is a list"
+        ),
+    ))
+}
+
+/// Gzip members one after the other. Zeros after a member are padding (of tapes, block devices), as
+/// for gzip(1).
+struct Gzip<R: Read> {
+    /// `None` only between two members.
+    decoder: Option<GzDecoder<BufReader<R>>>,
+}
+
+impl<R: Read> Gzip<R> {
+    fn new(input: R) -> Self {
+        Self {
+            decoder: Some(GzDecoder::new(BufReader::new(input))),
+        }
+    }
+}
+
+impl<R: Read> Read for Gzip<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.decoder {
+            let count = decoder.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            if at_end_after_zeros(decoder.get_mut())? {
+                return Ok(0);
+            }
+            let rest = self.decoder.take().map(GzDecoder::into_inner);
+            self.decoder = rest.map(GzDecoder::new);
+        }
+        Ok(0)
+    }
+}
+
+fn at_end_after_zeros(input: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let buffered = input.fill_buf()?;
+        if buffered.is_empty() {
+            return Ok(true);
+        }
+        let zeros = buffered.iter().take_while(|&&byte| byte == 0).count();
+        if zeros == 0 {
+            return Ok(false);
+        }
+        input.consume(zeros);
+    }
+}
+
+/// Several zstd frames one after the other, read as one stream.
+struct Zstd<R> {
+    input: R,
+    decoder: FrameDecoder,
+    in_frame: bool,
+}
+
+impl<R: Read> Zstd<R> {
+    fn new(input: R) -> Self {
+        Self {
+            input,
+            decoder: FrameDecoder::new(),
+            in_frame: false,
+        }
+    }
+
+    /// Goes to the next frame with data; returns false at the end of the input.
+    fn next_frame(&mut self) -> io::Result<bool> {
+        loop {
+            let mut first = [0];
+            if self.input.read(&mut first)? == 0 {
+                return Ok(false);
+            }
+            let mut rest = Cursor::new(first).chain(&mut self.input);
+            match self.decoder.reset(&mut rest) {
+                Ok(()) => return Ok(true),
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    let length = u64::from(length);
+                    let skipped = io::copy(&mut self.input.by_ref().take(length), &mut io::sink())?;
+                    if skipped < length {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                }
+                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+            }
+        }
+    }
+}
+
+impl<R: Read> Read for Zstd<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if !self.in_frame {
+                if !self.next_frame()? {
+                    return Ok(0);
+                }
+                self.in_frame = true;
+            }
+            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
+                self.decoder
+                    .decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1))
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            }
+            let count = self.decoder.read(buffer)?;
+            if count > 0 {
+                return Ok(count);
+            }
+            let written = self.decoder.get_checksum_from_data();
+            if written.is_some() && written != self.decoder.get_calculated_checksum() {
+                let message = "wrong checksum of a zstd frame";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            self.in_frame = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Cursor, Read, Write};
+
+    use bzip2::write::BzEncoder;
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use lzma_rust2::{XzOptions, XzWriter};
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::{MIN_BOMB_BYTES, NOT_READ, unpacked};
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn bzip2(text: &[u8]) -> Vec<u8> {
+        let mut encoder = BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn xz(text: &[u8]) -> Vec<u8> {
+        let mut encoder = XzWriter::new(Vec::new(), XzOptions::with_preset(1)).unwrap();
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn zstd(text: &[u8]) -> Vec<u8> {
+        compress_to_vec(text, CompressionLevel::Fastest)
+    }
+
+    type Compress = fn(&[u8]) -> Vec<u8>;
+
+    const FORMATS: [Compress; 4] = [gzip, bzip2, xz, zstd];
+
+    fn read(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        unpacked(Cursor::new(bytes))?.read_to_end(&mut text)?;
+        Ok(text)
+    }
+
+    /// Several blocks of each format.
+    fn long() -> Vec<u8> {
+        (0..20_000)
+            .flat_map(|n| format!("spam{n}@bad.example\n").into_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn compressed_or_not_the_text_is_the_same() {
+        for text in [&b""[..], b"a", b"a@b.example\n", &long()] {
+            assert_eq!(read(text.to_vec()).unwrap(), text);
+            for format in FORMATS {
+                assert_eq!(read(format(text)).unwrap(), text);
+                let members = [format(text), format(text)].concat();
+                assert_eq!(read(members).unwrap(), text.repeat(2));
+            }
+            let skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc".to_vec();
+            let frames = [zstd(text), skippable.clone(), zstd(text)].concat();
+            assert_eq!(read(frames).unwrap(), text.repeat(2));
+            assert_eq!(read([skippable, zstd(text)].concat()).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn a_cut_off_or_damaged_file_is_an_error() {
+        let text = long();
+        for packed in FORMATS.map(|format| format(&text)) {
+            for length in [10, packed.len() / 2, packed.len() - 1] {
+                let error = read(packed[..length].to_vec()).unwrap_err().to_string();
+                assert!(
+                    error.contains("download it again"),
+                    "cut at {length}: {error}"
+                );
+            }
+            let mut damaged = packed.clone();
+            let middle = packed.len() / 2;
+            damaged[middle] ^= 0x10;
+            assert!(read(damaged).is_err());
+            let followed = read([packed, b"rubbish, more than a header".to_vec()].concat());
+            assert!(followed.is_err());
+        }
+    }
+
+    #[test]
+    fn zeros_after_gzip_are_padding() {
+        let packed = gzip(b"a@b.example\n");
+        for zeros in [1, 511, 100_000] {
+            let padded = [packed.clone(), vec![0; zeros]].concat();
+            assert_eq!(read(padded.clone()).unwrap(), b"a@b.example\n");
+            let again = [padded, packed.clone()].concat();
+            assert_eq!(read(again).unwrap(), b"a@b.example\n".repeat(2));
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_an_error() {
+        let zeros = vec![0; usize::try_from(MIN_BOMB_BYTES + 1).unwrap()];
+        for format in [gzip as Compress, bzip2, xz] {
+            let error = read(format(&zeros)).err().map(|error| error.to_string());
+            assert!(error.is_some_and(|error| error.contains("decompression bomb")));
+        }
+    }
+
+    #[test]
+    fn archives_that_are_not_read_are_refused() {
+        for (start, what) in NOT_READ {
+            let error = read([start, &b"\0\0\0\0\0\0\0\0"[..]].concat()).unwrap_err();
+            assert!(error.to_string().contains(what), "{error}");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Cutting a line into words and pieces without cutting through quotes.
+
+use crate::rfc5322::{self, Place};
+
+/// Tracks quotes, comments and angle brackets through a text.
+pub(crate) struct Nesting {
+    inner: rfc5322::Nesting,
+    angled: bool,
+}
+
+impl Nesting {
+    pub(crate) const fn new() -> Self {
+        Self {
+            inner: rfc5322::Nesting::new(),
+            angled: false,
+        }
+    }
+
+    /// Reads the next byte, and returns whether it is outside of all of them. The bracket that
+    /// opens is outside, the one that closes is not.
+    pub(crate) fn step(&mut self, byte: u8) -> bool {
+        let was_angled = self.angled;
+        let outside = self.inner.step(byte) == Place::Outside;
+        match byte {
+            b'<' if outside => self.angled = true,
+            b'>' if outside => self.angled = false,
+            _ => {}
+        }
+        outside && !was_angled
+    }
+}
+
+/// The words of a text. White space in quotes, brackets and comments does not divide words; one
+/// that is not closed extends to the end.
+#[derive(Clone)]
+pub(crate) struct Words<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let text = self.0.trim_ascii_start();
+        if text.is_empty() {
+            return None;
+        }
+        // Most words contain nothing that could hold white space together.
+        let mark = text
+            .iter()
+            .position(|b| b.is_ascii_whitespace() || matches!(b, b'"' | b'(' | b'<' | b'\\'));
+        let end = match mark.and_then(|at| text.get(at)) {
+            Some(mark) if !mark.is_ascii_whitespace() => {
+                let mut nesting = Nesting::new();
+                text.iter()
+                    .position(|&b| nesting.step(b) && b.is_ascii_whitespace())
+            }
+            _ => mark,
+        };
+        let end = end.unwrap_or(text.len());
+        let (word, rest) = text.split_at(end);
+        self.0 = rest;
+        Some(word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Words;
+
+    #[test]
+    fn white_space_divides_outside_of_quotes_and_brackets_alone() {
+        for (text, words) in [
+            ("  a@b.example\tOK ", &["a@b.example", "OK"][..]),
+            ("\"a b\"@c.example x", &["\"a b\"@c.example", "x"]),
+            ("a<b c> d)e f", &["a<b c>", "d)e", "f"]),
+            ("a(b \"c) d\\\" e", &["a(b \"c)", "d\\\" e"]),
+            ("one>two three", &["one>two", "three"]),
+            ("", &[]),
+        ] {
+            let found: Vec<_> = Words(text.as_bytes()).collect();
+            let words: Vec<_> = words.iter().map(|word| word.as_bytes()).collect();
+            assert_eq!(found, words, "{text}");
+        }
+    }
+}
