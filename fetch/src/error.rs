@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 
-use blocklist_milter::{compile, filter, replacement};
+use blocklist_milter::base::replacement;
+use blocklist_milter::{compile, filter};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
