@@ -445,6 +445,21 @@ fn a_large_list_is_not_emptied_by_renaming_its_file() {
     }
 }
 
+/// The limit counts expired entries, and so does the message.
+#[test]
+fn a_refusal_names_the_numbers_that_it_compares() {
+    let folder = folder(&[("old.txt", &addresses(0..1_000))]);
+    build(&plan(folder.path(), "many.blf", &["old.txt"]));
+    let past = addresses(0..100).replace('\n', " # expires 2020-01-01\n");
+    fs::write(folder.path().join("new.txt"), past + &addresses(100..700)).unwrap();
+    let mut plan = plan(folder.path(), "many.blf", &["new.txt"]);
+    plan.max_shrink = Some(20);
+    let report = compile::build(&plan, &Progress::new()).unwrap();
+    assert_eq!(report.expired, 100);
+    let refused = report.refused.unwrap();
+    assert!(refused.contains("700 entries, 1,000 before"), "{refused}");
+}
+
 #[test]
 fn a_filter_is_no_list() {
     let folder = folder(&[("good.txt", "a@b.example\n")]);

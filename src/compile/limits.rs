@@ -98,12 +98,13 @@ impl Report {
 
     /// Refuses a filter of `entries` that shrinks by more than the plan allows.
     pub(crate) fn refuse_shrunk_filter(&mut self, plan: &Plan, before: &Before, entries: u64) {
-        let entries_now = entries + self.expired;
-        if entries_now < before.entries
-            && let Some(limit) = over_limit(plan, before.entries, entries_now)
+        // Expired entries were in the list, too.
+        let now = entries + self.expired;
+        if now < before.entries
+            && let Some(limit) = over_limit(plan, before.entries, now)
         {
             let file = plan.output.display().to_string();
-            self.refused = Some(refusal(&file, entries, before.entries, limit));
+            self.refused = Some(refusal(&file, now, before.entries, limit));
         }
     }
 }

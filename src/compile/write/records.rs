@@ -137,22 +137,6 @@ impl<'a> Joined<'a> {
     pub(crate) fn changed(&self) -> Changed {
         self.changed
     }
-
-    /// Counts how `joined` differs from `old`, the records of the first stream. The other streams
-    /// gave `offered` records.
-    fn count_changes(&mut self, old: &[Record], offered: usize, joined: &[Record]) {
-        let mut before = old.iter().peekable();
-        let mut added = 0;
-        for record in joined {
-            while before.next_if(|old| old.key < record.key).is_some() {}
-            match before.next_if(|old| old.key == record.key) {
-                Some(old) => self.changed.redated += u64::from(old != record),
-                None => added += 1,
-            }
-        }
-        self.changed.added += added;
-        self.changed.already_there += (offered as u64).saturating_sub(added);
-    }
 }
 
 impl Sorted for Joined<'_> {
@@ -175,26 +159,37 @@ impl Sorted for Joined<'_> {
             }
             same
         });
-        self.count_changes(&old, offered, &taken);
         self.to_remove.clear();
         if let Some(removed) = &mut self.removed {
             removed.take_before(end, &mut self.to_remove)?;
         }
+        let mut before = old.iter().peekable();
         let mut to_remove = self.to_remove.iter().map(|record| record.key).peekable();
-        let (mut removed, mut expired) = (0, 0);
+        let changed = &mut self.changed;
+        let (mut new, mut found) = (0, 0);
         into.extend(taken.into_iter().filter(|record| {
+            while before.next_if(|old| old.key < record.key).is_some() {}
+            let old = before.next_if(|old| old.key == record.key);
+            new += u64::from(old.is_none());
             while to_remove.next_if(|key| *key < record.key).is_some() {}
             if to_remove.peek() == Some(&record.key) {
-                removed += 1;
+                found += 1;
+                // A new entry that is removed again changes nothing.
+                changed.removed += u64::from(old.is_some());
                 return false;
             }
-            let is_past = record.expires.is_some_and(|day| day <= self.today);
-            expired += u64::from(is_past);
-            !is_past
+            if record.expires.is_some_and(|day| day <= self.today) {
+                changed.expired += 1;
+                return false;
+            }
+            match old {
+                Some(old) => changed.redated += u64::from(old != record),
+                None => changed.added += 1,
+            }
+            true
         }));
-        self.changed.removed += removed;
-        self.changed.not_found += self.to_remove.len() as u64 - removed;
-        self.changed.expired += expired;
+        changed.already_there += (offered as u64).saturating_sub(new);
+        changed.not_found += self.to_remove.len() as u64 - found;
         Ok(())
     }
 }
