@@ -156,6 +156,11 @@ fn a_good_set_up_has_nothing_wrong() {
     let found = set.check();
     assert_eq!(found.wrong(), [], "{found:#?}");
     assert_eq!(found.code, Some(0));
+    let broken = check(&set.site, &NO_POSTFIX, None);
+    assert!(broken.has(
+        "notice",
+        "cannot read its configuration: postconf -c /nonexistent: "
+    ));
     let good = [
         "smtp/inet: asks the milter",
         "user postfix can open",
@@ -244,6 +249,23 @@ fn each_fault_in_postfix_is_found_and_mended_by_its_remedy() {
     set.postconf(&["-e", "content_filter = smtp:[127.0.0.1]:10024"]);
     set.is_mended("comes back from the content filter");
     set.postconf(&["-e", "content_filter ="]);
+
+    let ours = set.ours();
+    set.milters(&format!("{ours}, {ours}"));
+    assert!(set.check().has("notice", "more than once"));
+    set.milters(&ours);
+
+    // A table may name another milter, or none.
+    set.postconf(&["-e", "smtpd_milter_maps = cidr:/etc/maps"]);
+    let found = set.check();
+    assert!(found.has("notice", "smtpd_milter_maps = cidr:/etc/maps"));
+    assert!(found.has("good", "smtp/inet: asks the milter"));
+    set.milters("inet:127.0.0.1:1");
+    let found = set.check();
+    assert_eq!(found.wrong(), [], "{found:#?}");
+    assert!(found.has("notice", "only where smtpd_milter_maps names it"));
+    set.milters(&ours);
+    set.postconf(&["-e", "smtpd_milter_maps ="]);
 
     fs::set_permissions(socket(&set.site), fs::Permissions::from_mode(0o600)).expect("ours");
     set.is_mended("user postfix cannot connect to");

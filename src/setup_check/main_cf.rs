@@ -62,7 +62,7 @@ pub(super) fn milters(value: &str) -> Vec<MilterOf> {
 }
 
 /// Splits a list at commas and blanks; text in braces is one word.
-fn split(value: &str) -> Vec<&str> {
+pub(super) fn split(value: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let (mut depth, mut start) = (0_u32, None);
     for (at, character) in value.char_indices() {

@@ -61,9 +61,16 @@ pub fn run(places: &Places) -> Findings {
         sockets: &sockets,
     };
     let mut servers = 0;
-    if let Some(postfix) = postconf::Postconf::find(places.postfix.as_deref()) {
+    if let Some(found) = postconf::Postconf::find(places.postfix.as_deref()) {
         servers += 1;
-        postfix::check(&postfix, &milter, &mut findings);
+        match found {
+            Ok(postfix) => postfix::check(&postfix, &milter, &mut findings),
+            Err(error) => findings.notice(
+                "postfix",
+                format!("not checked, because Postfix cannot read its configuration: {error}"),
+                "postfix check",
+            ),
+        }
     }
     let cf = places.sendmail.as_deref();
     let cf = cf.unwrap_or_else(|| Path::new(sendmail::USUAL_CF));

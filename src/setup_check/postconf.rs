@@ -18,8 +18,11 @@ pub(super) struct Postconf {
 }
 
 impl Postconf {
-    /// Returns `None` if Postfix is not installed or has no configuration.
-    pub(super) fn find(folder: Option<&Path>) -> Option<Self> {
+    /// Returns `None` if Postfix is not installed.
+    ///
+    /// # Errors
+    /// It is installed, but cannot read its configuration.
+    pub(super) fn find(folder: Option<&Path>) -> Option<Result<Self, String>> {
         let shown = |program: &str| match folder {
             Some(folder) => format!("{program} -c {}", folder.display()),
             None => program.to_owned(),
@@ -30,11 +33,17 @@ impl Postconf {
             shown: shown("postconf"),
             reload: format!("{} reload", shown("postfix")),
         };
-        postconf.run(&["-h", "queue_directory"])?;
-        Some(postconf)
+        let works = postconf.output(&["-h", "queue_directory"]);
+        let shown = postconf.shown.clone();
+        Some(works.map_or_else(|error| Err(format!("{shown}: {error}")), |_| Ok(postconf)))
     }
 
+    /// Returns the output of a call; nothing if it fails.
     pub(super) fn run(&self, arguments: &[&str]) -> Option<String> {
+        self.output(arguments).ok()
+    }
+
+    fn output(&self, arguments: &[&str]) -> Result<String, String> {
         let mut command = Command::new(&self.path);
         if let Some(folder) = &self.folder {
             command.arg("-c").arg(folder);
@@ -70,6 +79,8 @@ pub(super) struct Service {
     pub(super) milters: Vec<MilterOf>,
     /// Whether these are its own, not those of `main.cf`.
     pub(super) has_own_milters: bool,
+    /// `smtpd_milter_maps`.
+    pub(super) milter_maps: String,
     /// `receive_override_options`.
     pub(super) options: String,
 }
@@ -119,6 +130,7 @@ pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
             (found.trim() == key).then(|| value.trim().to_owned())
         })
     };
+    let maps = postconf.setting("smtpd_milter_maps");
     let options = postconf.setting("receive_override_options");
     // Before Postfix 3.0, and with its compatible settings, "-" means a chroot.
     let usual_chroot = ["", "0"].contains(&&*postconf.setting("compatibility_level"));
@@ -133,6 +145,7 @@ pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
             has_chroot: chroot == "y" || chroot == "-" && usual_chroot,
             has_own_milters: milters_of_service.is_some(),
             milters: milters_of_service.map_or_else(|| all.to_vec(), |value| milters(&value)),
+            milter_maps: own(&name, "smtpd_milter_maps").unwrap_or_else(|| maps.clone()),
             options: own(&name, "receive_override_options").unwrap_or_else(|| options.clone()),
             name,
         })

@@ -1,11 +1,12 @@
 //! Checks Postfix: whether each smtpd(8) uses the milter, can open its socket, and waits long
 //! enough.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::findings::Findings;
-use super::main_cf::{MilterOf, milters, time};
+use super::main_cf::{MilterOf, milters, split, time};
 use super::milter::Milter;
 use super::postconf::{Postconf, Service, services};
 use crate::base::access::{Account, Wish};
@@ -34,14 +35,18 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Fin
         .filter(|service| service.milters.iter().any(is_ours) && !service.skips_milters())
         .collect();
 
+    let maps = check_maps(&services, findings);
     if asking.is_empty() && !all.iter().any(is_ours) {
         let list = with_milter(milter, &queue, &all);
         let list: Vec<&str> = list.iter().map(|milter| milter.text.as_str()).collect();
-        findings.wrong(
-            ABOUT,
-            "smtpd_milters does not name the milter: no mail is checked",
-            postconf.edit(&format!("smtpd_milters = {}", list.join(", "))),
-        );
+        let remedy = postconf.edit(&format!("smtpd_milters = {}", list.join(", ")));
+        let text = "smtpd_milters does not name the milter";
+        if maps {
+            let text = format!("{text}: mail is checked only where smtpd_milter_maps names it");
+            findings.notice(ABOUT, text, remedy);
+        } else {
+            findings.wrong(ABOUT, format!("{text}: no mail is checked"), remedy);
+        }
     }
     check_services(postconf, milter, &queue, &services, &is_ours, findings);
     let ours = asking
@@ -148,6 +153,27 @@ fn check_services(
             findings.good(ABOUT, format!("{name}: does not ask the milter"));
         }
     }
+}
+
+/// Reports `smtpd_milter_maps`, whose milters replace those of `smtpd_milters` for some clients.
+/// Returns whether there is such a table.
+fn check_maps(services: &[Service], findings: &mut Findings) -> bool {
+    let all = services.iter().map(|service| service.milter_maps.as_str());
+    let all: BTreeSet<&str> = all.filter(|maps| !maps.is_empty()).collect();
+    for maps in &all {
+        let tables = split(maps);
+        let ask = |table: &&str| format!("postmap -q ADDRESS-OF-A-CLIENT '{table}'");
+        let remedy: Vec<String> = tables.iter().map(ask).collect();
+        findings.notice(
+            ABOUT,
+            format!(
+                "smtpd_milter_maps = {maps}: for a client in these tables, what they name (or DISABLE) replaces \
+                 smtpd_milters; setup-check does not look into them"
+            ),
+            remedy.join("\n"),
+        );
+    }
+    !all.is_empty()
 }
 
 /// Checks whether Postfix's user can open the socket, where each service searches it.
@@ -325,6 +351,14 @@ fn check_chain(ours: &MilterOf, all: &[MilterOf], milter: &Milter<'_>, findings:
         );
     } else {
         findings.good(ABOUT, chain);
+    }
+    let same = all.iter().filter(|other| other.address == ours.address);
+    if same.count() > 1 {
+        findings.notice(
+            ABOUT,
+            format!("smtpd_milters names {} more than once: each message is checked and counted more than once", ours.address),
+            "name it once in smtpd_milters",
+        );
     }
 }
 

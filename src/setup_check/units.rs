@@ -105,7 +105,8 @@ fn show(unit: &str) -> Option<BTreeMap<String, String>> {
         "show",
         "--property=LoadState,ActiveState,UnitFileState,User,Listen",
         unit,
-    ]))?;
+    ]))
+    .ok()?;
     let mut properties: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
         // A socket unit has one line for each of its sockets.
