@@ -31,6 +31,11 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Returns whether the system chooses the port.
+    pub fn has_any_port(&self) -> bool {
+        matches!(self, Self::Inet { port: 0, .. })
+    }
+
     /// Returns whether only programs on this machine can connect: a unix socket, or a loopback
     /// address.
     pub fn is_local(&self) -> bool {

@@ -209,6 +209,12 @@ fn what_would_never_work_is_a_fault() {
         ),
         ("listen = []\n", "1:10:", "listen: lacks"),
         (
+            "state = 'a'\nstatus_file = \"a\\u0000b\"\n",
+            "2:15:",
+            "status_file: a path cannot contain a NUL",
+        ),
+        ("status_file = ''\n", "1:15:", "status_file: empty path"),
+        (
             "listen = ['unix:/a', 'inet:1@h', 'local:/a']\n",
             "1:34:",
             "unix:/a is listed twice",

@@ -159,8 +159,11 @@ pub(super) fn list_name(written: &str) -> Result<String, Fault> {
 }
 
 pub(super) fn path(written: &str, folder: &Path) -> Result<PathBuf, Fault> {
-    if written.is_empty() || written.contains('\0') {
+    if written.is_empty() {
         return Err("empty path".into());
+    }
+    if written.contains('\0') {
+        return Err("a path cannot contain a NUL character (\\u0000)".into());
     }
     Ok(folder.join(written))
 }

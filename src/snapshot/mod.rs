@@ -302,12 +302,19 @@ impl Snapshot {
     /// Warnings for the administrator.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = permissions::writable_by_others(self.config.files());
-        let listens = self.config.listen.iter();
-        for endpoint in listens.filter(|listen| !listen.is_local()) {
-            warnings.push(format!(
-                "listen: {endpoint} can be reached from other machines, and any program that connects is treated as the mail \
-                 server; use a unix socket or a loopback address, or protect the port by a firewall"
-            ));
+        for endpoint in &self.config.listen {
+            if !endpoint.is_local() {
+                warnings.push(format!(
+                    "listen: {endpoint} can be reached from other machines, and any program that connects is treated as the \
+                     mail server; use a unix socket or a loopback address, or protect the port by a firewall (not necessary \
+                     if systemd passes the sockets: then listen is not used)"
+                ));
+            }
+            if endpoint.has_any_port() {
+                warnings.push(format!(
+                    "listen: {endpoint} means another free port at each start; give the port that the mail server connects to"
+                ));
+            }
         }
         if self.policy.lists().is_empty() {
             warnings.push("no list is enabled: every message is accepted".to_owned());
