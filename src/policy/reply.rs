@@ -8,8 +8,8 @@
 //!  `------- SMTP code, 4xx or 5xx
 //! ```
 //!
-//! A line break separates lines. The codes are on the first line (later lines may repeat them). The
-//! behaviour of mail servers determines the rules: Sendmail strips the high bit, so only ASCII is
+//! A line break separates lines. The codes are on the first line. Later lines may repeat them as they
+//! are written there; other numbers, as in "451 Main Street", are text. The behaviour of mail servers determines the rules: Sendmail strips the high bit, so only ASCII is
 //! allowed; Postfix replaces a class mismatch or a bare code by "451 server configuration problem";
 //! RFC 5321 section 4.5.3.1.5 allows 512 bytes in a line. [`milter`](crate::milter) doubles `%` and
 //! adds the final NUL. Text from a message is always filtered before it gets into a reply.
@@ -131,12 +131,20 @@ impl Template {
         }
         let offset = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
         let mut codes: Option<(u16, &str)> = None;
+        let mut has_enhanced = false;
         let mut lines = Vec::new();
         for line in text.lines() {
             let mut rest = line;
-            if let Some((code, after)) = code_of(line) {
+            let coded = code_of(line).map(|(code, after)| (code, after, enhanced_of(after)));
+            let is_text = |code, enhanced: Option<&str>| {
+                let has_hyphen = line.as_bytes().get(3) == Some(&b'-');
+                let is_repeated = codes.is_some_and(|first| first.0 == code) && !has_enhanced;
+                codes.is_some() && enhanced.is_none() && !has_hyphen && !is_repeated
+            };
+            if let Some((code, after, enhanced)) = coded
+                && !is_text(code, enhanced)
+            {
                 rest = after;
-                let enhanced = enhanced_of(after);
                 if let Some(enhanced) = enhanced {
                     rest = after[enhanced.len()..].trim_start_matches(' ');
                 }
@@ -149,6 +157,7 @@ impl Template {
                             );
                             return refuse(offset(after), &message);
                         }
+                        has_enhanced = enhanced.is_some();
                         codes = Some((
                             code,
                             enhanced.unwrap_or(if class == "4" { "4.7.1" } else { "5.7.1" }),
@@ -438,6 +447,22 @@ mod tests {
     }
 
     #[test]
+    fn a_number_at_the_start_of_a_later_line_is_text_unless_it_repeats_the_codes() {
+        for (template, second) in [
+            ("550 5.7.1 Write to\n451 Main Street", "451 Main Street"),
+            ("550 5.7.1 Write to\n550 Main Street", "550 Main Street"),
+            ("550 Write to\n451 Main Street", "451 Main Street"),
+            ("550 one\n550 two", "two"),
+            ("550 5.7.1 one\n550-5.7.1 two", "two"),
+            ("550 5.7.1 one\n550-two", "two"),
+        ] {
+            let parsed = Template::parse(template).unwrap();
+            assert_eq!(filled(template, b"").get(1).unwrap(), second);
+            assert_eq!(Template::parse(&parsed.to_string()).unwrap(), parsed);
+        }
+    }
+
+    #[test]
     fn the_enhanced_code_may_be_left_out() {
         assert_eq!(Template::parse("451 later").unwrap().enhanced(), "4.7.1");
         assert_eq!(Template::parse("554 text").unwrap().enhanced(), "5.7.1");
@@ -457,7 +482,8 @@ mod tests {
             ("550 5.7.1 {adress}", 10, "{adress} is unknown"),
             ("550 5.7.1 {address", 10, "without its }"),
             ("550 5.7.1 a}", 11, "without its {"),
-            ("550 5.7.1 a\n450 b", 12, "same codes"),
+            ("550 5.7.1 a\n450 4.7.1 b", 12, "same codes"),
+            ("550 5.7.1 a\n450-b", 12, "same codes"),
             ("550 5.7.1 a\n550 5.7.2 b", 12, "same codes"),
         ] {
             let error = Template::parse(template).unwrap_err();
