@@ -120,7 +120,7 @@ const YANDEX: Provider = Provider {
     ],
 };
 
-/// The rule of the option `plus` for a domain that is no provider's.
+/// The rule of the option `plus` for a domain that is not a provider's.
 static ANYBODY: Provider = Provider {
     tag: Some(b'+'),
     ignored: b"",

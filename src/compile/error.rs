@@ -1,4 +1,4 @@
-//! What can stop a compilation. A line that cannot be a key is no error: it is counted in
+//! What can stop a compilation. A line that cannot be a key is not an error: it is counted in
 //! the [report](super::Report), and the compilation continues.
 
 use std::io;
@@ -37,19 +37,19 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
-    /// The output exists, but is no valid filter file, so it is not replaced.
+    /// The output exists, but is not a valid filter file, so it is not replaced.
     #[error("{}: exists but is not a valid filter file; move it away, or replace it with --overwrite", path.display())]
     NotAFilter {
         /// The output.
         path: PathBuf,
     },
-    /// The output exists, but is no part of a list.
+    /// The output exists, but is not a part of a list.
     #[error("{}: exists but is not a part of a list; move it away, or replace it with --overwrite", path.display())]
     NotAPart {
         /// The output.
         path: PathBuf,
     },
-    /// The output exists, but is no share of a merge of this kind.
+    /// The output exists, but is not a share of a merge of this kind.
     #[error("{}: exists but is not the {kind} of a share; move it away, or replace it with --overwrite", path.display())]
     NotAShare {
         /// The output.
@@ -57,7 +57,7 @@ pub enum Error {
         /// What was to be written.
         kind: filter::ShareKind,
     },
-    /// The output exists, but is no delta.
+    /// The output exists, but is not a delta.
     #[error("{}: exists but is not a delta; move it away, or name another file", path.display())]
     NotADelta {
         /// The output.

@@ -21,7 +21,7 @@ impl Lineage {
     /// Reads the filter at the output.
     ///
     /// # Errors
-    /// When the output exists and is no filter (unless it may be overwritten), and when there is no
+    /// When the output exists and is not a filter (unless it may be overwritten), and when there is no
     /// seed.
     pub(crate) fn of(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
         let old = match Filter::open(output, Load::Disk) {
@@ -51,7 +51,7 @@ impl Lineage {
     /// holds.
     ///
     /// # Errors
-    /// When the output exists and is no part (unless it may be overwritten), and when there is no
+    /// When the output exists and is not a part (unless it may be overwritten), and when there is no
     /// seed.
     pub(crate) fn of_part(output: &Path, seed: &Seed, overwrite: bool) -> Result<Self, Error> {
         match Part::is_at(output) {

@@ -71,7 +71,7 @@ pub struct Plan {
     pub allow_world: bool,
     /// Write a filter without entries, even if the old one has some or every line was rejected.
     pub allow_empty: bool,
-    /// Replace an output that is no filter, or is damaged.
+    /// Replace an output that is not a filter, or is damaged.
     pub overwrite: bool,
     /// Maximum number of rejected lines; `None` for any number.
     pub max_rejects: Option<u64>,
@@ -141,7 +141,7 @@ impl Plan {
     /// Returns the guard that refuses entries; `None` if all are allowed.
     ///
     /// # Errors
-    /// When a protected domain is no domain, or an allowed entry is invalid.
+    /// When a protected domain is not a domain, or an allowed entry is invalid.
     pub(crate) fn guard(&self) -> Result<Option<Guard>, Error> {
         let mut domains = Vec::with_capacity(self.protect.len());
         for written in &self.protect {

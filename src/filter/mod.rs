@@ -276,7 +276,7 @@ impl Filter {
     /// # Errors
     ///
     /// [`Error::Invalid`] when the page or the records that were read are damaged, [`Error::Io`]
-    /// when they cannot be read. An error is no answer: the sender may be listed or not.
+    /// when they cannot be read. An error is not an answer: the sender may be listed or not.
     #[inline]
     pub fn look_up(&self, key: Key) -> Result<Answer, Error> {
         if let Some(answer) = self.look_up_in_memory(key) {

@@ -304,7 +304,7 @@ impl Part {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] when the file fails its checks or is no part, [`Error::Io`] when it
+    /// [`Error::Invalid`] when the file fails its checks or is not a part, [`Error::Io`] when it
     /// cannot be read.
     pub fn open(path: &Path) -> Result<Self, Error> {
         Self::of(Reader::open(path)?)

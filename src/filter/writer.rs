@@ -2,7 +2,7 @@
 //!
 //! [`encode_page`] is pure, and can run on many threads. [`Writer`] takes the encoded pages in
 //! page order, and writes the two growing sections, pages and records, to their places. The header
-//! is written last: a file without it is no filter. Before the new file takes the old one's name,
+//! is written last: a file without it is not a filter. Before the new file takes the old one's name,
 //! it is read again and every sum is checked.
 
 use std::ops::Range;

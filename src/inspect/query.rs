@@ -28,7 +28,7 @@ pub struct Query {
 pub struct Finding {
     /// The address as given, escaped.
     pub address: String,
-    /// Its canonical form, escaped; `None` if it is no address.
+    /// Its canonical form, escaped; `None` if it is not an address.
     pub canonical: Option<String>,
     /// Whether a message from it is rejected.
     pub listed: bool,
@@ -145,7 +145,7 @@ impl Finding {
         Ok(())
     }
 
-    /// Returns the result for a line that is too long to be looked up: it is no sender.
+    /// Returns the result for a line that is too long to be looked up: it is not a sender.
     #[must_use]
     pub fn too_long(written: &[u8]) -> Self {
         let shown = written.get(..SHOWN_BYTES).unwrap_or(written);

@@ -37,7 +37,7 @@ impl fmt::Display for Loss {
 }
 
 impl Loss {
-    /// The worst loss from `old` to `new`. A list that is disabled, but still configured, is no loss.
+    /// The worst loss from `old` to `new`. A list that is disabled, but still configured, is not a loss.
     pub(super) fn of(new: &Snapshot, old: &Snapshot) -> Option<Self> {
         let names = |of: &Snapshot| -> Vec<String> {
             let lists = of.config.lists.iter();

@@ -29,7 +29,7 @@ pub struct Deltas {
     pub old: PathBuf,
     /// The deltas in order.
     pub deltas: Vec<PathBuf>,
-    /// Replace an output that is no filter, or is damaged.
+    /// Replace an output that is not a filter, or is damaged.
     pub overwrite: bool,
     /// By how many percent the result may have fewer entries than `old`; expired entries count as
     /// lost.

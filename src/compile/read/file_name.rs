@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::list::meaning::vocabulary::{self, Place, Sense, sense};
 
-/// Beginnings of the names of files that are no lists, in lower case.
+/// Beginnings of the names of files that are not lists, in lower case.
 const NOT_LISTS: [&[u8]; 4] = [b"copying", b"licence", b"license", b"readme"];
 /// Words in the names of lists of senders that are no longer blocked, or never were.
 const NOT_LISTED: [&[u8]; 32] = [

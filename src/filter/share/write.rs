@@ -54,7 +54,7 @@ impl Writer {
             sums_sum: sections.sums.sum,
             directory_sum: sections.directory.sum,
         };
-        // Before the head is written: a file without it is no share.
+        // Before the head is written: a file without it is not a share.
         self.replacement.sync()?;
         write_at(&self.replacement, &head.encode(), 0)?;
         self.replacement.commit()?;

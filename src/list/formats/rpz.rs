@@ -40,7 +40,7 @@ const MAX_NAME_BYTES: usize = 256;
 /// Classes of records, which may come before the type.
 const CLASSES: &[&[u8]] = &[b"IN", b"CH", b"HS"];
 
-/// Types of records in such zones; a line with another word in their place is no record.
+/// Types of records in such zones; a line with another word in their place is not a record.
 const TYPES: &[&[u8]] = &[
     b"A",
     b"AAAA",
@@ -139,7 +139,7 @@ impl Rpz {
             b"CNAME" => self.rule(words.next().unwrap_or_default(), out),
             b"A" | b"AAAA" | b"MX" => out.skip(Skip::OtherAction),
             kind if TYPES.contains(&kind) => out.skip(Skip::Setting),
-            // An indented line that is no record.
+            // An indented line that is not a record.
             _ => plain::entries(text.trim_ascii(), out),
         }
     }

@@ -72,7 +72,7 @@ impl Columns {
         let mut known = 0;
         for (column, name) in fields.iter().enumerate() {
             let heading = Heading::of(name);
-            // A title of one word is no heading.
+            // A title of one word is not a heading.
             known += match heading {
                 None => 0,
                 Some(Heading::Flag(_) | Heading::Mention | Heading::Dated) => 1,

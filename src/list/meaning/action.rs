@@ -15,7 +15,7 @@ pub(crate) enum Action {
 }
 
 impl Action {
-    /// Returns what `word` says, in any case; `None` if it is no word for an action.
+    /// Returns what `word` says, in any case; `None` if it is not a word for an action.
     pub(crate) fn of(word: &[u8]) -> Option<Self> {
         match sense(word, Place::Action)? {
             Sense::Block => Some(Self::Block),

@@ -10,7 +10,7 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    /// Returns the answer; `None` if the text is no answer.
+    /// Returns the answer; `None` if the text is not an answer.
     pub(crate) fn of(value: &[u8]) -> Option<Self> {
         if value.len() > LONGEST_ANSWER {
             return None;

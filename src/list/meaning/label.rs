@@ -207,7 +207,7 @@ fn leading(text: &[u8]) -> Option<(Meaning, &[u8])> {
         return None;
     }
     if text.contains(&b'<') {
-        // A display name. A command is no name, but a display name may be the same word.
+        // A display name. A command is not a name, but a display name may be the same word.
         let is_command = sense(first, Place::Command).is_some();
         return is_command.then_some((Meaning::Unknown, rest));
     }
@@ -262,7 +262,7 @@ fn is_label_of_address(text: &[u8]) -> bool {
 }
 
 /// Returns the label before a `=` in the text before an `@`, and what it means. The names in
-/// bounce addresses are no labels: `user=good.example@bounce.example`.
+/// bounce addresses are not labels: `user=good.example@bounce.example`.
 pub(crate) fn label_of_address(local: &[u8]) -> Option<(&[u8], Meaning)> {
     let (name, value) = local.split_at(memchr::memchr(b'=', local)?);
     let is_name = name.len() > 1

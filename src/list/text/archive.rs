@@ -52,7 +52,7 @@ enum Place {
     Tar { start: u64 },
 }
 
-/// Returns the files of an archive in its order; `None` if `path` is no archive or no regular file.
+/// Returns the files of an archive in its order; `None` if `path` is not an archive, or not a regular file.
 ///
 /// # Errors
 /// When the archive cannot be read to its end, or holds what is not supported: see the module.
@@ -67,7 +67,7 @@ pub fn members(path: &Path) -> io::Result<Option<Vec<Member>>> {
     }
     let mut content = unpacked(File::open(path)?)?;
     let mut head = Vec::new();
-    // If this is no archive, the reader of the list reports what is wrong with it.
+    // If this is not an archive, the reader of the list reports what is wrong with it.
     let read = content
         .by_ref()
         .take(TAR_BLOCK_BYTES)

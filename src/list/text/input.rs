@@ -165,7 +165,7 @@ impl<R: Read> Read for Utf16<R> {
             if ends_with_high && !at_end {
                 self.high = units.pop();
             }
-            // Half a pair is no text. A NUL has the line rejected; U+FFFD would make one entry
+            // Half a pair is not text. A NUL has the line rejected; U+FFFD would make one entry
             // of two different ones.
             let text: String = decode_utf16(units)
                 .map(|char| char.unwrap_or('\0'))

@@ -37,7 +37,7 @@ pub(crate) struct Json {
     token: Vec<u8>,
     token_line: u64,
     document: Document,
-    /// The last byte read was no newline.
+    /// The last byte read was not a newline.
     in_line: bool,
 }
 

@@ -6,7 +6,7 @@
 //!   {"type": "email-message", "from_ref": "email-addr--1", "to_refs": ["email-addr--2"]}
 //! ```
 //!
-//! A recipient that sent nothing is no sender. Objects come in any order, so addresses are held
+//! A recipient that sent nothing is not a sender. Objects come in any order, so addresses are held
 //! until the end of the document. STIX 2.1, sections 6.5 and 6.6.
 
 use std::collections::HashSet;
