@@ -174,6 +174,64 @@ fn mail_of_a_trusted_client_of_sendmail_counts() {
     assert_eq!(addresses, "bob@else.test", "{log}");
 }
 
+/// The log of a Postfix whose content filter returns a message of alice under another queue id.
+#[test]
+fn mail_that_a_content_filter_returns_counts_when_it_is_delivered() {
+    let log = "\
+Nov 21 14:03:18 mx postfix/smtpd[7]: DEF1: client=pc.test[203.0.113.9], sasl_method=PLAIN, sasl_username=alice
+Nov 21 14:03:18 mx postfix/qmgr[8]: DEF1: from=<alice@our.test>, size=310, nrcpt=1 (queue active)
+Nov 21 14:03:18 mx postfix/smtpd[9]: EC02: client=localhost[127.0.0.1], orig_queue_id=DEF1, orig_client=pc.test[203.0.113.9]
+Nov 21 14:03:18 mx postfix/qmgr[8]: EC02: from=<alice@our.test>, size=466, nrcpt=1 (queue active)
+Nov 21 14:03:18 mx postfix/scan/smtp[10]: DEF1: to=<bob@else.test>, relay=127.0.0.1[127.0.0.1]:10024, dsn=2.0.0, status=sent (250 2.0.0 from MTA(smtp:[127.0.0.1]:10025): 250 2.0.0 Ok: queued as EC02)
+Nov 21 14:03:18 mx postfix/qmgr[8]: DEF1: removed
+Nov 21 14:03:19 mx postfix/smtp[11]: EC02: to=<bob@else.test>, relay=mx.else.test[198.51.100.1]:25, dsn=2.0.0, status=sent (250 ok)
+Nov 21 14:03:19 mx postfix/qmgr[8]: EC02: removed
+";
+    let origin = ", orig_queue_id=DEF1, orig_client=pc.test[203.0.113.9]";
+    let both = [origin, ", sasl_method=PLAIN, sasl_username=alice"];
+    let elsewhere = "relay=filter.test[198.51.100.7]:10024";
+    let here = "relay=127.0.0.1[127.0.0.1]:10024";
+    let local = log.replace("smtp[11]", "lmtp[11]");
+    for (what, log, counts) in [
+        ("delivered", log.to_owned(), 1),
+        ("without XFORWARD", log.replace(origin, ""), 1),
+        ("by LMTP", log.replace("scan/smtp", "scan/lmtp"), 1),
+        ("a filter elsewhere", log.replace(here, elsewhere), 1),
+        (
+            "bounced",
+            log.replace("sent (250 ok)", "bounced (550 no)"),
+            0,
+        ),
+        ("a mailbox here", local, 0),
+        (
+            "of a stranger",
+            both.iter()
+                .fold(log.to_owned(), |log, field| log.replace(field, "")),
+            0,
+        ),
+        // Not a filter: a tunnel to another server.
+        (
+            "a tunnel",
+            log.replace(origin, "").replace("as EC02", "as EC03"),
+            1,
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let (change, addresses) = keep(folder.path(), log.as_bytes(), &[]);
+        let expected = if counts > 0 { "bob@else.test" } else { "" };
+        assert_eq!(
+            (addresses.as_str(), &change["messages"]),
+            (expected, &counts.into()),
+            "{what}"
+        );
+    }
+    // A server elsewhere that names the queue id of a message of its own.
+    let forged = log.replace(origin, "").replace(here, elsewhere);
+    let forged = forged.replacen("EC02: to=<bob@", "EC02: to=<victim@", 1);
+    let (_, addresses) = keep(tempfile::tempdir().unwrap().path(), forged.as_bytes(), &[]);
+    assert_eq!(addresses, "bob@else.test");
+}
+
 /// Lines in the formats of both servers, for cases that cannot be played here.
 #[test]
 fn lines_of_both_servers() {

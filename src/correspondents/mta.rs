@@ -15,6 +15,14 @@
 //! of the service that logs a fact count: filters and policy servers also log queue ids and
 //! senders, in other formats.
 //!
+//! A content filter returns a message under another queue id. Then only the delivery of the returned
+//! message counts; its first id is in one of two lines:
+//!
+//! ```text
+//! postfix/smtpd: 4Xz: client=localhost[127.0.0.1], orig_queue_id=4Xy, orig_client=host[192.0.2.5]
+//! postfix/smtp: 4Xy: to=<bob@other.example>, relay=127.0.0.1[127.0.0.1]:10024, ..., status=sent (250 ... queued as 4Xz)
+//! ```
+//!
 //! Mail forwarded by an alias, `.forward` or a list has neither authentication nor user id in
 //! Postfix. If a user "writes" to somebody within a minute after that person's message came in, it
 //! counts as an automatic reply of the user's mail program.
@@ -66,6 +74,10 @@ struct Message {
     is_users: bool,
     /// Whether it was submitted on this machine, according to Sendmail.
     is_local: bool,
+    /// Whether a program on this machine delivered it over SMTP.
+    is_from_loopback: bool,
+    /// The first queue id of a message that a content filter has returned.
+    origin: Option<String>,
     is_counted: bool,
     /// `None` if unknown; empty for the null sender.
     sender: Option<String>,
@@ -97,8 +109,14 @@ impl Queue<'_> {
                 return;
             }
             let has_login = client.contains(", sasl_username=");
-            let is_users = has_login || self.is_trusted(client);
+            let origin = first_field(client, "orig_queue_id=");
+            let is_users =
+                has_login || self.is_trusted(client) || origin.is_some_and(|id| self.is_users(id));
             self.begin(id, is_users, entry.at);
+            if let Some(message) = self.messages.get_mut(id) {
+                message.is_from_loopback = is_loopback(client);
+                message.origin = origin.map(str::to_owned);
+            }
         } else if let Some(submitted) = text.strip_prefix("uid=") {
             if !is_of_postfix(program, &["pickup"]) {
                 return;
@@ -115,16 +133,40 @@ impl Queue<'_> {
         }
     }
 
-    /// Returns whether the last address in brackets belongs to a client that needs no
-    /// authentication.
+    fn is_users(&self, id: &str) -> bool {
+        self.messages
+            .get(id)
+            .is_some_and(|message| message.is_users)
+    }
+
+    /// Returns whether a client needs no authentication.
     fn is_trusted(&self, client: &str) -> bool {
-        let client = client.split(", ").next().unwrap_or_default();
-        let address = client.rsplit_once('[').and_then(|(_, rest)| {
-            let (address, _) = rest.split_once(']')?;
-            let address = address.strip_prefix("IPv6:").unwrap_or(address);
-            address.parse::<IpAddr>().ok()
+        host_address(client)
+            .is_some_and(|address| self.rules.clients.iter().any(|net| net.contains(address)))
+    }
+
+    /// Returns whether this delivery of Postfix went to a content filter, which has returned the
+    /// message; the delivery of the returned message counts.
+    fn is_returned(&mut self, id: &str, rest: &str, program: Option<&str>) -> bool {
+        if !is_of_postfix(program, &["smtp", "relay", "lmtp"]) {
+            return false;
+        }
+        let is_users = self.is_users(id);
+        let is_filter_here = rest.strip_prefix("relay=").is_some_and(is_loopback);
+        let next = rest.rsplit_once("queued as ").and_then(|(_, next)| {
+            let next = self.messages.get_mut(next.trim_end_matches(')'))?;
+            // A server elsewhere may reply whatever it likes.
+            let is_next =
+                next.origin.as_deref() == Some(id) || is_filter_here && next.is_from_loopback;
+            is_next.then_some(next)
         });
-        address.is_some_and(|address| self.rules.clients.iter().any(|net| net.contains(address)))
+        match next {
+            Some(next) => {
+                next.is_users |= is_users;
+                true
+            }
+            None => false,
+        }
     }
 
     fn begin(&mut self, id: &str, is_users: bool, at: Option<i64>) {
@@ -187,7 +229,7 @@ impl Queue<'_> {
         let Some((addresses, rest)) = to.split_once(", ") else {
             return;
         };
-        if !is_sent(rest, program) {
+        if self.is_returned(id, rest, program) || !is_sent(rest, program) {
             return;
         }
         let Some(message) = self.messages.get_mut(id) else {
@@ -302,6 +344,24 @@ fn has_login_in_sendmail(from: &str) -> bool {
         Some(mechanism) => !["NONE", "NO", "FAIL", "SOFT", "TEMP"].contains(&mechanism),
         None => matches!(protocol, "ESMTPA" | "ESMTPSA"),
     }
+}
+
+/// Returns the last address in brackets of the first field: `host[192.0.2.5]:25, ...`.
+fn host_address(text: &str) -> Option<IpAddr> {
+    let host = text.split(", ").next()?;
+    let (_, rest) = host.rsplit_once('[')?;
+    let (address, _) = rest.split_once(']')?;
+    let address = address.strip_prefix("IPv6:").unwrap_or(address);
+    address.parse().ok()
+}
+
+fn is_loopback(host: &str) -> bool {
+    host_address(host).is_some_and(|address| address.is_loopback())
+}
+
+/// Returns the value of the field after the client, if it is this one.
+fn first_field<'a>(client: &'a str, name: &str) -> Option<&'a str> {
+    client.split(", ").nth(1)?.strip_prefix(name)
 }
 
 /// Reads `ctladdr=alice (1000/1000)` as 1000.
