@@ -137,7 +137,7 @@ fn read_piece(piece: &[u8], trees: bool, expires: Option<Day>, out: &mut Out<'_>
 
 /// Returns whether a word beside a name is an action, a score or a day.
 fn is_action_score_or_day(word: &[u8]) -> bool {
-    action(word).is_some() || Action::of_score(word).is_some() || Day::read(word).is_some()
+    action(word).is_some() || Action::of_score(word).is_some() || Day::is_date(word)
 }
 
 #[cfg(test)]

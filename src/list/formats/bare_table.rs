@@ -85,10 +85,10 @@ pub(crate) fn skip(
     }
 }
 
-/// Reads a day that is not a bare number.
-fn written_day(field: &[u8]) -> Option<Day> {
+/// Reads a day that is not a bare number; its text, if it is unclear which day it is.
+fn written_day(field: &[u8]) -> Option<Result<Day, &[u8]>> {
     let is_number = field.iter().all(u8::is_ascii_digit);
-    Day::read(field).filter(|_| !is_number)
+    (!is_number && Day::is_date(field)).then(|| Day::read(field).ok_or(field))
 }
 
 fn is_one_of(word: &[u8], known: &[&[u8]]) -> bool {

@@ -9,7 +9,6 @@
 //! has. All its lines together decide about its entries, in any order.
 
 use super::out::Out;
-use crate::list::meaning::flag::Flag;
 use crate::list::meaning::headings::Heading;
 use crate::list::meaning::section_heading::is_allowance_of_record;
 use crate::list::meaning::verdict::{Verdict, earliest};
@@ -26,6 +25,8 @@ const MAX_LINES: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Record {
     lines: Vec<Line>,
+    /// Its heading does not say whether it is listed, so one of its lines must.
+    is_unclear: bool,
 }
 
 #[derive(Debug)]
@@ -64,9 +65,14 @@ impl Record {
         });
     }
 
+    /// Says that the heading above the record can mean anything.
+    pub(crate) fn be_unclear(&mut self) {
+        self.is_unclear = true;
+    }
+
     /// Lists the entries of the record, or reports why they are not listed.
     pub(crate) fn end(&mut self, out: &mut Out<'_>) {
-        let lines = std::mem::take(&mut self.lines);
+        let Self { lines, is_unclear } = std::mem::take(self);
         let is_entry = |line: &&Line| matches!(line.heading, Heading::Entry(_));
         if !lines.iter().any(|line| is_entry(&line)) {
             // It is about entries before it, which have no keys.
@@ -79,7 +85,12 @@ impl Record {
             }
             return;
         }
-        let verdict = verdict(&lines);
+        let verdict = match verdict(&lines) {
+            Ok(None) if is_unclear && lines.iter().all(|line| is_entry(&line)) => {
+                Err(RejectReason::Section)
+            }
+            verdict => verdict,
+        };
         let ends = ends(&lines);
         for line in lines.iter().filter(is_entry) {
             let text = &line.value;
@@ -111,10 +122,6 @@ fn verdict(lines: &[Line]) -> Result<Option<Skip>, RejectReason> {
 }
 
 fn ends(lines: &[Line]) -> Result<Option<Day>, RejectReason> {
-    let ends = lines.iter().filter(|line| match line.heading {
-        Heading::Expires | Heading::Expired => true,
-        Heading::Flag(Flag::Removed) => Day::read(&line.value).is_some(),
-        _ => false,
-    });
-    earliest(ends.map(|line| line.value.as_slice())).map_err(|(reason, _)| reason)
+    let ends = lines.iter().map(|line| (line.heading, &*line.value));
+    earliest(ends).map_err(|(reason, _)| reason)
 }

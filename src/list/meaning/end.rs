@@ -35,8 +35,9 @@ pub(crate) fn end_in(comment: &[u8]) -> Option<End> {
             let from = before.len().saturating_sub(MAX_WORDS);
             let words = before.get(from..).unwrap_or_default();
             if names_end(words) {
+                let time = tokens.next_if(|time| time.contains(&b':'));
                 return Some(End {
-                    day: Day::read_expiry(token),
+                    day: Day::read_expiry(&[token, time.unwrap_or_default()].join(&b' ')),
                     is_first: is_first && from == 0 && is_end_alone(words),
                 });
             }

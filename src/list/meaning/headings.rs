@@ -42,6 +42,8 @@ pub(crate) enum Heading {
     FreeText,
     /// Somebody else: who reported it, a contact, a recipient.
     Mention,
+    /// A recipient, or the day it ends: `to`.
+    To,
 }
 
 impl Heading {
@@ -62,6 +64,7 @@ impl Heading {
             (LOCAL_PART, Self::LocalPart),
             (REMARK, Self::Remark),
             (FREE_TEXT, Self::FreeText),
+            (&["to"], Self::To),
         ]
         .into_iter()
         .find(|(names, _)| rank(names).is_some())
@@ -377,6 +380,7 @@ mod tests {
             ("email status", Some(Heading::Status)),
             ("reporter_email", Some(Heading::Mention)),
             ("recipient", Some(Heading::Mention)),
+            ("To", Some(Heading::To)),
             ("published_at", Some(Heading::Dated)),
             ("never expires", None),
             ("weekend", None),

@@ -104,7 +104,8 @@ impl Heading {
             | Self::Dated
             | Self::Expires
             | Self::FreeText
-            | Self::Mention => Ok(None),
+            | Self::Mention
+            | Self::To => Ok(None),
         }
     }
 
@@ -130,20 +131,32 @@ impl Heading {
     }
 }
 
-/// Returns the first day on which an entry is no longer listed, from all columns or keys that
+/// Returns the first day on which an entry is no longer listed, from the columns or keys that
 /// give one.
 ///
 /// # Errors
 /// When one of them cannot be read.
 pub(crate) fn earliest<'v>(
-    values: impl Iterator<Item = &'v [u8]>,
+    values: impl Iterator<Item = (Heading, &'v [u8])>,
 ) -> Result<Option<Day>, (RejectReason, &'v [u8])> {
     let mut earliest: Option<Day> = None;
-    for value in values {
-        // `expired: no`. If the entry has ended, a verdict has said so.
-        let day = match Answer::of(value) {
-            Some(Answer::No) => continue,
-            _ => Day::read_expiry(value).ok_or((RejectReason::Date, value))?,
+    for (heading, value) in values {
+        let day = match heading {
+            // `expired: no`. If the entry has ended, a verdict has said so.
+            Heading::Expires | Heading::Expired if Answer::of(value) == Some(Answer::No) => None,
+            Heading::Expires => Day::read_expiry(value).ok_or((RejectReason::Date, value))?,
+            // What has happened already ends the entry on the same day, whatever the time.
+            Heading::Expired => match Day::read(value) {
+                None => Day::read_expiry(value).ok_or((RejectReason::Date, value))?,
+                day => day,
+            },
+            // `yes` is a verdict, not a day.
+            Heading::Flag(Flag::Removed) => Day::read(value),
+            // Beside `from`: the last day, or a recipient.
+            Heading::To if Day::is_date(value) => {
+                Day::read_expiry(value).ok_or((RejectReason::Date, value))?
+            }
+            _ => None,
         };
         earliest = match (earliest, day) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -156,7 +169,7 @@ pub(crate) fn earliest<'v>(
 /// Returns whether a value under an unknown name may mean that its row is not listed: `no`, or
 /// a day.
 pub(crate) fn is_suspicious(value: &[u8]) -> bool {
-    !value.iter().all(u8::is_ascii_digit) && (is_no(value) || Day::read(value).is_some())
+    !value.iter().all(u8::is_ascii_digit) && (is_no(value) || Day::is_date(value))
 }
 
 /// Returns whether a value is `no` in some language. A zero may be a count.

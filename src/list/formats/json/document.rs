@@ -11,7 +11,7 @@ use super::super::held::Held;
 use super::super::out::Out;
 use super::frame::{Field, FieldKey, Frame, Holds};
 use super::keys::Keys;
-use super::kind::{is_value_name, names_allowed, verdict_of_all};
+use super::kind::{is_time_name, is_value_name, names_allowed, verdict_of_all};
 use super::stix::Addresses;
 use crate::list::meaning::action::Action;
 use crate::list::meaning::headings::Heading;
@@ -112,6 +112,7 @@ impl Document {
                                 | Heading::Added
                                 | Heading::Action
                                 | Heading::Status
+                                | Heading::Flag(_)
                         )
                     });
                     let inherited = parent.value_of.filter(|_| is_value_name(name));
@@ -316,7 +317,12 @@ impl Document {
             frame.key = None;
         }
         let line = out.line();
-        if let Some(heading) = frame.value_of.filter(|_| is_value_name(&name)) {
+        let is_value = |heading: &Heading| match heading {
+            // `"blocked": {"name": "Spam", "entries": [...]}` is a list.
+            Heading::Flag(_) => is_time_name(&name),
+            _ => is_value_name(&name),
+        };
+        if let Some(heading) = frame.value_of.filter(is_value) {
             return self.part_of_value(heading, value, line);
         }
         let heading = self.keys.heading(&name);

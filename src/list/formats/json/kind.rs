@@ -49,25 +49,34 @@ pub(super) fn names_allowed(key: &[u8], value: &[u8]) -> bool {
 /// Returns whether a key inside an object that represents a value holds that value: `$date`,
 /// `name`.
 pub(super) fn is_value_name(key: &[u8]) -> bool {
-    key.first() == Some(&b'$')
+    is_time_name(key)
         || [
             &b"action"[..],
-            b"at",
             b"code",
-            b"date",
-            b"datetime",
             b"id",
-            b"iso",
             b"key",
             b"label",
             b"name",
             b"state",
             b"status",
-            b"time",
-            b"timestamp",
             b"type",
             b"until",
             b"value",
+        ]
+        .iter()
+        .any(|name| name.eq_ignore_ascii_case(key))
+}
+
+/// Returns whether such a key holds a time.
+pub(super) fn is_time_name(key: &[u8]) -> bool {
+    key.first() == Some(&b'$')
+        || [
+            &b"at"[..],
+            b"date",
+            b"datetime",
+            b"iso",
+            b"time",
+            b"timestamp",
         ]
         .iter()
         .any(|name| name.eq_ignore_ascii_case(key))

@@ -232,13 +232,10 @@ impl Document {
     fn ends(&self, frame: &Frame) -> Result<Option<Day>, (RejectReason, Vec<u8>)> {
         let ends = self
             .fields(frame)
-            .filter(|(field, value)| match field.key {
-                FieldKey::Heading(Heading::Expires | Heading::Expired) => true,
-                // The value `true` is a verdict.
-                FieldKey::Heading(Heading::Flag(Flag::Removed)) => Day::read(value).is_some(),
-                _ => false,
-            })
-            .map(|(_, value)| value);
+            .filter_map(|(field, value)| match field.key {
+                FieldKey::Heading(heading) => Some((heading, value)),
+                _ => None,
+            });
         earliest(ends).map_err(|(reason, end)| (reason, end.to_vec()))
     }
 
@@ -277,6 +274,8 @@ fn says_of_all(heading: Heading, value: &[u8]) -> bool {
 /// does not name one.
 fn place(heading: Heading, value: &[u8]) -> Option<(Place, usize)> {
     match heading {
+        // `"from": "2026-01-01"`
+        Heading::Entry(rank) if Place::of(rank) == Place::Sender && Day::is_date(value) => None,
         Heading::Entry(rank) if !is_blank(value) => Some((Place::of(rank), rank)),
         // `"blocked_domain": "bad.example"`
         Heading::Flag(Flag::Blocks | Flag::Bad) if holds_entry(value) => Some((Place::Blocked, 0)),
