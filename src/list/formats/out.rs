@@ -87,6 +87,10 @@ impl<'s> Out<'s> {
             Ok(()) if (special || text.first() == Some(&b'+')) && has_prefix(bare(text)) => {
                 Err(RejectReason::Prefix)
             }
+            // `10:00:00 login: user=<me@us.example>`
+            Ok(()) if special && memchr::memmem::find(text, b"=<").is_some_and(|at| at > 0) => {
+                Err(RejectReason::Words)
+            }
             Ok(()) if special && has_wildcard(bare(text)) => Err(RejectReason::Wildcard),
             checked => checked,
         };

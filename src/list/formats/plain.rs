@@ -22,7 +22,7 @@ use crate::list::meaning::end::{end_in, end_of_list};
 use crate::list::meaning::label::{Before, Meaning, before};
 use crate::list::meaning::phrase::Phrase;
 use crate::list::meaning::section_heading::{
-    Heading, block, heading, is_allowance_of_record, open_comment,
+    Heading, block, heading, is_allowance_of_record, open_comment, without_quotes,
 };
 use crate::list::meaning::statement::holds_entry;
 use crate::list::meaning::status::is_phrase_of_allowance;
@@ -231,6 +231,9 @@ pub(crate) fn entries(line: &[u8], out: &mut Out<'_>) {
     if !is_alone && is_row_of_several(line) {
         return out.reject(RejectReason::SecondEntry, line);
     }
+    if !is_alone && pieces.clone().next().is_some_and(has_own_label) {
+        return out.reject(RejectReason::Words, line);
+    }
     let mut is_blank = true;
     for piece in pieces.by_ref() {
         is_blank = false;
@@ -248,6 +251,13 @@ pub(crate) fn entries(line: &[u8], out: &mut Out<'_>) {
     if let Some(text) = pieces.doubtful {
         out.reject(RejectReason::Semicolon, text);
     }
+}
+
+/// Returns whether the first of several pieces begins with a label that says nothing, which may be
+/// about all of them: `friends.list = a@good.example, b@good.example`.
+fn has_own_label(piece: &[u8]) -> bool {
+    let local = piece.split(|&b| b == b'@').next().unwrap_or_default();
+    !piece.contains(&b'<') && !is_link(local) && local.iter().any(|b| matches!(b, b'=' | b':'))
 }
 
 /// Returns whether a line is the row of a table that names several: other fields stand between
@@ -291,7 +301,7 @@ fn allows(piece: &[u8]) -> bool {
     }
     let mut words = Words(piece);
     match (words.next(), words.next()) {
-        (Some(first), None) => allow(first),
+        (Some(first), None) => allow(without_quotes(first)),
         (Some(first), Some(second)) => {
             allow(first) || allow(second) || Action::of_score(second) == Some(Action::Allow)
         }
@@ -342,10 +352,6 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
     if bracketed(piece).is_some_and(is_cleared) {
         return out.reject(RejectReason::UnclearWord, piece);
     }
-    if memchr::memmem::find(piece, b"=<").is_some_and(|at| at > 0) {
-        // `10:00:00 login: user=<me@us.example>`
-        return out.reject(RejectReason::Words, piece);
-    }
     if piece.contains(&b'<') || piece.contains(&b'(') {
         return out.raw_entry(item_of(piece), Wildcards::Star);
     }
@@ -367,6 +373,7 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
         let action = Action::of(word).or_else(|| Action::of_score(word));
         match (action, Day::read(word)) {
             (_, Some(day)) => item.added = Some(day),
+            _ if Day::is_date(word) => {}
             (Some(action), _) if place == 0 => {
                 if let Some(skip) = action.skip() {
                     return out.skip(skip);
@@ -386,13 +393,16 @@ fn read_piece(piece: &[u8], is_alone: bool, expires: Option<Day>, out: &mut Out<
 
 /// Removes the query of a link: `mailto:a@b?subject=x` is a link to `a@b`.
 fn without_query(text: &[u8]) -> &[u8] {
-    let is_link = text
-        .get(..7)
-        .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"mailto:"));
     match memchr::memchr(b'?', text) {
-        Some(query) if is_link => text.get(..query).unwrap_or(text),
+        Some(query) if is_link(text) => text.get(..query).unwrap_or(text),
         _ => text,
     }
+}
+
+/// Returns whether a text begins as a link to an address does.
+fn is_link(text: &[u8]) -> bool {
+    let scheme = text.get(..7);
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"mailto:"))
 }
 
 /// The pieces of a line between commas and semicolons, up to its comment.

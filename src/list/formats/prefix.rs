@@ -4,6 +4,7 @@
 //! ```text
 //!   email=spam@bad.example     1=spam@bad.example     {spam@bad.example     +spam@bad.example
 //!   list.txt:spam@bad.example  [1]spam@bad.example    >spam@bad.example     x;spam@bad.example
+//!   blocked.from=spam@bad.example   'spam@bad.example   |spam@bad.example
 //!   bounce=x@bad.example       [x]@bad.example     local parts: spammers use any character
 //! ```
 
@@ -26,6 +27,8 @@ pub(super) fn has_prefix(text: &[u8]) -> bool {
     match local {
         // A line of a diff.
         [b'+', _, ..] => true,
+        // The cell of a table, text in a spreadsheet.
+        [b'|' | b'\'', _, ..] => true,
         [b'{', ..] if !local.contains(&b'}') => true,
         [b'"', ..] => false,
         // `[x]@bad.example` is an address.

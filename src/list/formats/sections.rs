@@ -25,7 +25,7 @@ use crate::list::meaning::action::Action;
 use crate::list::meaning::answer::Answer;
 use crate::list::meaning::file_heading::of_file;
 use crate::list::meaning::headings::Heading;
-use crate::list::meaning::label::{Meaning, without_brackets};
+use crate::list::meaning::label::{Meaning, name_is_of_senders, without_brackets};
 use crate::list::meaning::section_heading::{
     Heading as SectionHeading, block, closes_block, heading, is_allowance_of_record, is_object,
     key_and_value, line_of_record, meaning_of, open_comment, without_quotes,
@@ -270,6 +270,10 @@ impl Sections {
         let is_outermost = self.open.is_empty();
         let (meaning, value) = match (carried, pair) {
             (Some(said), _) => (inside(meaning, said, is_outermost), text),
+            // `mail = ...` says nothing about its entries.
+            (None, Some((key, value))) if !is_outermost && name_is_of_senders(key) => {
+                (meaning, without_backslash(value))
+            }
             (None, Some((key, value))) => (
                 inside(meaning, Meaning::of(key), is_outermost),
                 without_backslash(value),
@@ -320,10 +324,11 @@ impl Sections {
         };
         let value = without_quotes(value);
         match Heading::of(key) {
-            Some(heading @ Heading::Entry(_))
-                if meaning == Meaning::Listed && is_one_entry(value) =>
-            {
+            Some(heading @ Heading::Entry(_)) if is_one_entry(value) => {
                 self.record.add(heading, key, value, text, out);
+                if meaning == Meaning::Unknown {
+                    self.record.be_unclear();
+                }
                 true
             }
             _ => false,

@@ -50,9 +50,8 @@ pub(crate) struct Columns {
     /// Those of local parts and users.
     local_parts: Vec<usize>,
     added: Option<usize>,
-    expires: Vec<usize>,
-    /// Those of the day on which the sender was or will be taken off.
-    removed: Vec<usize>,
+    /// Those that may give the day on which the entry ends.
+    ends: Vec<(usize, Heading)>,
     /// Whether the last words in the first column took their row off the list.
     is_off_above: bool,
 }
@@ -75,19 +74,24 @@ impl Columns {
             // A title of one word is not a heading.
             known += match heading {
                 None => 0,
-                Some(Heading::Flag(_) | Heading::Mention | Heading::Dated) => 1,
+                Some(Heading::Flag(_) | Heading::Mention | Heading::To | Heading::Dated) => 1,
                 Some(_) => 2,
             };
             match heading {
                 Some(Heading::Entry(rank)) => ranked.push((Place::of(rank), rank, column)),
                 Some(Heading::Added) => columns.added = columns.added.or(Some(column)),
                 Some(Heading::LocalPart) => columns.local_parts.push(column),
-                Some(Heading::Expires) => columns.expires.push(column),
-                Some(Heading::Expired) => columns.expires.push(column),
+                Some(
+                    heading @ (Heading::Expires
+                    | Heading::Expired
+                    | Heading::To
+                    | Heading::Flag(Flag::Removed)),
+                ) => {
+                    columns.ends.push((column, heading));
+                }
                 Some(Heading::Flag(Flag::BlockedSince)) => {
                     columns.added = columns.added.or(Some(column));
                 }
-                Some(Heading::Flag(Flag::Removed)) => columns.removed.push(column),
                 Some(Heading::Flag(Flag::Blocks | Flag::Bad)) => {
                     ranked.push((Place::Blocked, 0, column));
                 }
@@ -196,7 +200,8 @@ impl Columns {
             .deciding
             .iter()
             .any(|(_, heading)| *heading == Heading::Action);
-        if !has_action && unknown().any(takes_off) {
+        let is_recipient = |value| whose(value) == Some(Skip::NotSender);
+        if !has_action && unknown().any(|value| takes_off(value) || is_recipient(value)) {
             return Err(RejectReason::UnclearWord);
         }
         // Nothing else is said about the sender.
@@ -255,7 +260,9 @@ impl Columns {
             .filter(|(place, text)| match place {
                 // It may say yes or no.
                 Place::Blocked => holds_entry(text),
-                _ => !text.is_empty(),
+                // The day since when, called `from`.
+                Place::Sender => !text.is_empty() && !Day::is_date(text),
+                Place::Entry | Place::Host => !text.is_empty(),
             })
     }
 
@@ -296,12 +303,8 @@ pub(crate) fn row(record: &[u8], fields: Fields<'_>, columns: &mut Columns, out:
         Ok(Some(skip)) => return out.skip(skip),
         Err(reason) => return out.reject(reason, record),
     }
-    let value = |&column: &usize| fields.get(column);
-    let ends = columns.expires.iter().filter_map(value);
-    // `yes` in these is a verdict, not a day.
-    let removed = columns.removed.iter().filter_map(value);
-    let removed = removed.filter(|value| Day::read(value).is_some());
-    let expires = match earliest(ends.chain(removed)) {
+    let value = |&(column, heading): &(usize, Heading)| Some((heading, fields.get(column)?));
+    let expires = match earliest(columns.ends.iter().filter_map(value)) {
         Ok(expires) => expires,
         Err((reason, text)) => return out.reject(reason, text),
     };

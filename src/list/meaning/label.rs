@@ -89,7 +89,7 @@ fn is_reply_to(name: &[u8]) -> bool {
 }
 
 /// Returns whether all words of a name are those of lists of senders.
-pub(super) fn name_is_of_senders(name: &[u8]) -> bool {
+pub(crate) fn name_is_of_senders(name: &[u8]) -> bool {
     let mut words = words_of(name).peekable();
     words.peek().is_some() && words.all(|word| sense(word, Place::Label) == Some(Sense::Sender))
 }
@@ -197,7 +197,7 @@ fn leading(text: &[u8]) -> Option<(Meaning, &[u8])> {
             Action::Block | Action::Other => (Meaning::Listed, rest),
         });
     }
-    if Day::read(first).is_some() && starts_with_entry() {
+    if Day::is_date(first) && starts_with_entry() {
         return Some((Meaning::Listed, rest));
     }
     let is_word = first
@@ -268,7 +268,7 @@ pub(crate) fn label_of_address(local: &[u8]) -> Option<(&[u8], Meaning)> {
     let is_name = name.len() > 1
         && name
             .iter()
-            .all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+            .all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));
     if !is_name {
         return None;
     }
@@ -283,7 +283,7 @@ pub(crate) fn label_of_address(local: &[u8]) -> Option<(&[u8], Meaning)> {
 
 /// Recognizes names that no mailbox has: `blacklist_from`, `envelope-sender`.
 fn is_of_several(name: &[u8]) -> bool {
-    name.iter().any(|b| matches!(b, b'-' | b'_')) && !name_is_of_senders(name)
+    name.iter().any(|b| matches!(b, b'-' | b'_' | b'.')) && !name_is_of_senders(name)
 }
 
 /// Labels that are not names of mailboxes.

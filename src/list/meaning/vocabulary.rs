@@ -81,6 +81,7 @@ const WORDS: &[(Sense, &[Place], &[&str])] = &[
         "bcc", "cc", "connect", "rcpt", "recipient", "recipients", "target", "targets", "to",
         "victim", "victims",
     ]),
+    (Mention, &[Label, Command], &["alias"]),
     (Mention, &[Label], &[
         "about", "admin", "admins", "author", "authors", "by", "contact", "contacts", "creator",
         "curator", "info", "licence", "license", "maintainer", "maintainers", "meta", "metadata",

@@ -12,6 +12,8 @@ use crate::list::row::Skip;
 /// Returns why an address of this type is not a sender's. Knows the words that people use, and
 /// the types of MISP attributes.
 pub(crate) fn whose(kind: &[u8]) -> Option<Skip> {
+    // A variable: `$rcpt`
+    let kind = kind.strip_prefix(b"$").unwrap_or(kind);
     let is_word = kind
         .first()
         .is_some_and(|b| b.is_ascii_alphabetic() || *b >= 0x80);
