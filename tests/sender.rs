@@ -602,6 +602,21 @@ fn controls_around_an_address_are_read_alike_alone_and_beside_another() {
     }
 }
 
+/// The no-break space and the next line of Latin-1, which are not UTF-8.
+#[test]
+fn blanks_of_latin_1_are_not_part_of_an_address() {
+    for blank in [0x85, 0xA0] {
+        for value in [
+            &[blank, b'a', b'@', b'b'][..],
+            &[b'a', b'@', b'b', blank],
+            &[b'N', blank, b'a', b'@', b'b', blank, blank, b'x'],
+            &[b'<', b'a', b'@', b'b', blank, b'>'],
+        ] {
+            assert!(of_header(value).contains(&"a@b".to_owned()), "{value:?}");
+        }
+    }
+}
+
 proptest! {
     /// What counts is what RFC 5322 says: the mailboxes, not names and comments.
     #[test]

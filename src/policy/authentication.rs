@@ -5,13 +5,14 @@
 //!                         -------------- authserv-id: must be one of ours, else the field is forged
 //! ```
 //!
-//! Reads only the necessary parts: removes comments and quoted strings; a result is `dkim=pass`,
-//! its signer `header.d` (or the domain of `header.i`). A malformed field authenticates nothing.
+//! Reads only the necessary parts: removes comments; a result is `dkim=pass`, its signer `header.d`
+//! (or the domain of `header.i`). A malformed field authenticates nothing.
 
-use crate::rfc5322::{Nesting, Place};
+use crate::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
+use crate::rfc5322::{Nesting, Place, is_atext};
 
-/// Returns the domains with a valid signature, according to an `Authentication-Results` of one of
-/// `trusted` (lower case).
+/// Returns the domains with a valid signature in canonical form, according to an
+/// `Authentication-Results` of one of `trusted` (lower case).
 pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
     let value = without_comments(value);
     let mut parts = value.split(|&byte| byte == b';');
@@ -26,7 +27,7 @@ pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
         .unwrap_or_default();
     if !trusted
         .iter()
-        .any(|ours| ours.as_bytes().eq_ignore_ascii_case(id))
+        .any(|ours| ours.as_bytes().eq_ignore_ascii_case(unquoted(id)))
     {
         return Vec::new();
     }
@@ -34,12 +35,12 @@ pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
 }
 
 /// Returns whether a signature of `signer` authenticates `domain`: they are equal, or have the same
-/// organizational domain (RFC 7489 section 3.1.1, relaxed).
+/// organizational domain (RFC 7489 section 3.1.1, relaxed). Both are in canonical form.
 pub fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
-    let organization =
-        |name: &'_ [u8]| psl::domain(name).map(|domain| domain.as_bytes().to_ascii_lowercase());
-    let (signer, domain) = (signer.to_ascii_lowercase(), domain.to_ascii_lowercase());
-    signer == domain || organization(&signer).is_some_and(|org| Some(org) == organization(&domain))
+    fn organization(name: &[u8]) -> Option<&[u8]> {
+        psl::domain(name).map(|domain| domain.as_bytes())
+    }
+    signer == domain || organization(signer).is_some_and(|org| Some(org) == organization(domain))
 }
 
 /// Returns the signer of one result, if it is `dkim=pass`.
@@ -47,38 +48,67 @@ fn signer(result: &[u8]) -> Option<Vec<u8>> {
     let mut words = result
         .split(u8::is_ascii_whitespace)
         .filter(|word| !word.is_empty());
-    if !words.next()?.eq_ignore_ascii_case(b"dkim=pass") {
+    let (method, result) = named(words.next()?)?;
+    // The version of the method, if it is given, is 1 (section 2.2).
+    let method = method.strip_suffix(b"/1").unwrap_or(method);
+    if !method.eq_ignore_ascii_case(b"dkim") || !result.eq_ignore_ascii_case(b"pass") {
         return None;
     }
     let mut by_identity = None;
-    for word in words {
-        let Some(at) = word.iter().position(|&byte| byte == b'=') else {
-            continue;
-        };
-        let (name, domain) = (&word[..at], &word[at + 1..]);
+    for (name, value) in words.filter_map(named) {
         if name.eq_ignore_ascii_case(b"header.d") {
-            return Some(domain.to_ascii_lowercase());
+            return domain(unquoted(value));
         }
         if name.eq_ignore_ascii_case(b"header.i") {
-            by_identity = domain
-                .rsplit(|&byte| byte == b'@')
-                .next()
-                .map(<[u8]>::to_ascii_lowercase);
+            by_identity = value.rsplit(|&byte| byte == b'@').next().and_then(domain);
         }
     }
-    by_identity.filter(|domain| !domain.is_empty())
+    by_identity
 }
 
-/// Replaces comments, including nested ones, by a space; keeps only the quotes of quoted strings;
-/// removes blanks around `=`. Without the quotes, `mx.our.exam"x"ple` would become our own name.
+/// Divides `name=value`.
+fn named(word: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = word.iter().position(|&byte| byte == b'=')?;
+    Some((&word[..at], &word[at + 1..]))
+}
+
+/// Returns a domain in canonical form; `None` if it is not a domain.
+fn domain(written: &[u8]) -> Option<Vec<u8>> {
+    let is_domain = |&byte: &u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
+    };
+    if written.len() > MAX_DOMAIN_BYTES || !written.iter().all(is_domain) {
+        return None;
+    }
+    let rules = Rules {
+        providers: false,
+        ..Rules::default()
+    };
+    let address = Canonical::parse(&[b"x@", written].concat(), rules).ok()?;
+    Some(address.domain().to_vec())
+}
+
+/// Removes the quotes of a word that is one quoted string.
+fn unquoted(word: &[u8]) -> &[u8] {
+    let inside = word
+        .strip_prefix(b"\"")
+        .and_then(|rest| rest.strip_suffix(b"\""));
+    inside.unwrap_or(word)
+}
+
+/// Replaces comments, including nested ones, by a space; removes blanks around `=`. A quoted string
+/// becomes one word: it keeps its quotes, and its special characters become quotes, too. Without
+/// them, `mx.our.exam"x"ple` would become our own name.
 fn without_comments(value: &[u8]) -> Vec<u8> {
     let mut clean = Vec::with_capacity(value.len());
     let mut nesting = Nesting::new();
     for &byte in value {
         match (nesting.step(byte), byte) {
             (Place::Delimiter, b')') => clean.push(b' '),
-            (Place::Delimiter, b'"') => clean.push(byte),
-            (Place::Delimiter | Place::Escaped | Place::Quoted | Place::Comment, _) => {}
+            (Place::Delimiter, b'"') | (Place::Escaped, _) => clean.push(b'"'),
+            (Place::Quoted, byte) if byte == b'.' || is_atext(byte) => clean.push(byte),
+            (Place::Quoted, _) => clean.push(b'"'),
+            (Place::Delimiter | Place::Comment, _) => {}
             (Place::Outside, b'=') => {
                 while clean.last().is_some_and(u8::is_ascii_whitespace) {
                     clean.pop();
@@ -95,6 +125,12 @@ fn without_comments(value: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signer_is_no_longer_than_a_domain() {
+        let long = format!("m; dkim=pass header.d={}.example", "a".repeat(100_000));
+        assert!(dkim_domains(long.as_bytes(), &["m".to_owned()]).is_empty());
+    }
 
     #[test]
     fn only_valid_signatures_reported_by_our_own_server_count() {
@@ -147,9 +183,22 @@ mod tests {
                 "shop.example",
             ),
             (
-                "mx.our.example; dkim=pass header.d=shop.exam\"x\"ple",
-                "shop.exam\"\"ple",
+                "mx.our.example; dkim=pass header.d=shop.exam\"x\"ple header.i=x@shop.example",
+                "",
             ),
+            (
+                "\"mx.our.example\"; dkim/1=pass header.d=\"shop.example.\"",
+                "shop.example",
+            ),
+            (
+                "mx.our.example; dkim=pass header.i=\"x; y\"@b\u{fc}cher.example",
+                "xn--bcher-kva.example",
+            ),
+            ("\"mx.our.e\\xample\"; dkim=pass header.d=shop.example", ""),
+            ("mx.our.example; \"dkim=pass\" header.d=shop.example", ""),
+            ("mx.our.example; dkim/2=pass header.d=shop.example", ""),
+            ("mx.our.example; dkim=pass header.d=\"a shop.example\"", ""),
+            ("mx.our.example; dkim=pass header.d=", ""),
             ("mx.our.example; none", ""),
             ("", ""),
         ] {

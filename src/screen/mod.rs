@@ -338,13 +338,14 @@ impl<O: Observer> Handler for Screen<O> {
             message
                 .message_id
                 .extend_from_slice(&value[..value.len().min(MESSAGE_ID_MAX_BYTES)]);
-        } else if snapshot.policy.wants_dkim() && is("Authentication-Results") {
+        } else if snapshot.policy.wants_dkim()
+            && is("Authentication-Results")
+            && message.dkim.len() < DKIM_MAX
+        {
             // Limited, because anybody can add thousands of them.
-            let room = DKIM_MAX.saturating_sub(message.dkim.len());
             let trusted = &snapshot.config.whitelist.authserv_ids;
-            message
-                .dkim
-                .extend(dkim_domains(value, trusted).into_iter().take(room));
+            message.dkim.extend(dkim_domains(value, trusted));
+            message.dkim.truncate(DKIM_MAX);
         }
     }
 

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn words_are_found_and_decoded() {
-        let cases: [(&str, &str); 18] = [
+        let cases: [(&str, &str); 20] = [
             ("=?utf-8?Q?spam=40bad.example?=", "spam@bad.example"),
             ("=?UTF-8?b?c3BhbUBiYWQuZXhhbXBsZQ==?=", "spam@bad.example"),
             ("=?UTF-8?b?c3BhbUBiYWQuZXhhbXBsZQ?=", "spam@bad.example"),
@@ -209,6 +209,8 @@ mod tests {
             ("=?iso-8859-1*en?Q?J=F8rn?=", "Jørn"),
             ("=?koi8-r?B?8NLJ18XU?=", "Привет"),
             ("=?utf-16be?B?AHMAcABhAG0=?=", "spam"),
+            ("=?utf-7?Q?a+AEA-b?=", "a@b"),
+            ("=?csUnicode11UTF7?Q?a+AEA-b?=", "a@b"),
             ("=?utf-8?Q?a b?=", "a b"),
             ("=?utf-8?Q?a_?b?=", "a ?b"),
             ("=?utf-8?Q?a=?=", "a="),

@@ -9,6 +9,8 @@
 //! counts as written and also peeled, without these bytes: `'spam@bad.example'`,
 //! `spam\@bad.example`, `spam@bad.example!`.
 
+use std::ops::Range;
+
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::store::{MAX_ADDRESS_BYTES, Out};
@@ -269,8 +271,7 @@ fn push_separated(word: &[u8], peeled: &mut Vec<u8>, out: &mut Out<'_>) {
                 _ => {}
             }
         }
-        // Latin-1 has its own blanks.
-        if nesting.is_outside() && matches!(chunk.invalid(), [0x85 | 0xA0]) {
+        if nesting.is_outside() && is_latin_blank(chunk.invalid()) {
             push(&word[from..next], at.take());
             from = next + 1;
         }
@@ -350,14 +351,7 @@ fn first_break(text: &[u8]) -> usize {
         .iter()
         .position(|&byte| !in_domain(byte) && byte != b'\\')
         .unwrap_or(text.len());
-    let text = &text[..ascii];
-    if text.is_ascii() {
-        return ascii;
-    }
-    std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| text.find(is_break))
-        .unwrap_or(ascii)
+    breaks(&text[..ascii]).next().map_or(ascii, |it| it.start)
 }
 
 /// Returns where the local part at the end of `text` begins.
@@ -366,17 +360,29 @@ fn last_break(text: &[u8]) -> usize {
         .iter()
         .rposition(u8::is_ascii_control)
         .map_or(0, |index| index + 1);
-    let tail = &text[from..];
-    if tail.is_ascii() {
-        return from;
-    }
-    let inner = std::str::from_utf8(tail).ok().and_then(|tail| {
-        tail.char_indices()
-            .rev()
-            .find(|&(_, character)| is_break(character))
-            .map(|(index, character)| index + character.len_utf8())
-    });
-    from + inner.unwrap_or(0)
+    breaks(&text[from..])
+        .last()
+        .map_or(from, |it| from + it.end)
+}
+
+/// Finds the characters that break a word, where they are beyond ASCII.
+fn breaks(text: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut end = 0;
+    text.utf8_chunks().flat_map(move |chunk| {
+        let from = end;
+        let middle = from + chunk.valid().len();
+        end = middle + chunk.invalid().len();
+        let characters = chunk.valid().char_indices();
+        characters
+            .filter(|&(_, character)| is_break(character))
+            .map(move |(at, character)| from + at..from + at + character.len_utf8())
+            .chain(is_latin_blank(chunk.invalid()).then_some(middle..end))
+    })
+}
+
+/// Returns whether these bytes, which are not UTF-8, are a blank in Latin-1.
+fn is_latin_blank(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x85 | 0xA0])
 }
 
 /// Blanks, quotation marks, brackets and commas beyond ASCII. Excludes the ideographic full stops,
