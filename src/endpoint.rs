@@ -7,6 +7,8 @@
 //!  inet6:8891@::1    inet6:[::1]:8891      the same for IPv6
 //! ```
 //!
+//! The word matters only for a host name: Postfix also writes `inet:[::1]:8891`.
+//!
 //! This module handles the text only; `daemon` opens the socket.
 
 use std::fmt;
@@ -31,6 +33,27 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Returns whether a client that connects to this address reaches a program that listens on
+    /// `listening`.
+    pub fn leads_to(&self, listening: &Self) -> bool {
+        let (
+            Self::Inet { host, port, .. },
+            Self::Inet {
+                host: own,
+                port: own_port,
+                ..
+            },
+        ) = (self, listening)
+        else {
+            return self == listening;
+        };
+        let is_any = own.parse().is_ok_and(|own: IpAddr| own.is_unspecified());
+        let is_localhost = |host: &str| ["localhost", "127.0.0.1", "::1"].contains(&host);
+        let is_named = [host, own].iter().any(|host| *host == "localhost");
+        port == own_port
+            && (host == own || is_any || is_named && is_localhost(host) && is_localhost(own))
+    }
+
     /// Returns whether the system chooses the port.
     pub fn has_any_port(&self) -> bool {
         matches!(self, Self::Inet { port: 0, .. })
@@ -102,7 +125,9 @@ impl FromStr for Endpoint {
                     Ok(port) if !host.is_empty() => Ok(Self::Inet {
                         host: host.to_owned(),
                         port,
-                        v6: word == "inet6",
+                        v6: host
+                            .parse()
+                            .map_or(word == "inet6", |address: IpAddr| address.is_ipv6()),
                     }),
                     _ => Err(EndpointError::Inet(rest.to_owned())),
                 }
@@ -154,6 +179,10 @@ mod tests {
             ("inet6:8891@::1", inet("::1", 8891, true)),
             ("inet6:[::1]:8891", inet("::1", 8891, true)),
             ("inet6:::1:8891", inet("::1", 8891, true)),
+            ("inet:[::1]:8891", inet("::1", 8891, true)),
+            ("inet:8891@::1", inet("::1", 8891, true)),
+            ("inet6:8891@127.0.0.1", inet("127.0.0.1", 8891, false)),
+            ("inet6:8891@localhost", inet("localhost", 8891, true)),
         ];
         for (text, expected) in cases {
             let endpoint: Endpoint = text.parse().expect(text);

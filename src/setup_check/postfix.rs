@@ -82,7 +82,7 @@ fn leads_to(address: &str, queue: &Path, socket: &Endpoint) -> bool {
             .any(|found| found == *path),
         Endpoint::Inet { .. } => address
             .parse()
-            .is_ok_and(|found: Endpoint| found == *socket),
+            .is_ok_and(|found: Endpoint| found.leads_to(socket)),
     }
 }
 
@@ -457,6 +457,11 @@ mod tests {
             ("unix:/run/s.sock", "unix:/run/other.sock", false),
             ("inet:127.0.0.1:8891", "inet:8891@127.0.0.1", true),
             ("inet:127.0.0.1:8892", "inet:8891@127.0.0.1", false),
+            ("inet:localhost:8891", "inet:8891@127.0.0.1", true),
+            ("inet:[::1]:8891", "inet6:8891@::1", true),
+            ("inet:127.0.0.1:8891", "inet6:8891@::1", false),
+            ("inet:192.0.2.1:8891", "inet:8891@0.0.0.0", true),
+            ("inet:192.0.2.1:8891", "inet:8891@127.0.0.1", false),
         ];
         for (address, socket, expected) in cases {
             let socket = socket.parse().expect("an address");

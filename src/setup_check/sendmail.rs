@@ -63,7 +63,8 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
             value("F").unwrap_or_default(),
             value("T").unwrap_or_default(),
         );
-        milter.sockets.contains(&socket).then_some(found)
+        let is_ours = milter.sockets.iter().any(|ours| socket.leads_to(ours));
+        is_ours.then_some(found)
     });
     let Some((name, flags, times)) = ours else {
         return findings.wrong(
