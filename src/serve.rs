@@ -20,9 +20,7 @@ use crate::endpoint::Endpoint;
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::Screen;
-use crate::snapshot::{
-    AskedReload, Live, Reloaded, Snapshot, StatusFile, monotonic_us, writable_by_others,
-};
+use crate::snapshot::{AskedReload, Live, Reloaded, Snapshot, StatusFile, monotonic_us};
 use crate::status::Status;
 
 /// Why the daemon cannot serve.
@@ -248,8 +246,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     if rustix::process::geteuid().is_root() {
         warn!("running as root, which is not necessary: use a dedicated user");
     }
-    let config = writable_by_others(std::iter::once(config_path.as_path()));
-    for warning in config.into_iter().chain(snapshot.warnings()) {
+    for warning in snapshot.warnings(Some(&config_path)) {
         warn!("{warning}");
     }
     let live = Arc::new(Live::new(snapshot, Some(config_path.clone())));

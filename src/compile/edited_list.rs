@@ -13,6 +13,7 @@ use super::Error;
 use super::read::is_allowlist;
 use crate::address::{Entry, Rules, escaped};
 use crate::base::replacement::Replacement;
+use crate::filter::format::MAGIC;
 use crate::list::{self, Day, Format, Reader, Row};
 
 /// A larger list is not kept by hand; `update` changes its filter instead.
@@ -58,6 +59,11 @@ impl EditedList {
             Err(_) if replacement.is_new() => Vec::new(),
             Err(error) => return Err(Error::io(path, "read")(error)),
         };
+        if text.starts_with(&MAGIC) {
+            return Err(refused(
+                "it is a filter file; name its text list, or use blocklist-compile update",
+            ));
+        }
         check_written_as_read(&text).map_err(|why| refused(&why))?;
         list::check_text(&text).map_err(|_| refused("not a text file"))?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Error, Running, Snapshot, Tried, writable_by_others};
+use super::{Error, Running, Snapshot, Tried};
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
@@ -87,8 +87,7 @@ pub fn check(config_path: &Path) -> Result<Checked, Error> {
             )
         }));
     }
-    warnings.extend(writable_by_others(std::iter::once(config_path)));
-    warnings.extend(snapshot.warnings());
+    warnings.extend(snapshot.warnings(Some(config_path)));
     Ok(Checked {
         config: config_path.to_owned(),
         lists: lists.collect(),

@@ -70,8 +70,8 @@ pub(super) fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
             "these settings take effect only after a restart"
         );
     }
-    for warning in new.warnings() {
-        if !old.warnings().contains(&warning) {
+    for warning in new.warnings(None) {
+        if !old.warnings(None).contains(&warning) {
             warn!("{warning}");
         }
     }

@@ -46,6 +46,8 @@ mod status;
 mod trouble;
 
 use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
 use std::sync::Arc;
 
 pub use check::{Checked, CheckedList, check};
@@ -65,10 +67,14 @@ use crate::address::{Kind, escaped};
 use crate::base::access;
 use crate::config::{self, Config, ListSettings, OnError};
 use crate::filter::Filter;
+use crate::filter::format::MAGIC;
 use crate::list::{self, Format, Reader, Row};
 use crate::lookup::{Outcome, Reads};
 use crate::policy::{Action, Budget, Circumstances, Entries, Policy, Scratch, Seen};
 use crate::sender::{Identity, Sender, Strength};
+
+/// How much of a whitelist is read to find out whether it is a text.
+const HEAD_BYTES: u64 = 64 << 10;
 
 /// How many rejected whitelist lines an error shows.
 const LINES_SHOWN: usize = 5;
@@ -299,9 +305,10 @@ impl Snapshot {
         }
     }
 
-    /// Warnings for the administrator.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = permissions::writable_by_others(self.config.files());
+    /// Warnings for the administrator, also about the permissions of the configuration file.
+    pub fn warnings(&self, config_path: Option<&Path>) -> Vec<String> {
+        let files = config_path.into_iter().chain(self.config.files());
+        let mut warnings = permissions::writable_by_others(files);
         for endpoint in &self.config.listen {
             if !endpoint.is_local() {
                 warnings.push(format!(
@@ -377,6 +384,17 @@ pub fn cleared_senders(config: &Config) -> Result<(Entries, Entries), Error> {
     }
 }
 
+/// Refuses a file that is no text, such as a filter: each of its lines would be an error.
+fn only_text(mut input: Box<dyn Read + Send>) -> io::Result<impl Read> {
+    let mut head = Vec::new();
+    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head)?;
+    if head.starts_with(&MAGIC) {
+        return Err(io::Error::other("it is a filter file; name a text file"));
+    }
+    list::check_text(&head)?;
+    Ok(io::Cursor::new(head).chain(input))
+}
+
 /// The whitelist and the correspondents; errors are appended to `errors`.
 fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
     let mut whitelist = config.whitelist.entries.entries.clone();
@@ -412,6 +430,7 @@ fn whitelist(config: &Config, errors: &mut Vec<Error>) -> (Entries, Entries) {
         };
         let read = access::open_regular(path)
             .and_then(list::unpack)
+            .and_then(only_text)
             .and_then(|text| Reader::new(Format::Whitelist).read_all(text, &mut sink));
         if let Err(source) = read {
             let source = access::explained(path, source);
