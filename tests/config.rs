@@ -208,6 +208,13 @@ fn what_would_never_work_is_a_fault() {
             "check: lacks",
         ),
         ("listen = []\n", "1:10:", "listen: lacks"),
+        ("sandbox = no\n", "1:11:", "; write true or false"),
+        ("sandbox = True\n", "1:11:", "; write true or false"),
+        (
+            "socket_mode = 0660\n",
+            "1:15:",
+            "write permission bits in quotes",
+        ),
         (
             "state = 'a'\nstatus_file = \"a\\u0000b\"\n",
             "2:15:",

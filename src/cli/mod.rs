@@ -15,6 +15,7 @@ mod progress;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use clap::Parser;
@@ -37,6 +38,12 @@ pub const FAILED: u8 = 2;
 
 /// The result of a command.
 type Done = Result<ExitCode, Box<dyn Error>>;
+
+/// Parses a number of things.
+fn whole_number<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse()
+        .map_err(|_| "must be a whole number, such as 4".to_owned())
+}
 
 /// Runs the main function of a program with the arguments `P`.
 fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {

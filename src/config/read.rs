@@ -102,6 +102,8 @@ impl<'t> Reader<'t> {
                 && let Some(key) = self.text.get(span.clone())
             {
                 message = format!("{message} {key}");
+            } else if let Some(hint) = self.text.get(span.start..).and_then(hint) {
+                message = format!("{message}; {hint}");
             }
             let problem = self.place(span.start, message);
             if self.broken_lines.borrow_mut().insert(problem.line) {
@@ -333,6 +335,21 @@ impl<'s, 't> Section<'s, 't> {
                 format!("unknown setting {written}{place}{hint}"),
             );
         }
+    }
+}
+
+/// Returns how to write a value that is no TOML, at the start of `text`, if it is a frequent mistake.
+fn hint(text: &str) -> Option<&'static str> {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric());
+    let word = text.get(..end.unwrap_or(text.len()))?.to_ascii_lowercase();
+    let is_number =
+        word.len() > 1 && word.starts_with('0') && word.bytes().all(|byte| byte.is_ascii_digit());
+    match word.as_str() {
+        "yes" | "no" | "on" | "off" | "true" | "false" => Some("write true or false"),
+        _ if is_number => {
+            Some("a number has no leading zero; write permission bits in quotes, such as \"0660\"")
+        }
+        _ => None,
     }
 }
 

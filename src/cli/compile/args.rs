@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::examples;
 use super::values::{Expires, day, expires, hexadecimal, rate, regular_file, shrink, size};
+use crate::cli::whole_number;
 use crate::compile;
 use crate::config::Percent;
 use crate::filter::Share;
@@ -272,7 +273,7 @@ pub struct Reading {
     #[arg(long)]
     pub allow_world: bool,
     /// Write nothing if more lines than this are rejected.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u64>)]
     pub max_rejects: Option<u64>,
     /// Write nothing if any line is rejected, or if an input has no entry.
     #[arg(long, conflicts_with = "max_rejects")]
@@ -291,7 +292,7 @@ pub struct Work {
     /// Number of worker threads [default: one per processor].
     ///
     /// Fewer are used if memory does not suffice.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number::<usize>)]
     pub threads: Option<usize>,
     /// Memory limit, such as 512M or 2G [default: a quarter of the available memory].
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -458,7 +459,7 @@ pub struct Apply {
     #[arg(required = true, value_name = "DELTA")]
     pub deltas: Vec<PathBuf>,
     /// Number of worker threads [default: one per processor].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole_number::<usize>)]
     pub threads: Option<usize>,
     /// Print JSON.
     #[arg(long)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::people::days;
+use super::people::{days, domain};
 use crate::base::clock::today;
 use crate::cli::{Done, Output};
 use crate::config::Config;
@@ -29,7 +29,7 @@ pub struct Junk {
     pub expires: u16,
     /// One of your own domains, whose senders are not listed; may be repeated. The domain of the recipient
     /// (Delivered-To) is left out anyway.
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", value_parser = domain)]
     pub own_domain: Vec<String>,
     /// Print one JSON object instead of text.
     #[arg(long)]

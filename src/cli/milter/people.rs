@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::address::{Entry, Kind};
 use crate::base::clock::{now_s, today};
-use crate::cli::{Done, Output};
+use crate::cli::{Done, Output, whole_number};
 use crate::correspondents::{Book, Rules, Written, read_log, read_mailbox};
-use crate::policy::Network;
+use crate::policy::{Entries, Network};
 
 /// Arguments of `correspondents`.
 #[derive(Debug, Args)]
@@ -23,14 +24,14 @@ pub struct Correspondents {
     pub sent: Vec<PathBuf>,
     /// One of your own domains, whose addresses are left out; may be repeated. The domain of each
     /// sender is left out anyway.
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", value_parser = domain)]
     pub own_domain: Vec<String>,
     /// Also count mail of these clients, which send without authentication; may be repeated.
     #[arg(long, value_name = "NETWORK")]
     pub client: Vec<Network>,
     /// Also count mail that this local user submits; may be repeated. Do not use it for accounts of web
     /// forms or programs, which write to anyone.
-    #[arg(long, value_name = "UID")]
+    #[arg(long, value_name = "UID", value_parser = whole_number::<u32>)]
     pub uid: Vec<u32>,
     /// Print one JSON object instead of text.
     #[arg(long)]
@@ -43,11 +44,7 @@ pub struct Correspondents {
 /// Adds the addresses to which users wrote.
 pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     let rules = Rules {
-        own_domains: args
-            .own_domain
-            .iter()
-            .map(|own| own.to_lowercase())
-            .collect(),
+        own_domains: args.own_domain.clone(),
         clients: args.client.clone(),
         uids: args.uid.clone(),
     };
@@ -67,6 +64,18 @@ pub(super) fn correspondents(args: &Correspondents, out: &mut Output) -> Done {
     change.file.clone_from(&args.output);
     out.show(&change, args.json)?;
     Ok(std::process::ExitCode::SUCCESS)
+}
+
+/// Parses `our.example` or `@our.example` to its canonical form.
+pub(super) fn domain(text: &str) -> Result<String, String> {
+    let entry = Entry::parse(text.as_bytes(), Entries::rules()).ok();
+    let domain = entry
+        .as_ref()
+        .filter(|entry| entry.kind() == Kind::Domain)
+        .and_then(|entry| str::from_utf8(entry.as_bytes()).ok()?.strip_prefix('@'));
+    domain
+        .map(str::to_owned)
+        .ok_or_else(|| "must be a domain such as our.example".to_owned())
 }
 
 /// Parses `120d` or `120`.

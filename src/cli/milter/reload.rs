@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::cli::{Done, Output};
+use crate::cli::{Done, Output, whole_number};
 use crate::config::Config;
 use crate::daemon::ask_for_reload;
 use crate::snapshot::{Running, is_running, monotonic_us};
@@ -25,11 +25,16 @@ const COMMAND: &str = "blocklist-milte";
 #[derive(Debug, Args)]
 pub struct Reload {
     /// Process ID of the daemon [default: that of the daemon that wrote `status_file`].
-    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "PID", value_parser = process)]
     pub pid: Option<i32>,
     /// Give up after this many seconds; reading large filters takes a while.
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = whole_number::<u32>)]
     pub timeout: u32,
+}
+
+fn process(text: &str) -> Result<i32, String> {
+    let id = text.parse().ok().filter(|id| *id > 0);
+    id.ok_or_else(|| "must be a process ID, such as 1234".to_owned())
 }
 
 pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
