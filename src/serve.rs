@@ -246,7 +246,7 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
     if rustix::process::geteuid().is_root() {
         warn!("running as root, which is not necessary: use a dedicated user");
     }
-    for warning in snapshot.warnings(Some(&config_path)) {
+    for warning in snapshot.warnings(Some(config_path)) {
         warn!("{warning}");
     }
     let live = Arc::new(Live::new(snapshot, Some(config_path.clone())));
