@@ -4,6 +4,7 @@ use std::io::{self, Read};
 
 use crate::list::format::Format;
 use crate::list::formats::access::{self, AccessTable};
+use crate::list::formats::adblock::Adblock;
 use crate::list::formats::conflict::{self, Conflict};
 use crate::list::formats::csv::Csv;
 use crate::list::formats::exim::Exim;
@@ -12,7 +13,7 @@ use crate::list::formats::out::Out;
 use crate::list::formats::rpz::Rpz;
 use crate::list::formats::sections::Sections;
 use crate::list::formats::spamassassin::SpamAssassin;
-use crate::list::formats::{adblock, dnsmasq, hosts, patterns, plain, rbldnsd, score};
+use crate::list::formats::{dnsmasq, hosts, patterns, plain, rbldnsd, score};
 use crate::list::names;
 use crate::list::row::reject_reason::RejectReason;
 use crate::list::row::{Row, Skip};
@@ -36,6 +37,7 @@ enum Parser {
     /// Each line is read alone.
     AtLines(fn(&[u8], &mut Out<'_>)),
     Access(AccessTable),
+    Adblock(Adblock),
     Exim(Exim),
     Rpz(Rpz),
     Sections(Sections),
@@ -66,7 +68,7 @@ impl Parser {
             Format::Sections => Self::Sections(Sections::default()),
             Format::Rbldnsd => Self::AtLines(rbldnsd::read),
             Format::Dnsmasq => Self::AtLines(dnsmasq::read),
-            Format::Adblock => Self::AtLines(adblock::read),
+            Format::Adblock => Self::Adblock(Adblock::default()),
             Format::Patterns => Self::AtLines(patterns::read),
             Format::Whitelist => Self::AtLines(names::allowed),
             Format::Removals { trees: false } => Self::AtLines(names::removed),
@@ -86,6 +88,7 @@ impl Parser {
         match self {
             Self::Plain | Self::AtLines(_) => true,
             Self::Access(_)
+            | Self::Adblock(_)
             | Self::Exim(_)
             | Self::Rpz(_)
             | Self::Sections(_)
@@ -165,6 +168,7 @@ impl Reader {
             let mut out = Out::new(self.lines, b"", sink);
             match &mut self.parser {
                 Parser::Access(access) => access.finish(&mut out),
+                Parser::Adblock(adblock) => adblock.finish(&mut out),
                 Parser::Sections(sections) => sections.finish(&mut out),
                 Parser::SpamAssassin(spamassassin) => spamassassin.finish(&mut out),
                 _ => {}
@@ -200,6 +204,7 @@ impl Reader {
                 }
                 Parser::AtLines(read) => read(line, &mut Out::new(number, line, sink)),
                 Parser::Access(access) => access.read(line, &mut Out::new(number, line, sink)),
+                Parser::Adblock(adblock) => adblock.read(line, &mut Out::new(number, line, sink)),
                 Parser::Exim(exim) => exim.read(line, &mut Out::new(number, line, sink)),
                 Parser::Rpz(rpz) => rpz.read(line, &mut Out::new(number, line, sink)),
                 Parser::Sections(sections) => {
