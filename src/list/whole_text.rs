@@ -2,6 +2,7 @@
 //! mail.
 
 use crate::list::format::Format;
+use crate::list::meaning::mail_line::is_of_mail;
 use crate::list::text::lines::lines;
 
 /// Returns the format of a text as a whole, if it has one; `extension` is that of its file.
@@ -42,51 +43,7 @@ fn is_mail(head: &[u8]) -> bool {
         let first = lines(head).next().unwrap_or_default();
         first.iter().filter(|&&b| b == b':').count() >= 2
     };
-    let traces = [
-        // An address book, a directory.
-        "begin:vcard",
-        "dn: ",
-        "dn:: ",
-        "received:",
-        "message-id:",
-        "mime-version:",
-        "dkim-signature:",
-        // The mail queues of Postfix and Sendmail.
-        "-queue id-",
-        "-----q-id-----",
-    ];
-    is_folder
-        || lines(head).take(MAIL_LINES).any(|line| {
-            traces.iter().any(|trace| {
-                line.get(..trace.len())
-                    .is_some_and(|start| start.eq_ignore_ascii_case(trace.as_bytes()))
-            }) || is_queued(line)
-        })
-}
-
-/// Returns whether a line is that of a mail in Exim's queue:
-/// ` 25m  2.9K 1tEXiM-0000c8-00 <spam@bad.example>`.
-fn is_queued(line: &[u8]) -> bool {
-    let mut words = line.split(u8::is_ascii_whitespace);
-    let mut words = words.by_ref().filter(|word| !word.is_empty());
-    let is_number = |word: Option<&[u8]>, units: &[u8]| {
-        word.and_then(<[u8]>::split_last)
-            .is_some_and(|(unit, number)| {
-                (units.contains(unit) || unit.is_ascii_digit())
-                    && number.iter().all(|b| b.is_ascii_digit() || *b == b'.')
-            })
-    };
-    is_number(words.next(), b"smhdw")
-        && is_number(words.next(), b"KMG")
-        && words.next().is_some_and(|id| {
-            let parts = id.split(|&b| b == b'-');
-            let is_part =
-                |part: &[u8]| part.len() > 1 && part.iter().all(u8::is_ascii_alphanumeric);
-            parts.clone().count() == 3 && parts.clone().all(is_part)
-        })
-        && words
-            .next()
-            .is_some_and(|sender| sender.first() == Some(&b'<'))
+    is_folder || lines(head).take(MAIL_LINES).any(is_of_mail)
 }
 
 /// Returns whether a text is the output of `diff`: it says what is added and removed, but not what

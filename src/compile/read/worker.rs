@@ -317,7 +317,6 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                     RejectReason::BadJson
                         | RejectReason::CutOffJson
                         | RejectReason::WebPage
-                        | RejectReason::MailMessage
                         | RejectReason::Diff
                 ) || reason.spoils_list()
                 {

@@ -12,6 +12,8 @@
 //! The first record that is a heading or holds an entry decides the separator (comma, semicolon,
 //! tab or `|`) and the columns. [`table`](super::table) decides what the rows then mean.
 //!
+//! The last comment above the first row may name the columns: `# id,email,status`.
+//!
 //! Headings between rows, as comments or alone on their line, are read as in `sections`.
 //!
 //! A record ends at a newline outside quotes, as in RFC 4180. A quote opens only at the start of a
@@ -31,6 +33,9 @@ use crate::list::row::{Row, Skip};
 use crate::list::text::fields::{Fields, MAX_FIELDS};
 use crate::list::text::lines::{MAX_LINE, lines};
 
+/// Number of fields that no comment has by chance.
+const MANY: usize = 4;
+
 /// The state between records.
 #[derive(Debug)]
 pub(crate) struct Csv {
@@ -47,6 +52,8 @@ pub(crate) struct Csv {
     is_after_heading: bool,
     separator: u8,
     conflict: Conflict,
+    /// The last comment before the first row, without its sign.
+    comment: Vec<u8>,
     reader: csv_core::Reader,
     fields: Vec<u8>,
     /// Where each field ends.
@@ -64,6 +71,7 @@ impl Csv {
             is_after_heading: false,
             separator: b',',
             conflict: Conflict::default(),
+            comment: Vec::new(),
             reader: csv_core::Reader::new(),
             fields: Vec::new(),
             ends: vec![0; MAX_FIELDS],
@@ -126,7 +134,10 @@ impl Csv {
         if self.is_heading(text, separator) {
             return out.skip(Skip::Setting);
         }
-        if text.first() == Some(&b'#') {
+        if let [b'#', comment @ ..] = text {
+            if self.columns.is_none() {
+                self.comment = comment.trim_ascii().to_vec();
+            }
             return out.skip(Skip::Comment);
         }
         if is_border(text) {
@@ -143,6 +154,10 @@ impl Csv {
         let is_named = self.is_named;
         let is_first = std::mem::take(&mut self.is_after_heading);
         let section = self.section;
+        let commented = match known {
+            None => self.commented_columns(record, given),
+            Some(_) => None,
+        };
         let fields = self.split(record);
         // Tables one after the other, or pages of one.
         let names_column = |columns: &Columns| is_first || columns.begin_a_table(fields);
@@ -158,7 +173,7 @@ impl Csv {
         } else if let (Some(_), Meaning::Unknown) = (&known, section) {
             out.reject(RejectReason::Section, record);
             self.columns = known;
-        } else if let Some(mut columns) = known {
+        } else if let Some(mut columns) = known.or(commented) {
             row(record, fields, &mut columns, out);
             self.columns = Some(columns);
         } else if let Some(columns) = Columns::of_heading(fields, given) {
@@ -191,6 +206,19 @@ impl Csv {
             self.section = Meaning::Unknown;
         }
         found.is_some()
+    }
+
+    /// Returns the columns that the comment above the first row names, if there are as many as in
+    /// the row, and if it can hardly be a sentence.
+    fn commented_columns(&mut self, row: &[u8], given: Option<usize>) -> Option<Columns> {
+        let comment = std::mem::take(&mut self.comment);
+        let names = self.split(&comment);
+        let count = names.iter().count();
+        let columns = Columns::of_heading(names, given);
+        let columns = columns.filter(|columns| columns.name_a_sender() || count >= MANY)?;
+        let fields = self.split(row);
+        let is_row = fields.iter().any(|field| !field.is_empty()) && count > 1;
+        (is_row && fields.iter().count() == count).then_some(columns)
     }
 
     /// Cuts a record into its fields, unquoted.

@@ -1,9 +1,10 @@
 //! The formats of lists: one file for each, and what they share ([`out`], [`prefix`], [`held`],
-//! [`include`], [`conflict`]).
+//! [`include`], [`conflict`], [`changes`]).
 
 pub(crate) mod access;
 pub(crate) mod adblock;
 pub(crate) mod bare_table;
+pub(crate) mod changes;
 pub(crate) mod conflict;
 pub(crate) mod csv;
 pub(crate) mod dnsmasq;

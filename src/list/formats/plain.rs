@@ -20,6 +20,7 @@ use super::out::Out;
 use crate::list::meaning::action::Action;
 use crate::list::meaning::end::{end_in, end_of_list};
 use crate::list::meaning::label::{Before, Meaning, before};
+use crate::list::meaning::mail_line::is_of_mail;
 use crate::list::meaning::phrase::Phrase;
 use crate::list::meaning::section_heading::{
     Heading, block, heading, is_allowance_of_record, open_comment, without_quotes,
@@ -168,6 +169,9 @@ pub(crate) fn entries(line: &[u8], out: &mut Out<'_>) {
     }) = heading(line)
     {
         return out.reject(RejectReason::LateHeading, line);
+    }
+    if is_of_mail(line) {
+        return out.reject(RejectReason::MailMessage, line);
     }
     if conflict::is_mark(line)
         || open_comment(line).is_some()

@@ -16,6 +16,7 @@
 use std::mem;
 
 use super::bare_table::{self, Bare};
+use super::changes::Changes;
 use super::out::Out;
 use crate::list::meaning::answer::is_blank;
 use crate::list::meaning::flag::{Flag, holds_entry};
@@ -52,6 +53,7 @@ pub(crate) struct Columns {
     added: Option<usize>,
     /// Those that may give the day on which the entry ends.
     ends: Vec<(usize, Heading)>,
+    changes: Changes,
     /// Whether the last words in the first column took their row off the list.
     is_off_above: bool,
 }
@@ -127,15 +129,19 @@ impl Columns {
     /// Returns whether a heading below rows can only be that of another table: it names a column of
     /// entries, or of lists, as `allowed_email` does.
     pub(super) fn begin_a_table(&self, names: Fields<'_>) -> bool {
-        let is_entry = |&(place, _): &(Place, usize)| place != Place::Blocked;
         let is_list = |name: &[u8]| {
             let flags = [Flag::Allows, Flag::Blocks].map(Heading::Flag);
             name.iter().any(|b| b" _-".contains(b))
                 && Heading::of(name).is_some_and(|heading| flags.contains(&heading))
         };
         !self.is_given
-            && (self.entries.iter().any(is_entry)
-                || self.unknown.is_empty() && names.iter().any(is_list))
+            && (self.name_a_sender() || self.unknown.is_empty() && names.iter().any(is_list))
+    }
+
+    /// Returns whether a column is known to name a sender or an entry, not only by a flag.
+    pub(super) fn name_a_sender(&self) -> bool {
+        let mut columns = self.entries.iter();
+        columns.any(|(place, _)| *place != Place::Blocked)
     }
 
     /// Returns the columns by their content, if the first record has an entry.
@@ -266,6 +272,17 @@ impl Columns {
             })
     }
 
+    /// Returns whether a row takes off what a row before it has listed.
+    fn take_back(&mut self, fields: Fields<'_>) -> bool {
+        if self.deciding.is_empty() {
+            return false;
+        }
+        let entry = self.values(fields).next().map(|(_, entry)| entry);
+        let said = self.deciding.iter();
+        let said = said.filter_map(|&(column, heading)| Some((heading, fields.get(column)?)));
+        entry.is_some_and(|entry| self.changes.take_back(entry, said))
+    }
+
     /// Reports columns of unknown meaning that may end or deny something.
     fn report(&mut self, fields: Fields<'_>, out: &mut Out<'_>) {
         let line = out.line();
@@ -287,6 +304,9 @@ pub(crate) fn row(record: &[u8], fields: Fields<'_>, columns: &mut Columns, out:
         return out.skip(Skip::Blank);
     }
     let said = columns.skip(fields);
+    if columns.take_back(fields) {
+        return out.reject(RejectReason::Withdrawal, record);
+    }
     match fields.get(0) {
         // Spreadsheets write `whitelist` once, and leave the cells below it empty.
         Some(b"") if columns.is_off_above && said == Ok(None) => {
@@ -316,16 +336,14 @@ pub(crate) fn row(record: &[u8], fields: Fields<'_>, columns: &mut Columns, out:
     };
     if columns.has_heading {
         // A column of blocked senders may be a flag beside another that names the sender.
-        let has_column = columns
-            .entries
-            .iter()
-            .any(|(place, _)| *place != Place::Blocked);
         match columns.named(fields) {
             Ok(Some(text)) if !text.contains(&b'@') && columns.has_local_part(fields) => {
                 return out.reject(RejectReason::SplitAddress, record);
             }
             Ok(Some(text)) => out.raw_entry(RawEntry { text, ..item }, Wildcards::Star),
-            Ok(None) if has_column => return out.reject(RejectReason::NoColumn, record),
+            Ok(None) if columns.name_a_sender() => {
+                return out.reject(RejectReason::NoColumn, record);
+            }
             Ok(None) => by_candidates(record, fields, columns, item, out),
             Err(reason) => return out.reject(reason, record),
         }

@@ -10,6 +10,7 @@ pub(crate) mod flag;
 pub(crate) mod heading_words;
 pub(crate) mod headings;
 pub(crate) mod label;
+pub(crate) mod mail_line;
 pub(crate) mod phrase;
 pub(crate) mod phrase_words;
 pub(crate) mod section_heading;

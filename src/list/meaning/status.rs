@@ -52,6 +52,17 @@ pub(super) fn read_action(value: &[u8]) -> Result<Option<Action>, RejectReason> 
     }
 }
 
+/// Returns whether an action lists a sender, in a log of changes.
+pub(crate) fn is_addition(value: &[u8]) -> bool {
+    is_word(value, ADDING) || Action::in_column(value) == Some(Action::Block)
+}
+
+/// Returns whether an action takes back that a sender was listed, in a log of changes. It is not
+/// about a message, as `released` and `deleted` may be.
+pub(crate) fn is_withdrawal(value: &[u8]) -> bool {
+    is_word(value, WITHDRAWING)
+}
+
 /// Returns whether a word says that the entry is gone. `deleted` may be about a message.
 fn has_gone(value: &[u8]) -> bool {
     is_past(value) && !is_word(value, &["deleted", "geloescht", "geloscht", "supprime"])
@@ -206,6 +217,23 @@ pub(super) fn read_white_or_black(value: &[u8]) -> Result<Option<Action>, Reject
 const ADDING: &[&str] = &[
     "+", "add", "create", "created", "insert", "inserted", "modified", "modify", "update",
     "updated", "upsert",
+];
+
+/// Words for an entry that is taken off.
+const WITHDRAWING: &[&str] = &[
+    "-",
+    "del",
+    "delete",
+    "delist",
+    "delisted",
+    "remove",
+    "removed",
+    "unban",
+    "unbanned",
+    "unblock",
+    "unblocked",
+    "unlist",
+    "unlisted",
 ];
 
 /// Words for an active entry.

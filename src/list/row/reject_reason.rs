@@ -150,6 +150,11 @@ pub enum RejectReason {
     /// A line that says that lines before it are not listed.
     #[error("says that an entry on a line before it is not listed; export the list as CSV or JSON")]
     LateLine,
+    /// A row that takes off what a row before it has listed.
+    #[error(
+        "takes an entry off that a row before it lists, as a log of changes does; export the present list"
+    )]
+    Withdrawal,
     /// A line with the other sign: `+ a@b` where a line before was `- c@d`.
     #[error(
         "+ before some entries and - before others, of which one may mean that they are not listed; remove the signs"
@@ -229,7 +234,9 @@ impl RejectReason {
                 | Self::LateHeading
                 | Self::LateAllowance
                 | Self::LateLine
+                | Self::MailMessage
                 | Self::TwoSigns
+                | Self::Withdrawal
         )
     }
 }

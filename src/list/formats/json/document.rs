@@ -7,6 +7,7 @@
 //! [held](super::super::held) until then.
 //! objects are [held](super::super::held) until then.
 
+use super::super::changes::Changes;
 use super::super::held::Held;
 use super::super::out::Out;
 use super::frame::{Field, FieldKey, Frame, Holds};
@@ -44,6 +45,7 @@ pub(super) struct Document {
     /// value, its meaning, its text and its line.
     values: Vec<(usize, Heading, Vec<u8>, u64)>,
     pub(super) held: Held,
+    pub(super) changes: Changes,
     pub(super) addresses: Addresses,
     pub(super) keys: Keys,
 }

@@ -38,6 +38,15 @@ impl Document {
         })
     }
 
+    /// Returns the keys of an object that are known as headings, with their values.
+    fn headings(&self, frame: &Frame) -> impl Iterator<Item = (Heading, &[u8])> {
+        self.fields(frame)
+            .filter_map(|(field, value)| match field.key {
+                FieldKey::Heading(heading) => Some((heading, value)),
+                _ => None,
+            })
+    }
+
     /// Handles an object that is complete.
     pub(super) fn object(&mut self, frame: &Frame, out: &mut Out<'_>) {
         let subject = self.subject(frame);
@@ -53,7 +62,13 @@ impl Document {
             return;
         };
         let text = &subject.text;
+        let mut changes = std::mem::take(&mut self.changes);
+        let takes_back = changes.take_back(text, self.headings(frame));
+        self.changes = changes;
         let mut out = out.at(subject.line, text);
+        if takes_back {
+            return out.reject(RejectReason::Withdrawal, text);
+        }
         if let Holds::Skipped(skip) = frame.holds {
             return out.skip(skip);
         }
@@ -230,13 +245,7 @@ impl Document {
 
     /// Returns the day from which the sender that an object names is no longer listed.
     fn ends(&self, frame: &Frame) -> Result<Option<Day>, (RejectReason, Vec<u8>)> {
-        let ends = self
-            .fields(frame)
-            .filter_map(|(field, value)| match field.key {
-                FieldKey::Heading(heading) => Some((heading, value)),
-                _ => None,
-            });
-        earliest(ends).map_err(|(reason, end)| (reason, end.to_vec()))
+        earliest(self.headings(frame)).map_err(|(reason, end)| (reason, end.to_vec()))
     }
 
     /// Returns the same for those inside it. A small number is the seconds until the next request.
