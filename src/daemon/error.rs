@@ -23,7 +23,9 @@ pub enum Error {
         cause: io::Error,
     },
     /// A socket from systemd cannot be used.
-    #[error("cannot use socket {number} from systemd")]
+    #[error(
+        "cannot use socket {number} from systemd; the socket unit must name each with ListenStream="
+    )]
     Inherited {
         /// Its number, from 0.
         number: usize,

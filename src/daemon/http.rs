@@ -328,6 +328,10 @@ fn respond<B>(
         let value = HeaderValue::from_static(value);
         response.headers_mut().insert(name, value);
     }
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        let value = HeaderValue::from_static("GET, HEAD");
+        response.headers_mut().insert(header::ALLOW, value);
+    }
     response
 }
 
@@ -445,14 +449,29 @@ mod tests {
         assert_eq!((code, body.as_slice()), (200, &b"ok"[..]));
     }
 
-    fn code(method: &str, host: Option<&str>, over_tcp: bool) -> u16 {
+    fn response(method: &str, host: Option<&str>, over_tcp: bool) -> Response<Full<Bytes>> {
         let mut request = Request::builder().method(method).uri("/x");
         if let Some(host) = host {
             request = request.header("host", host);
         }
         let request = request.body(()).expect("a request");
-        let response = respond(&request, over_tcp, |path| Page::text(200, path));
-        response.status().as_u16()
+        respond(&request, over_tcp, |path| Page::text(200, path))
+    }
+
+    fn code(method: &str, host: Option<&str>, over_tcp: bool) -> u16 {
+        response(method, host, over_tcp).status().as_u16()
+    }
+
+    /// RFC 9110 section 15.5.6.
+    #[test]
+    fn who_asks_otherwise_learns_how_to_ask() {
+        let allowed = |method| {
+            response(method, None, false)
+                .headers()
+                .contains_key("allow")
+        };
+        assert!(allowed("POST"));
+        assert!(!allowed("GET"));
     }
 
     #[test]

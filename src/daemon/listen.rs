@@ -4,13 +4,16 @@
 //! connections are never refused. Those of `listen` stay open in systemd's descriptor store, if the unit has one.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::PathBuf;
 
 use listenfd::ListenFd;
 use rustix::net::sockopt::socket_acceptconn;
@@ -185,12 +188,7 @@ impl Listeners {
                 continue;
             }
             let endpoint = match &listener {
-                Listener::Unix(unix) => Endpoint::Unix(
-                    unix.local_addr()
-                        .ok()
-                        .and_then(|address| address.as_pathname().map(Path::to_owned))
-                        .unwrap_or_default(),
-                ),
+                Listener::Unix(unix) => Endpoint::Unix(name_of(unix)),
                 Listener::Tcp(tcp) => tcp
                     .local_addr()
                     .map_err(|cause| Error::Inherited { number: n, cause })?
@@ -272,6 +270,18 @@ impl Listeners {
     }
 }
 
+/// The path of a unix socket; for one without a file, its name after an `@`, as systemd and ss(8) write it.
+fn name_of(listener: &UnixListener) -> PathBuf {
+    let Ok(address) = listener.local_addr() else {
+        return PathBuf::new();
+    };
+    match (address.as_pathname(), address.as_abstract_name()) {
+        (Some(path), _) => path.to_owned(),
+        (None, Some(name)) => OsString::from_vec([b"@", name].concat()).into(),
+        (None, None) => PathBuf::new(),
+    }
+}
+
 fn addresses(host: &str, port: u16, v6: bool) -> io::Result<Vec<SocketAddr>> {
     let addresses = (host, port).to_socket_addrs()?;
     Ok(addresses
@@ -294,6 +304,16 @@ mod tests {
     use super::*;
     use crate::daemon::unix_socket::knock;
     use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::SocketAddr;
+    use std::path::Path;
+
+    #[test]
+    fn a_socket_without_a_file_has_a_name_in_the_log() {
+        let address = SocketAddr::from_abstract_name(format!("milter {}", std::process::id()));
+        let listener = UnixListener::bind_addr(&address.expect("a name")).expect("a socket");
+        let name = format!("@milter {}", std::process::id());
+        assert_eq!(name_of(&listener), PathBuf::from(name));
+    }
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).expect("the socket").permissions().mode() & 0o777
