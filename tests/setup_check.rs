@@ -159,7 +159,7 @@ fn a_good_set_up_has_nothing_wrong() {
     let broken = check(&set.site, &NO_POSTFIX, None);
     assert!(broken.has(
         "notice",
-        "cannot read its configuration: postconf -c /nonexistent: "
+        "postconf cannot read the configuration: postconf -c /nonexistent: "
     ));
     let good = [
         "smtp/inet: asks the milter",
@@ -312,6 +312,22 @@ fn settings_that_lose_mail_are_found() {
 }
 
 const NO_POSTFIX: [&str; 2] = ["--postfix", "/nonexistent"];
+
+/// Without the configuration the socket is unknown: no remedy must name another one.
+#[test]
+fn nothing_is_guessed_from_a_faulty_configuration() {
+    let Some(set) = Set::up() else { return };
+    for text in ["lisen = [\"unix:/x\"]\n", "workers = -1\n"] {
+        set.site.write("milter.toml", text);
+        let found = set.check();
+        let [(text, remedy)] = found.wrong() else {
+            panic!("expected one fault: {found:#?}");
+        };
+        assert!(text.contains("milter.toml:1:"), "{text}");
+        assert_eq!(remedy, "");
+        assert!(found.has("notice", "sockets and mail server are not checked"));
+    }
+}
 
 #[test]
 fn a_milter_that_does_not_serve_is_found() {

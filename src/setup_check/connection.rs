@@ -14,12 +14,11 @@ const ABOUT: &str = "socket";
 /// RFC 2606: on no list, and nobody's address.
 const SENDER: &str = "setup-check@blocklist-milter.invalid";
 
-pub(super) fn check(sockets: &[Endpoint], findings: &mut Findings) {
+pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut Findings) {
     for socket in sockets {
         let Endpoint::Unix(path) = socket else {
             continue;
         };
-        let start = "systemctl enable --now blocklist-milter.socket blocklist-milter.service";
         match fs::metadata(path) {
             Ok(found) if found.file_type().is_socket() => {}
             Ok(_) => findings.wrong(

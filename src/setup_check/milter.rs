@@ -7,4 +7,6 @@ use crate::endpoint::Endpoint;
 pub(super) struct Milter<'a> {
     pub(super) config: &'a Config,
     pub(super) sockets: &'a [Endpoint],
+    /// How to start the daemon.
+    pub(super) start: &'a str,
 }

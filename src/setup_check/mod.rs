@@ -47,18 +47,27 @@ pub struct Places {
 /// Runs all checks.
 pub fn run(places: &Places) -> Findings {
     let mut findings = Findings::default();
-    let (config, _) = Config::load_what_is_good(&places.config);
+    let (config, problems) = Config::load_what_is_good(&places.config);
     let units = units::check(&mut findings);
     lists::check(&places.config, &config, &units, &mut findings);
+    if problems.is_some() && units.sockets.is_empty() {
+        findings.notice(
+            "socket",
+            "sockets and mail server are not checked, because the configuration, which names the socket, has errors",
+            "correct the configuration, or name it with --config",
+        );
+        return findings;
+    }
     let sockets = if units.sockets.is_empty() {
         config.listen.clone()
     } else {
         units.sockets.clone()
     };
-    connection::check(&sockets, &mut findings);
+    connection::check(&sockets, units.start(), &mut findings);
     let milter = Milter {
         config: &config,
         sockets: &sockets,
+        start: units.start(),
     };
     let mut servers = 0;
     if let Some(found) = postconf::Postconf::find(places.postfix.as_deref()) {
@@ -67,8 +76,8 @@ pub fn run(places: &Places) -> Findings {
             Ok(postfix) => postfix::check(&postfix, &milter, &mut findings),
             Err(error) => findings.notice(
                 "postfix",
-                format!("not checked, because Postfix cannot read its configuration: {error}"),
-                "postfix check",
+                format!("not checked, because postconf cannot read the configuration: {error}"),
+                "postfix check   # with -c DIR if --postfix names a folder",
             ),
         }
     }

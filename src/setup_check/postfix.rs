@@ -54,7 +54,7 @@ pub(super) fn check(postconf: &Postconf, milter: &Milter<'_>, findings: &mut Fin
         .flat_map(|service| &service.milters)
         .chain(&all);
     if let Some(ours) = ours.into_iter().find(|found| is_ours(found)) {
-        check_socket(postconf, ours, &queue, &asking, findings);
+        check_socket(postconf, ours, milter, &queue, &asking, findings);
         check_settings(postconf, ours, milter, findings);
         check_chain(ours, &all, milter, findings);
     }
@@ -180,6 +180,7 @@ fn check_maps(services: &[Service], findings: &mut Findings) -> bool {
 fn check_socket(
     postconf: &Postconf,
     ours: &MilterOf,
+    milter: &Milter<'_>,
     queue: &Path,
     asking: &[&Service],
     findings: &mut Findings,
@@ -208,7 +209,7 @@ fn check_socket(
                 "a second socket below the queue directory, which set-up --postfix creates; then \
                  smtpd_milters = unix:blocklist-milter/milter.sock"
             } else {
-                "systemctl enable --now blocklist-milter.socket"
+                milter.start
             };
             findings.wrong(
                 ABOUT,
@@ -435,6 +436,7 @@ mod tests {
             let milter = Milter {
                 config: &config,
                 sockets: &["inet:8891@127.0.0.1".parse().expect("an address")],
+                start: "",
             };
             let others = milters("inet:127.0.0.1:8892");
             let all = with_milter(&milter, Path::new("/var/spool/postfix"), &others);

@@ -6,6 +6,7 @@
 //! ```
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,11 +39,11 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
             );
         }
         Err(error) => {
-            return findings.notice(
-                ABOUT,
-                format!("{}: {error}", cf.display()),
-                "run setup-check as root",
-            );
+            let remedy = match error.kind() {
+                io::ErrorKind::PermissionDenied => "run setup-check as root",
+                _ => "name sendmail.cf with --sendmail",
+            };
+            return findings.notice(ABOUT, format!("{}: {error}", cf.display()), remedy);
         }
     };
     let ours = text.lines().find_map(|line| {

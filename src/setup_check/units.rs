@@ -22,6 +22,17 @@ pub(super) struct Units {
     pub(super) user: Option<String>,
 }
 
+impl Units {
+    /// Returns how to start the daemon.
+    pub(super) fn start(&self) -> &'static str {
+        if self.known {
+            "systemctl enable --now blocklist-milter.socket blocklist-milter.service"
+        } else {
+            "start the daemon: blocklist-milter --config FILE"
+        }
+    }
+}
+
 /// Checks the service and its socket.
 pub(super) fn check(findings: &mut Findings) -> Units {
     let Some(service) = show(SERVICE) else {
