@@ -72,6 +72,32 @@ impl Machine {
     }
 }
 
+/// The service must be able to replace what an administrator has compiled.
+#[test]
+fn root_compiles_as_the_owner_of_the_folder() {
+    let machine = Machine::with_compiler("");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/contrib/lib/compile-list");
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "nobody", "--"]).args(arguments);
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    let obstacle = (!as_nobody(&["test", "-r", script]))
+        .then_some("not root, or nobody cannot read the sources");
+    if !usable("root", obstacle.map(str::to_owned)) {
+        return;
+    }
+    machine.scratch.write("etc/lists/own/list", "a@b.test");
+    let folder = machine.scratch.path();
+    run(Command::new("chown").args(["-R", "nobody"]).arg(folder));
+    assert!(machine.compile("own"));
+    assert!(as_nobody(&[
+        "test",
+        "-O",
+        &format!("{}/state/.own.compiled", folder.display())
+    ]));
+}
+
 /// The units start the script again after a change: `tests/upkeep_booted.rs`.
 #[test]
 fn a_change_while_a_list_is_compiled_is_not_taken_for_compiled() {
@@ -310,6 +336,13 @@ fn whatever_a_server_sends_the_last_good_list_stays() {
             .status
             .success()
     );
+    describe("good", "max_byte = 5\n");
+    refused(
+        "key",
+        &["not \"key = value\" with a known key: max_byte = 5"],
+    );
+    describe("good", "max_bytes = 1M\n");
+    refused("number", &["max_bytes = 1M: must be a whole number"]);
     describe("good", "url = http://127.0.0.1/good\n");
     refused("http", &["only https"]);
     assert!(machine.compile("web"));
