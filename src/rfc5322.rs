@@ -164,6 +164,12 @@ pub(crate) const fn is_atext(byte: u8) -> bool {
         | b'-' | b'/' | b'=' | b'?' | b'^'..=b'`' | b'{'..=b'~' | 0x80..)
 }
 
+/// Returns whether a byte may be in the name of a host, in any letter case and any script: LDH of RFC
+/// 1123 section 2.1, dots, the underscore of service names, and RFC 6531.
+pub(crate) const fn is_in_domain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
+}
+
 /// Returns whether a byte has a meaning outside quotes: white space, or one of the `specials` of
 /// section 3.2.3 except the dot.
 pub(crate) const fn is_special(byte: u8) -> bool {

@@ -9,7 +9,7 @@
 //! (or the domain of `header.i`). A malformed field authenticates nothing.
 
 use crate::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
-use crate::rfc5322::{Nesting, Place, is_atext};
+use crate::rfc5322::{Nesting, Place, is_atext, is_in_domain};
 
 /// Returns the domains with a valid signature in canonical form, according to an
 /// `Authentication-Results` of one of `trusted` (lower case).
@@ -74,10 +74,7 @@ fn named(word: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Returns a domain in canonical form; `None` if it is not a domain.
 fn domain(written: &[u8]) -> Option<Vec<u8>> {
-    let is_domain = |&byte: &u8| {
-        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
-    };
-    if written.len() > MAX_DOMAIN_BYTES || !written.iter().all(is_domain) {
+    if written.len() > MAX_DOMAIN_BYTES || !written.iter().copied().all(is_in_domain) {
         return None;
     }
     let rules = Rules {

@@ -14,7 +14,7 @@ use std::ops::Range;
 use memchr::{memchr, memchr_iter, memrchr};
 
 use super::store::{MAX_ADDRESS_BYTES, Out};
-use crate::rfc5322::{Nesting, Place, is_quoted_string, is_special, quote};
+use crate::rfc5322::{Nesting, Place, is_in_domain, is_quoted_string, is_special, quote};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
@@ -292,14 +292,10 @@ fn names_domain(bytes: &[u8]) -> bool {
         .any(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii())
 }
 
-fn in_domain(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_') || !byte.is_ascii()
-}
-
 fn is_odd(word: &[u8], at: usize) -> bool {
     let domain = &word[at + 1..];
     let literal = domain.first() == Some(&b'[');
-    (!literal && !domain.iter().copied().all(in_domain))
+    (!literal && !domain.iter().copied().all(is_in_domain))
         || word
             .iter()
             .any(|&byte| matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~'))
@@ -349,7 +345,7 @@ fn peel(word: &[u8], at: usize, peeled: &mut Vec<u8>) -> usize {
 fn first_break(text: &[u8]) -> usize {
     let ascii = text
         .iter()
-        .position(|&byte| !in_domain(byte) && byte != b'\\')
+        .position(|&byte| !is_in_domain(byte) && byte != b'\\')
         .unwrap_or(text.len());
     breaks(&text[..ascii]).next().map_or(ascii, |it| it.start)
 }
