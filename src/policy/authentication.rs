@@ -14,24 +14,24 @@ use crate::rfc5322::{Nesting, Place, is_atext, is_in_domain};
 /// Returns the domains with a valid signature in canonical form, according to an
 /// `Authentication-Results` of one of `trusted` (lower case).
 pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
-    let value = without_comments(value);
-    let mut parts = value.split(|&byte| byte == b';');
-    let Some(id) = parts.next() else {
-        return Vec::new();
-    };
-    // A version may follow the authserv-id: "mx.our.example 1".
-    let id = id
-        .trim_ascii()
-        .split(u8::is_ascii_whitespace)
-        .next()
-        .unwrap_or_default();
+    // Only as our server writes it, at the very beginning. A server must remove a forged field from
+    // outside (section 5), but may not recognize its own name behind a comment or in quotes. A
+    // comment or a version may follow.
+    let own = value.trim_ascii_start();
+    let end = |&byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b'(');
+    let id = own.split(end).next().unwrap_or_default();
     if !trusted
         .iter()
-        .any(|ours| ours.as_bytes().eq_ignore_ascii_case(unquoted(id)))
+        .any(|ours| ours.as_bytes().eq_ignore_ascii_case(id))
     {
         return Vec::new();
     }
-    parts.filter_map(signer).collect()
+    let value = without_comments(value);
+    value
+        .split(|&byte| byte == b';')
+        .skip(1)
+        .filter_map(signer)
+        .collect()
 }
 
 /// Returns whether a signature of `signer` authenticates `domain`: they are equal, or have the same
@@ -184,7 +184,13 @@ mod tests {
                 "",
             ),
             (
-                "\"mx.our.example\"; dkim/1=pass header.d=\"shop.example.\"",
+                "mx.our.example; dkim/1=pass header.d=\"shop.example.\"",
+                "shop.example",
+            ),
+            ("\"mx.our.example\"; dkim=pass header.d=shop.example", ""),
+            ("(a) mx.our.example; dkim=pass header.d=shop.example", ""),
+            (
+                " mx.our.example(amavisd); dkim=pass header.d=shop.example",
                 "shop.example",
             ),
             (
