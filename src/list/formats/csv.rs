@@ -167,20 +167,18 @@ impl Csv {
         if let Some(columns) = again() {
             out.skip(Skip::Setting);
             self.columns = Some(columns);
-        } else if let (Some(_), Meaning::Skipped(skip)) = (&known, section) {
-            out.skip(skip);
-            self.columns = known;
-        } else if let (Some(_), Meaning::Unknown) = (&known, section) {
-            out.reject(RejectReason::Section, record);
-            self.columns = known;
-        } else if let Some(mut columns) = known.or(commented) {
-            row(record, fields, &mut columns, out);
-            self.columns = Some(columns);
-        } else if let Some(columns) = Columns::of_heading(fields, given) {
+        } else if let (None, Some(columns)) = (&known, Columns::of_heading(fields, given)) {
             out.skip(Skip::Setting);
             self.columns = Some(columns);
-        } else if let Some(mut columns) = Columns::of_row(fields, given, is_named) {
-            row(record, fields, &mut columns, out);
+        } else if let Some(mut columns) = known
+            .or(commented)
+            .or_else(|| Columns::of_row(fields, given, is_named))
+        {
+            match section {
+                Meaning::Listed => row(record, fields, &mut columns, out),
+                Meaning::Skipped(skip) => out.skip(skip),
+                Meaning::Unknown => out.reject(RejectReason::Section, record),
+            }
             self.columns = Some(columns);
         } else {
             let is_named = has_names(fields);
@@ -193,7 +191,14 @@ impl Csv {
     /// may be the name of the only column: `Blocked senders`.
     fn is_heading(&mut self, text: &[u8], separator: u8) -> bool {
         let is_comment = text.first() == Some(&b'#');
-        let is_row = text.contains(&separator) || looks_like_entry(text) || self.columns.is_none();
+        // `Allowed,,` of a spreadsheet.
+        let end = text
+            .iter()
+            .rposition(|&b| b != separator)
+            .map_or(0, |last| last + 1);
+        let (text, rest) = text.split_at(end);
+        let is_only_column = self.columns.is_none() && rest.is_empty();
+        let is_row = text.contains(&separator) || looks_like_entry(text) || is_only_column;
         if is_row && !is_comment {
             return false;
         }
@@ -223,6 +228,8 @@ impl Csv {
 
     /// Cuts a record into its fields, unquoted.
     fn split(&mut self, record: &[u8]) -> Fields<'_> {
+        let doubled = double_quotes(record, self.separator);
+        let record = doubled.as_deref().unwrap_or(record);
         // Fields are never longer than the record that they are cut from.
         self.fields.resize(record.len() + 1, 0);
         self.reader.reset();
@@ -243,6 +250,24 @@ impl Csv {
             is_whole: result != csv_core::ReadRecordResult::OutputEndsFull,
         }
     }
+}
+
+/// Returns a record with `""` in place of `\"`, as MySQL writes a quote inside quotes. If each `\"`
+/// ends a field, the backslash is the last character of the field: `"C:\",`.
+fn double_quotes(record: &[u8], separator: u8) -> Option<Vec<u8>> {
+    let mut places = memchr::memmem::find_iter(record, b"\\\"").peekable();
+    places.peek()?;
+    let ends_field = |at| record.get(at + 2).is_none_or(|&next| next == separator);
+    if places.all(ends_field) {
+        return None;
+    }
+    let mut doubled = record.to_vec();
+    for at in memchr::memmem::find_iter(record, b"\\\"") {
+        if let Some(backslash) = doubled.get_mut(at) {
+            *backslash = b'"';
+        }
+    }
+    Some(doubled)
 }
 
 /// Returns whether a record without an entry consists of names, as a heading does.

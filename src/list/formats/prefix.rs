@@ -29,6 +29,8 @@ pub(super) fn has_prefix(text: &[u8]) -> bool {
         [b'+', _, ..] => true,
         // The cell of a table, text in a spreadsheet.
         [b'|' | b'\'', _, ..] => true,
+        // The path of a file.
+        [b'.', b'/', ..] => true,
         [b'{', ..] if !local.contains(&b'}') => true,
         [b'"', ..] => false,
         // `[x]@bad.example` is an address.

@@ -410,7 +410,10 @@ fn is_file_name(before: &[u8], text: &[u8]) -> bool {
 /// Returns whether the signature of a mail begins here: two dashes and a name below them, or
 /// thanks.
 pub(crate) fn is_signature(before: &[u8], text: &[u8]) -> bool {
-    let is_name = || is_title(text) && heading(text).is_none() && !text.contains(&b':');
+    // `Joe <joe@us.example>`
+    let end = memchr::memchr(b'<', text).filter(|at| *at > 0);
+    let name = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
+    let is_name = || is_title(name) && heading(name).is_none() && !text.contains(&b':');
     before == b"--" && is_name()
         || CLOSINGS.iter().any(|closing| {
             let end = text.trim_ascii_end().strip_suffix(b",").unwrap_or(text);

@@ -61,7 +61,12 @@ pub(crate) struct Columns {
 impl Columns {
     /// Returns the columns by their names, if the first record has them.
     pub(super) fn of_heading(fields: Fields<'_>, given: Option<usize>) -> Option<Self> {
-        if fields.iter().any(looks_like_entry) {
+        // `e-mail (joe@us.example)` may be a name.
+        let names_somebody = |name: &[u8]| name.contains(&b'@') && !name.contains(&b'(');
+        if fields
+            .iter()
+            .any(|name| looks_like_entry(name) || names_somebody(name))
+        {
             return None;
         }
         let mut columns = Self {

@@ -72,8 +72,9 @@ pub(crate) fn heading(text: &[u8]) -> Option<Heading> {
     let before = inner.get(..start)?;
     let after = inner.get(end..)?.trim_ascii();
     let is_ini = before.first() == Some(&b'[') && after.first() == Some(&b']');
-    let is_key =
-        (after == b":" || opens_brackets(after)) && before.iter().all(|b| matches!(b, b'-' | b' '));
+    // `:allowed:` of Ruby.
+    let is_key = (after == b":" || opens_brackets(after))
+        && before.iter().all(|b| matches!(b, b'-' | b' ' | b':'));
     let is_tag = matches!(before, b"<" | b"</") && after == b">";
     // `* Whitelist` of Org.
     let is_starred = before.ends_with(b" ") && before.trim_ascii_end().iter().all(|b| *b == b'*');

@@ -45,6 +45,9 @@ pub(crate) fn check(text: &[u8], wildcards: Wildcards) -> Result<(), RejectReaso
         (Some(before), Some(bracket)) => before.get(bracket + 1..).unwrap_or_default(),
         _ => text,
     };
+    if has_two_mailboxes(text) {
+        return Err(RejectReason::Several);
+    }
     if let [b'(', inner @ .., b')'] = address
         && looks_like_entry(inner)
         && !inner.iter().any(|b| b"()|\\*?[]^$".contains(b))
@@ -85,6 +88,24 @@ fn is_glued(text: &[u8]) -> bool {
         }
     }
     false
+}
+
+/// Returns whether there are two addresses in angle brackets: `<a@b> -> <c@d>`.
+fn has_two_mailboxes(text: &[u8]) -> bool {
+    let mut nesting = Nesting::new();
+    let (mut count, mut is_open, mut has_at) = (0, false, false);
+    for &b in text {
+        match (nesting.step(b), b) {
+            (Place::Outside, b'<') => (is_open, has_at) = (true, false),
+            (Place::Outside, b'>') => {
+                count += usize::from(is_open && has_at);
+                is_open = false;
+            }
+            (_, b'@') => has_at = true,
+            _ => {}
+        }
+    }
+    count > 1
 }
 
 /// Rejects what would become a strange address that never matches: two addresses in one

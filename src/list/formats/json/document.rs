@@ -153,7 +153,8 @@ impl Document {
         }
         self.frames.push(Frame {
             is_object,
-            is_row,
+            // `{"friend@good.example": ["allow"]}`
+            is_row: is_row || !is_object && subject.is_some(),
             is_numbered: false,
             holds,
             is_list,
