@@ -295,7 +295,7 @@ fn names_domain(bytes: &[u8]) -> bool {
 fn is_odd(word: &[u8], at: usize) -> bool {
     let domain = &word[at + 1..];
     let literal = domain.first() == Some(&b'[');
-    (!literal && !domain.iter().copied().all(is_in_domain))
+    (!literal && (domain.ends_with(b"..") || !domain.iter().copied().all(is_in_domain)))
         || word
             .iter()
             .any(|&byte| matches!(byte, b'"' | b'\\') || !matches!(byte, b' '..=b'~'))
@@ -326,6 +326,10 @@ fn peel(word: &[u8], at: usize, peeled: &mut Vec<u8>) -> usize {
     }
     let domain: &[u8] = &domain[..first_break(domain)];
     peeled.extend(domain.iter().copied().filter(|&byte| byte != b'\\'));
+    // One final dot belongs to a domain, more are the end of a sentence, as in an envelope.
+    while peeled.ends_with(b".") {
+        peeled.pop();
+    }
     // `'spam@bad.example'`: remove the opening partner of the mark after the domain.
     let closing = word.get(at + 1 + domain.len());
     if let (Some(&first), Some(&closing), false) = (peeled.first(), closing, quoted) {
