@@ -20,7 +20,7 @@ use super::out::Out;
 use crate::list::meaning::action::Action;
 use crate::list::meaning::end::{end_in, end_of_list};
 use crate::list::meaning::label::{Before, Meaning, before};
-use crate::list::meaning::mail_line::is_of_mail;
+use crate::list::meaning::mail_line::{begins_page, is_of_mail};
 use crate::list::meaning::phrase::Phrase;
 use crate::list::meaning::section_heading::{
     Heading, block, heading, is_allowance_of_record, open_comment, without_quotes,
@@ -173,6 +173,9 @@ pub(crate) fn entries(line: &[u8], out: &mut Out<'_>) {
     if is_of_mail(line) {
         return out.reject(RejectReason::MailMessage, line);
     }
+    if begins_page(line) {
+        return out.reject(RejectReason::WebPage, line);
+    }
     if conflict::is_mark(line)
         || open_comment(line).is_some()
         || matches!(block(line), Some(Meaning::Skipped(_)))
@@ -257,11 +260,15 @@ pub(crate) fn entries(line: &[u8], out: &mut Out<'_>) {
     }
 }
 
-/// Returns whether the first of several pieces begins with a label that says nothing, which may be
-/// about all of them: `friends.list = a@good.example, b@good.example`.
+/// Returns whether the first of several pieces begins with words that say nothing, which may be
+/// about all of them: `friends.list = a@good.example, b@good.example`, `*** gone: a@good.example, ...`.
 fn has_own_label(piece: &[u8]) -> bool {
     let local = piece.split(|&b| b == b'@').next().unwrap_or_default();
-    !piece.contains(&b'<') && !is_link(local) && local.iter().any(|b| matches!(b, b'=' | b':'))
+    let mut words = Words(piece);
+    let is_other = |word: &[u8]| !looks_like_entry(word);
+    let has_words = words.next().is_some_and(is_other) && words.any(looks_like_entry);
+    let has_sign = !is_link(local) && local.iter().any(|b| matches!(b, b'=' | b':'));
+    !piece.contains(&b'<') && (has_words || has_sign)
 }
 
 /// Returns whether a line is the row of a table that names several: other fields stand between

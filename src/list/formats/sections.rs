@@ -204,7 +204,11 @@ impl Sections {
                 is_plea: false,
             };
             self.begin(heading, indent, true);
-            return out.skip(Skip::Setting);
+            // `if address :is "from" "spam@bad.example" {`
+            return match meaning {
+                Meaning::Unknown if names_somebody(text) => out.reject(RejectReason::Section, text),
+                _ => out.skip(Skip::Setting),
+            };
         }
         if closes && !holds_entry(text) {
             return out.skip(Skip::Setting);
@@ -392,6 +396,12 @@ fn inside(parent: Meaning, inner: Meaning, is_outermost: bool) -> Meaning {
 fn says_something(value: &[u8]) -> bool {
     Action::in_column(value).is_some()
         || matches!(Answer::of(value), Some(Answer::Yes | Answer::No))
+}
+
+/// Returns whether a line that opens brackets also has an entry. `@friends = (` of Perl is none.
+fn names_somebody(text: &[u8]) -> bool {
+    let mut words = text.split(|b| b.is_ascii_whitespace() || b"\"'()[]{},;<>".contains(b));
+    words.any(|word| looks_like_entry(word) && word.first() != Some(&b'@'))
 }
 
 /// Returns whether a line underlines a title: `=====`.

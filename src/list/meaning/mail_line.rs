@@ -1,5 +1,5 @@
-//! Lines that only a mail has, the queue of a mail server, or an address book: the addresses around
-//! them are those of senders and recipients alike.
+//! Lines that only a mail has, the queue of a mail server, an address book or a web page: the
+//! addresses around them can be anybody's.
 
 /// Returns whether a line begins as no line of a list does.
 pub(crate) fn is_of_mail(line: &[u8]) -> bool {
@@ -8,6 +8,14 @@ pub(crate) fn is_of_mail(line: &[u8]) -> bool {
         begins.is_some_and(|begins| begins.eq_ignore_ascii_case(start.as_bytes()))
     };
     STARTS.iter().any(is_start) || is_queued(line)
+}
+
+/// Returns whether a web page begins here, as the answer of a server that refuses a download.
+pub(crate) fn begins_page(line: &[u8]) -> bool {
+    [&b"<!doctype"[..], b"<html"].iter().any(|start| {
+        let begins = line.get(..start.len());
+        begins.is_some_and(|begins| begins.eq_ignore_ascii_case(start))
+    })
 }
 
 const STARTS: &[&str] = &[

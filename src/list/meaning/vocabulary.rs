@@ -69,7 +69,7 @@ const WORDS: &[(Sense, &[Place], &[&str])] = &[
     (Allow, &[InFileName], &["goodlist", "knowngood", "safesender"]),
     (Allow, &[Label], &[
         "allows", "delisted", "exception", "excluded", "excludes", "exclusion", "exclusions",
-        "exemption", "exemptions", "good", "ignored", "ignores", "safe", "unbanned",
+        "exemption", "exemptions", "good", "ignored", "ignores", "safe", "unbanned", "unless",
     ]),
     (Other, &[Action, Label], &[
         "defer", "defer_if_permit", "defer_if_reject", "delay", "dunno", "filter", "flag",
