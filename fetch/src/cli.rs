@@ -1,10 +1,13 @@
 //! Both command lines.
 
+use std::fmt::Display;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use blocklist_milter::base::clock::now_s;
+use blocklist_milter::cli::take_file_limits_as_errors;
 use clap::Parser;
 
 use crate::keys::{self, Signer};
@@ -137,6 +140,7 @@ impl FetchCli {
     /// Runs the command.
     #[must_use]
     pub fn run(self) -> ExitCode {
+        take_file_limits_as_errors();
         let quiet = self.quiet;
         let output = self.output.display().to_string();
         ended(
@@ -169,13 +173,14 @@ impl PublishCli {
     /// Runs the command.
     #[must_use]
     pub fn run(self) -> ExitCode {
+        take_file_limits_as_errors();
         // Filters contain the seed, so other users must not read them.
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o027));
         let quiet = self.quiet;
         let published = self.publish();
         // Shown even with --quiet, because a timer may run this, and somebody must see the warnings.
         for warning in published.iter().flat_map(|done| &done.warnings) {
-            eprintln!("blocklist-publish: {warning}");
+            complain("blocklist-publish", warning);
         }
         ended(
             "blocklist-publish",
@@ -234,10 +239,9 @@ fn first_line(path: &Path) -> Result<String, Error> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-fn now_s() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
+/// Prints a line to standard error. `eprintln` would panic if that is a full disk.
+fn complain(program: &str, what: &dyn Display) {
+    let _ = writeln!(io::stderr(), "{program}: {what}");
 }
 
 /// Prints the result in one line.
@@ -245,13 +249,12 @@ fn ended(program: &str, quiet: bool, done: Result<String, Error>) -> ExitCode {
     match done {
         Ok(said) => {
             if !quiet {
-                use std::io::Write as _;
-                let _ = writeln!(std::io::stdout(), "{said}");
+                let _ = writeln!(io::stdout(), "{said}");
             }
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("{program}: {error}");
+            complain(program, &error);
             match error {
                 Error::Refused(_) | Error::Frozen(_) => ExitCode::FAILURE,
                 _ => ExitCode::from(2),

@@ -45,16 +45,20 @@ fn whole_number<N: FromStr>(text: &str) -> Result<N, String> {
         .map_err(|_| "must be a whole number, such as 4".to_owned())
 }
 
+/// Makes a write beyond a limit of file sizes (`ulimit -f`) an error, like a full disk, instead of a
+/// signal, which would end the program and leave half a file.
+pub fn take_file_limits_as_errors() {
+    // If this fails, everything else works.
+    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+}
+
 /// Runs the main function of a program with the arguments `P`.
 fn main<P: Parser>(run: impl FnOnce(P, &mut Output) -> Done) -> ExitCode {
     let arguments = match P::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return wrong_usage::<P>(&error),
     };
-    // Exceeding a limit of file sizes (`ulimit -f`) becomes an error, like a full disk, instead of
-    // a signal, which would end the program and leave half a file. If registering fails, everything
-    // else works.
-    let _ = signal_hook::flag::register(SIGXFSZ, Arc::default());
+    take_file_limits_as_errors();
     let mut output = Output::new();
     let done = run(arguments, &mut output).and_then(|code| {
         std::io::Write::flush(&mut output)?;

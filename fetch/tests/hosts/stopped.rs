@@ -379,3 +379,33 @@ fn a_folder_that_is_read_only_is_said_before_anything_is_read() {
     );
     assert!(server.log.lock().unwrap().is_empty());
 }
+
+/// Fails without the handler of SIGXFSZ, and with `eprintln`.
+#[test]
+fn a_limit_of_file_sizes_is_an_error_and_a_full_standard_error_is_none() {
+    let site = Site::new();
+    site.build(0..1_000);
+    publish(&site.to_publish_for_years(), &site.signer).unwrap();
+    let (_server, wanted) = site.over_http();
+    let fetch = |before: &[&str], stderr: Stdio| {
+        let program = env!("CARGO_BIN_EXE_blocklist-fetch");
+        let mut words = before.iter().copied().chain([program]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg("--from").arg(&wanted.from);
+        command.args(["--list", "spammers", "--key", &site.signer.public, "-o"]);
+        command.arg(&wanted.output).stderr(stderr).output().unwrap()
+    };
+    if Command::new("prlimit").arg("--version").output().is_err() {
+        eprintln!("prlimit is not installed: not tested");
+        return;
+    }
+    let limit = ["prlimit", "--fsize=4096:4096"];
+    let done = fetch(&limit, Stdio::piped());
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    assert!(said.contains("File too large"), "{said}");
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let done = fetch(&limit, full.into());
+    assert_eq!(done.status.code(), Some(2), "{:?}", done.status);
+    site.assert_clean();
+}
