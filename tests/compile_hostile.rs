@@ -11,8 +11,10 @@ use std::fs;
 use blocklist_milter::address::{Entry, Rules};
 use blocklist_milter::compile::{self, Changes, MIN_MEMORY_BYTES, Progress};
 use blocklist_milter::filter::{Filter, Key, Load};
+use blocklist_milter::inspect;
 use blocklist_milter::list::{Format, Reader, Row};
 use support::{build, folder, names, plan, records};
+use twox_hash::XxHash3_64;
 
 /// Random numbers that are the same for the same seed (SplitMix64).
 struct Dice(u64);
@@ -268,4 +270,30 @@ fn entries_of_thousands_of_lists_are_removed() {
         .collect();
     assert_eq!(left, expected);
     assert_eq!(names(folder.path()), ["all.txt", "leaving", "out.blf"]);
+}
+
+/// The numbers of entries in headers are declarations: whatever they are, comparing neither fails
+/// nor believes them where records were counted.
+#[test]
+fn declared_numbers_of_entries_do_no_harm_in_a_comparison() {
+    let folder = folder(&[("list.txt", "a@b.example\nc@d.example\n")]);
+    let path = folder.path().join("list.blf");
+    for with_records in [true, false] {
+        let mut plan = plan(folder.path(), "list.blf", &["list.txt"]);
+        plan.records = with_records;
+        plan.overwrite = true;
+        build(&plan);
+        for declared in [0, u64::MAX] {
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[56..64].copy_from_slice(&declared.to_le_bytes());
+            let sum = XxHash3_64::oneshot(&bytes[..4088]);
+            bytes[4088..4096].copy_from_slice(&sum.to_le_bytes());
+            fs::write(&path, &bytes).unwrap();
+            let found = inspect::compare(&path, &path).unwrap();
+            assert!(!found.to_string().is_empty());
+            if with_records {
+                assert_eq!((found.a, found.b, found.both, found.either), (2, 2, 2, 2));
+            }
+        }
+    }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use super::Error;
 use super::read::is_allowlist;
 use crate::address::{Entry, Rules, escaped};
+use crate::base::access::open_regular;
 use crate::base::replacement::Replacement;
 use crate::filter::format::MAGIC;
 use crate::list::{self, Day, Format, Reader, Row};
@@ -199,13 +200,17 @@ fn check_written_as_read(text: &[u8]) -> Result<(), String> {
 /// number; `None` if no line does, or the list is larger than 64 MiB.
 ///
 /// # Errors
-/// When the list cannot be read.
+/// When the list cannot be read, or is no regular file.
 pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
     let failed = || Error::io(list, "read");
-    if fs::metadata(list).map_err(failed())?.len() > MAX_LIST_BYTES {
+    let mut text = Vec::new();
+    // A filter names the path: it may be that of a device, or of a pipe without a writer.
+    open_regular(list)
+        .and_then(|file| file.take(MAX_LIST_BYTES + 1).read_to_end(&mut text))
+        .map_err(failed())?;
+    if text.len() as u64 > MAX_LIST_BYTES {
         return Ok(None);
     }
-    let text = fs::read(list).map_err(failed())?;
     for (line, number) in list::lines(&text).zip(1_u64..) {
         let mut is_named = false;
         read_line(line, Format::Plain, |row| {
@@ -223,4 +228,15 @@ pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, S
 pub(super) fn read_line(line: &[u8], format: Format, mut row: impl FnMut(Row<'_>)) {
     // Reading from memory does not fail.
     let _ = Reader::new(format).read_all(line, &mut |_, found: Row<'_>| row(found));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_in_the_place_of_a_text_list_is_not_read() {
+        let named = line_of(Path::new("/dev/zero"), Rules::default(), b"a@b.example");
+        assert!(named.is_err());
+    }
 }

@@ -86,7 +86,8 @@ impl Report {
     pub(crate) fn refuse_changed_sources(&mut self, plan: &Plan, before: &Before, now: &[Source]) {
         let mut had: BTreeMap<_, u64> = BTreeMap::new();
         for old in &before.sources {
-            *had.entry(old.file.as_str()).or_default() += old.entries;
+            let sum = had.entry(old.file.as_str()).or_default();
+            *sum = sum.saturating_add(old.entries);
         }
         let changed = now.iter().find_map(|source| {
             let had = *had.get(source.file.as_str())?;

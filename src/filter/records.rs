@@ -251,11 +251,12 @@ impl<'a> RecordBlock<'a> {
             return Err(fault("the block's length is not what its head says"));
         }
         let high = high.as_chunks().0;
-        let ones: u32 = high
+        // A block of more than 512 MiB may have 2^32 of them.
+        let ones: u64 = high
             .iter()
-            .map(|word| u64::from_le_bytes(*word).count_ones())
+            .map(|word| u64::from(u64::from_le_bytes(*word).count_ones()))
             .sum();
-        if ones as usize != count {
+        if ones != count as u64 {
             return Err(fault("the high parts are not as many as the records"));
         }
         Ok(Self {

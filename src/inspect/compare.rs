@@ -34,8 +34,10 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison, Error> {
     let filters = open_alike(&[a.to_owned(), b.to_owned()])?;
     let filters = filters.as_array().expect("two were opened");
     if filters.iter().all(|filter| filter.spec().records) {
-        let both = Shared::of(filters)?.shared(0, 1);
-        let [a, b] = filters.each_ref().map(|filter| filter.entries());
+        let counts = Shared::of(filters)?;
+        let both = counts.shared(0, 1);
+        // Not the numbers in the headers, which a damaged filter may have wrong.
+        let [a, b] = [0, 1].map(|filter| counts.alone[filter] + both);
         return Ok(Comparison {
             a,
             b,

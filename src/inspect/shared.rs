@@ -124,7 +124,7 @@ impl Estimate {
     /// Returns the number of entries of both filters.
     pub(super) fn both(&self) -> u64 {
         let [a, b] = self.entries;
-        a + b - self.either
+        a.saturating_add(b) - self.either
     }
 }
 
@@ -169,7 +169,7 @@ pub(super) fn estimate(filters: &[Arc<Filter>; 2]) -> Result<Estimate, Error> {
         }
     };
     let (a, b) = (known(&filters[0], sums[0]), known(&filters[1], sums[1]));
-    let either = (sums[2].round() as u64).clamp(a.max(b), a + b);
+    let either = (sums[2].round() as u64).clamp(a.max(b), a.saturating_add(b));
     let error = 2.0 * deviations.iter().sum::<f64>().sqrt();
     Ok(Estimate {
         entries: [a, b],
