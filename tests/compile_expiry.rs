@@ -212,6 +212,29 @@ fn a_fixed_build_date_brings_nothing_back() {
 }
 
 #[test]
+fn a_wrong_build_date_in_the_environment_is_refused() {
+    let folder = folder(&[("list.txt", "spam@bad.example\n")]);
+    let path = |name| folder.path().join(name);
+    let (list, output) = (path("list.txt"), path("out.blf"));
+    let (list, output) = (list.to_str().unwrap(), output.to_str().unwrap());
+    for arguments in [
+        &["build", "-o", output, list][..],
+        &["add", list, "other@bad.example"],
+    ] {
+        let mut command = command(arguments);
+        let done = command.env("SOURCE_DATE_EPOCH", "today").output().unwrap();
+        assert_eq!(done.status.code(), Some(2));
+        let error = String::from_utf8(done.stderr).unwrap();
+        assert!(
+            error.contains("SOURCE_DATE_EPOCH=today: must be"),
+            "{error}"
+        );
+    }
+    assert_eq!(fs::read(list).unwrap(), b"spam@bad.example\n");
+    assert!(!fs::exists(output).unwrap());
+}
+
+#[test]
 fn days_count_from_the_build_date() {
     let folder = folder(&[("list.txt", "a@b.example\n")]);
     let (list, output) = (

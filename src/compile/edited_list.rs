@@ -200,7 +200,7 @@ fn check_written_as_read(text: &[u8]) -> Result<(), String> {
 /// number; `None` if no line does, or the list is larger than 64 MiB.
 ///
 /// # Errors
-/// When the list cannot be read, or is no regular file.
+/// When the list cannot be read, or is not a regular file.
 pub fn line_of(list: &Path, rules: Rules, entry: &[u8]) -> Result<Option<(u64, String)>, Error> {
     let failed = || Error::io(list, "read");
     let mut text = Vec::new();

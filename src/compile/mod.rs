@@ -59,7 +59,7 @@ pub use edited_list::line_of;
 pub use error::Error;
 pub use merge::merge;
 pub use parts::{Expected, count_share, is_part, is_share, join, join_shares, write_share};
-pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name};
+pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 pub use read::{Block, Input, Line, inputs};

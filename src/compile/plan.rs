@@ -7,7 +7,7 @@ use super::Error;
 use super::guard::Guard;
 use super::partition::{STAGES, StagedKey as _, Wide};
 use super::read::{RejectsFile, name_of, text};
-use crate::address::{Entry, Kind, Rules};
+use crate::address::{Entry, Kind, Rules, escaped};
 use crate::base::clock::{day_number, now_s};
 use crate::base::memory;
 use crate::base::numbers::size;
@@ -286,15 +286,29 @@ fn memory_share(room_bytes: Option<u64>) -> u64 {
     room_bytes.map_or(MIN_MEMORY_BYTES, |room| (room / 4).max(MIN_MEMORY_BYTES))
 }
 
-/// Returns the time of the build: now, or `SOURCE_DATE_EPOCH` for reproducible builds
-/// (<https://reproducible-builds.org/specs/source-date-epoch/>). Entries that have expired since
-/// that day are in the filter with their day of expiry, so the same lists, seed and date always
-/// give the same bytes, and those entries are still not found.
+/// Returns the time of the build: now, or `SOURCE_DATE_EPOCH` for reproducible builds. Entries that
+/// have expired since that day are in the filter with their day of expiry, so the same lists, seed
+/// and date always give the same bytes, and those entries are still not found.
 fn build_time() -> u64 {
-    let fixed = std::env::var("SOURCE_DATE_EPOCH")
-        .ok()
-        .and_then(|text| text.parse().ok());
-    fixed.unwrap_or_else(now_s)
+    source_date().ok().flatten().unwrap_or_else(now_s)
+}
+
+/// Returns the time that `SOURCE_DATE_EPOCH` sets, in seconds since 1970; `None` if it sets none
+/// (<https://reproducible-builds.org/specs/source-date-epoch/>).
+///
+/// # Errors
+/// When it is not a number.
+pub fn source_date() -> Result<Option<u64>, Error> {
+    let Some(text) = std::env::var_os("SOURCE_DATE_EPOCH") else {
+        return Ok(None);
+    };
+    let seconds = text.to_str().and_then(|text| text.parse().ok());
+    seconds.map(Some).ok_or_else(|| {
+        Error::Plan(format!(
+            "SOURCE_DATE_EPOCH={}: must be a number of seconds since 1970, such as 1790000000",
+            escaped(text.as_encoded_bytes())
+        ))
+    })
 }
 
 /// Returns the day of a time in seconds since 1970; the last day that can be stored, from 2149 on.

@@ -150,7 +150,7 @@ pub enum Fault {
         what: &'static str,
     },
     /// The directory or the sources have a form that no writer writes.
-    #[error("the {part} are malformed: build the filter again")]
+    #[error("malformed {part}: build the filter again")]
     Malformed {
         /// "directory" or "sources".
         part: &'static str,

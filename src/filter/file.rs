@@ -459,3 +459,26 @@ pub(super) fn check_sums(path: &Path) -> Result<(), Error> {
 fn index(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_of_blocks_rise_to_the_end_of_the_records() {
+        let read = |ends: &[u64]| {
+            let row = |&end: &u64| [end.to_le_bytes(), [0; 8]].concat();
+            let rows: Vec<u8> = ends.iter().flat_map(row).collect();
+            decode_directory(&rows, 1 << 33).is_ok()
+        };
+        let [half, all] = [1 << 32, 1 << 33];
+        let most = u64::from(u32::MAX);
+        assert!(read(&[0, most, most, 2 * most, all]));
+        // Not all records; more than all; back; a block of 4 GiB.
+        assert!(!read(&[0, most, 2 * most]));
+        assert!(!read(&[0, most, 2 * most, all + 1]));
+        assert!(!read(&[0, most, 8, most, 2 * most, all]));
+        assert!(!read(&[0, half, 2 * most, all]));
+        assert!(!read(&[]));
+    }
+}

@@ -483,6 +483,40 @@ mod tests {
         }
     }
 
+    /// Whatever a damaged block says, its keys rise and are in its page.
+    #[test]
+    fn keys_out_of_order_or_outside_their_page_are_faults() {
+        let shape = Shape {
+            pages: 2,
+            probes: 20,
+        };
+        let mut sound = Vec::new();
+        let keys = [Key(5), Key(1 << 40)];
+        let class = Class::of(&Record::default());
+        encode_alike(shape, &keys, class, &mut Scratch::default(), &mut sound);
+        let mut faults = Vec::new();
+        for at in 0..sound.len() {
+            for value in 0..=u8::MAX {
+                let mut block = sound.clone();
+                block[at] = value;
+                let mut records = Vec::new();
+                let read = RecordBlock::parse(shape, 0, &block)
+                    .and_then(|parsed| parsed.decode(&mut records));
+                match read {
+                    Ok(()) => {
+                        assert!(records.is_sorted_by_key(|record| record.key));
+                        let is_inside = |record: &Record| page::page_of(record.key, 2) == 0;
+                        assert!(records.iter().all(is_inside), "byte {at} = {value}");
+                    }
+                    Err(fault) => faults.push(fault.to_string()),
+                }
+            }
+        }
+        for expected in ["keys out of order", "a key outside its page"] {
+            assert!(faults.iter().any(|fault| fault.contains(expected)));
+        }
+    }
+
     #[test]
     #[should_panic(expected = "out of order")]
     fn doubles_are_refused() {

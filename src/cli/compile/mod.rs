@@ -106,6 +106,7 @@ fn update(args: &Update, out: &mut Output) -> Done {
 /// Edits a text list and its filter. Prints only after both changes: if nobody reads the output,
 /// printing ends the program.
 fn edit(args: &EditArgs, adds: bool, out: &mut Output) -> Done {
+    compile::source_date()?;
     let mut plan = Plan::new(args.filter.as_ref().unwrap_or(&args.list), Vec::new());
     if let Some(filter) = &args.filter {
         // Before the list is edited, so that a filter that cannot be changed is reported first.
@@ -237,6 +238,7 @@ fn work(
     out: &mut Output,
     job: impl FnOnce(&Plan, &Progress) -> Result<Report, Error>,
 ) -> Done {
+    compile::source_date()?;
     // Before the task, because afterwards the filter has been replaced.
     if let Some(file) = &plan.rejects {
         may_write(file, "write the rejects", &plan.output, reads)?;
