@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_endpoint_is_refused_with_its_reason() {
+    fn what_is_not_an_endpoint_is_refused_with_its_reason() {
         let long = format!("unix:/{}", "x".repeat(UNIX_PATH_BYTES_MAX));
         let cases = [
             ("/run/a.sock", EndpointError::Kind("/run/a.sock".into())),

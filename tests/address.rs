@@ -355,7 +355,7 @@ fn dots_beside_letters_that_gmail_does_not_have_stay() {
 /// Between bytes that are not UTF-8, removing a joiner could form a space or a stop, and only the
 /// second reading would see it.
 #[test]
-fn a_joiner_beside_bytes_that_are_no_text_goes() {
+fn a_joiner_beside_bytes_that_are_not_text_is_dropped() {
     let rules = Rules::default();
     for (written, expected) in [
         (&b"a@b\xE2\x80\xE2\x80\x8C\x80c\xFF"[..], &b"a@bc\xFF"[..]),

@@ -163,7 +163,7 @@ proptest! {
     /// The fast path for plain lines and the full path give the same filter. A comment after an
     /// address sends its line to the full path.
     #[test]
-    fn the_short_way_is_no_second_truth(texts in prop::collection::vec("[a-zA-Z0-9.+_@=/*-]{1,24}(@[a-z.A-Z-]{1,12})?", 1..80), cut: bool) {
+    fn the_fast_path_gives_the_same_result(texts in prop::collection::vec("[a-zA-Z0-9.+_@=/*-]{1,24}(@[a-z.A-Z-]{1,12})?", 1..80), cut: bool) {
         let short: String = texts.iter().map(|text| format!("{text}\n")).collect();
         let long: String = texts.iter().map(|text| format!("{text}{}\n", if cut { " # why" } else { " " })).collect();
         let folder = folder(&[("short.txt", &short), ("long.txt", &long)]);
@@ -185,7 +185,7 @@ proptest! {
 
     /// Duplicates merge to the same record in any order.
     #[test]
-    fn doubles_join_in_any_order(days in prop::collection::vec((19_000..20_400_u16, any::<bool>()), 1..8)) {
+    fn duplicates_join_in_any_order(days in prop::collection::vec((19_000..20_400_u16, any::<bool>()), 1..8)) {
         let line = |(day, expires): &(u16, bool)| {
             let end = if *expires { Day(20_500 + day % 100).to_string() } else { String::new() };
             format!("a@b.example,{},{end}\n", Day(*day))
@@ -461,7 +461,7 @@ fn a_refusal_names_the_numbers_that_it_compares() {
 }
 
 #[test]
-fn a_filter_is_no_list() {
+fn a_filter_is_not_a_list() {
     let folder = folder(&[("good.txt", "a@b.example\n")]);
     build(&plan(folder.path(), "out.blf", &["good.txt"]));
     let before = fs::read(folder.path().join("out.blf")).unwrap();

@@ -297,7 +297,7 @@ fn one_string_is_a_list_of_one() {
 
 /// Files that cannot be a configuration are reported as such, and never read completely.
 #[test]
-fn files_that_are_no_configuration() {
+fn files_that_are_not_a_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("latin-1.toml");
     std::fs::write(&path, b"workers = 1\n# caf\xe9\n").unwrap();

@@ -215,7 +215,7 @@ fn remarks_about_spam_do_not_hide_a_listed_sender() {
 }
 
 #[test]
-fn an_address_that_is_no_senders_is_not_listed() {
+fn an_address_of_nobody_who_sends_is_not_listed() {
     for who in [
         "recipient",
         "Recipients",

@@ -315,7 +315,7 @@ async fn nothing_is_certain_before_all_recipients_are_known() {
 
 /// The budget may end inside a sender; that is not a failure of the disk.
 #[tokio::test]
-async fn a_message_that_asks_too_much_is_no_fault_of_the_filter() {
+async fn a_message_that_asks_too_much_is_not_a_fault_of_the_filter() {
     let site = Site::with("", "disk");
     let many: Vec<String> = (0..900)
         .map(|n| format!("q{n}@{}z{n}.example", "a.".repeat(20)))

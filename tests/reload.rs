@@ -501,7 +501,7 @@ fn a_start_with_a_list_that_hits_must_miss_defers_its_hits_alone() {
 
 /// Records that are not read at the start are read while mail is served.
 #[test]
-fn damaged_records_of_a_start_are_told() {
+fn damaged_records_are_reported_at_the_start() {
     let rig = rig();
     let mut damaged = fs::read(rig.path("spam.blf")).unwrap();
     *damaged.last_mut().unwrap() ^= 1;

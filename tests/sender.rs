@@ -81,7 +81,7 @@ fn a_message_s_senders_are_kept_apart_and_forgotten() {
 }
 
 #[test]
-fn addresses_beyond_the_bound_are_told() {
+fn addresses_beyond_the_bound_are_reported() {
     let add_many = |senders: &mut Senders, count: usize| {
         for number in 0..count {
             let value = format!("{number}@bad.example");
@@ -146,7 +146,7 @@ fn whatever_parts_two_addresses_both_are_found() {
 }
 
 #[test]
-fn a_field_that_may_have_been_cut_is_told() {
+fn a_field_that_may_have_been_cut_is_reported() {
     let cut_at = |length: usize| {
         let mut senders = Senders::new();
         let name = "x".repeat(length - "<a@b.example>".len());
@@ -164,7 +164,7 @@ fn a_field_that_may_have_been_cut_is_told() {
 }
 
 #[test]
-fn values_beyond_the_bound_on_scanning_are_told() {
+fn values_beyond_the_bound_on_scanning_are_reported() {
     let field = format!("{} <a@b.example>, c@d.example", "x".repeat(6 << 10));
     let fields = MAX_SCANNED_BYTES / field.len();
     let mut senders = Senders::new();

@@ -30,7 +30,7 @@ fn site() -> (Site, std::path::PathBuf) {
 
 /// Fails without the check of the user in `src/serve.rs`.
 #[test]
-fn whoever_runs_it_as_root_is_told() {
+fn running_as_root_brings_a_warning() {
     let (site, _) = site();
     let told = |daemon: Daemon| {
         daemon.logged(&["listening"]);

@@ -221,8 +221,8 @@ fn dates_and_several_lists_survive() {
         let joined = site.join("all.blf", &pages).unwrap();
         assert!(site.read("all.blf") == one);
         assert_eq!(
-            (joined.rows, joined.expired, joined.doubles),
-            (merged.rows, merged.expired, merged.doubles)
+            (joined.rows, joined.expired, joined.duplicates),
+            (merged.rows, merged.expired, merged.duplicates)
         );
         for file in ["all.blf"]
             .into_iter()

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_somebody_is_refused() {
+    fn a_file_of_another_kind_is_refused() {
         for path in ["/proc/self/environ", "/dev/null", "/"] {
             let refused = open_regular(Path::new(path)).expect_err(path);
             assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{path}");

@@ -6,7 +6,7 @@
 //! unfinished replacement removes it. A killed process leaves it behind without a lock, and the
 //! next writer removes it.
 //!
-//! The new file has mode 0640 (whoever knows the seed can make addresses that collide), or the
+//! The new file has mode 0640 (a reader who knows the seed can make addresses that collide), or the
 //! mode, group and owner of the file it replaces. If root writes the first one, it gets the owner
 //! and group of its folder, because the daemon reads it as another user and the service replaces
 //! it.

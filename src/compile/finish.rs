@@ -77,7 +77,7 @@ impl Finish<'_> {
 impl Report {
     /// Takes over the counts of the entries that remain.
     pub(crate) fn count(&mut self, counts: &EntryCounts) {
-        self.doubles = self.rows.saturating_sub(counts.entries());
+        self.duplicates = self.rows.saturating_sub(counts.entries());
         self.kinds = kind_counts(counts);
         for (number, input) in (0..).zip(&mut self.inputs) {
             input.own = counts.of_source(number);

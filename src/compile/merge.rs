@@ -83,7 +83,7 @@ pub fn merge(plan: &Plan, fpr: Option<f64>, progress: &Progress) -> Result<Repor
             return Ok(report);
         }
         report.kinds = kind_counts(&counts);
-        report.doubles = report.rows.saturating_sub(counts.entries());
+        report.duplicates = report.rows.saturating_sub(counts.entries());
         let spec = Spec {
             kinds: counts.kind_bits(),
             ..spec

@@ -28,7 +28,7 @@ pub struct Report {
     /// Entries read, duplicates included.
     pub rows: u64,
     /// Entries that an earlier row had already listed.
-    pub doubles: u64,
+    pub duplicates: u64,
     /// Distinct entries by kind.
     pub kinds: Vec<KindCount>,
     /// Rejected lines by reason.
@@ -401,7 +401,7 @@ impl Report {
             files: read.files,
             inputs: read.inputs,
             rows: read.rows,
-            doubles: 0,
+            duplicates: 0,
             kinds: Vec::new(),
             rejects: read.rejects,
             rejected: read.rejected,

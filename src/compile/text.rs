@@ -161,8 +161,8 @@ impl fmt::Display for Report {
             if let Some(before) = self.entries_before {
                 write!(f, "; {} before", grouped(before))?;
             }
-            if self.doubles > 0 {
-                let duplicates = counted(self.doubles, "duplicate", "duplicates");
+            if self.duplicates > 0 {
+                let duplicates = counted(self.duplicates, "duplicate", "duplicates");
                 write!(f, "; {duplicates} dropped")?;
             }
             writeln!(f)?;

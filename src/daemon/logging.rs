@@ -172,7 +172,7 @@ fn write_lines(
     lines: &Receiver<Line>,
     lost: &Counter,
 ) {
-    let mut told = 0;
+    let mut reported = 0;
     let mut batch = Vec::new();
     let mut torn = false;
     let mut open = true;
@@ -197,24 +197,24 @@ fn write_lines(
             }
         }
         let now_lost = lost.get();
-        if now_lost > told {
+        if now_lost > reported {
             // Not through the log itself, because its queue is full.
             batch.extend_from_slice(priority(journal, Level::WARN));
-            format.tell_loss(now_lost - told, &mut batch);
+            format.report_loss(now_lost - reported, &mut batch);
         }
         // If writing the log fails, this cannot be reported until it works again.
         torn = out.write_all(&batch).and_then(|()| out.flush()).is_err();
         if torn {
             lost.add(count);
         } else {
-            told = now_lost;
+            reported = now_lost;
         }
     }
 }
 
 impl LineFormat {
     /// Appends a line that reports lost lines.
-    fn tell_loss(self, lines: u64, out: &mut Vec<u8>) {
+    fn report_loss(self, lines: u64, out: &mut Vec<u8>) {
         const LOSS: &str = "log lines were lost: they could not be written";
         let line = match self {
             Self::Text => format!("{lines} {LOSS}\n"),
@@ -360,7 +360,7 @@ mod tests {
         // The end waits for the lines in the queue, if there is space in it for the end marker.
         let mut text = String::new();
         while !text.contains("log lines were lost") {
-            let more = lines.recv().expect("the loss is told");
+            let more = lines.recv().expect("the loss is reported");
             text.push_str(&String::from_utf8(more).expect("what was written"));
         }
         drop(logging);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_begins_at_the_first_line_that_is_no_header() {
+    fn the_body_begins_at_the_first_line_that_is_not_a_header() {
         assert_eq!(fields(b"Subject: x\nno header\nFrom: a@b\n").len(), 1);
         assert_eq!(fields(b" folded first\nFrom: a@b\n").len(), 0);
         assert_eq!(fields(b"").len(), 0);

@@ -519,7 +519,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "out of order")]
-    fn doubles_are_refused() {
+    fn duplicates_are_refused() {
         let record = Record {
             key: Key(1),
             ..Record::default()

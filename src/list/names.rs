@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_takes_whoever_a_line_names() {
+    fn a_removal_takes_everybody_on_a_line() {
         for (line, expected) in [
             ("spam@bad.example REJECT go away", "spam@bad.example"),
             ("friend@good.example OK", "friend@good.example"),

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_are_kept_and_told() {
+    fn bounds_are_kept_and_reported() {
         let mut store = Store::default();
         numbered(&mut store, 0..4096);
         numbered(&mut store, 0..4096);

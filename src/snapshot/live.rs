@@ -37,7 +37,7 @@ pub struct Live {
     circuit_breaker: CircuitBreaker,
     started: Instant,
     cases: AtomicU64,
-    failure_told_s: AtomicU64,
+    failure_reported_s: AtomicU64,
     has_room_for: fn(u64) -> bool,
 }
 
@@ -73,7 +73,7 @@ impl Live {
             circuit_breaker: CircuitBreaker::default(),
             started: Instant::now(),
             cases: AtomicU64::new(0),
-            failure_told_s: AtomicU64::new(0),
+            failure_reported_s: AtomicU64::new(0),
             has_room_for: memory::has_room_for,
         }
     }
@@ -114,12 +114,12 @@ impl Live {
     pub fn tell_failure(&self, list: &str, failure: &str) {
         const PERIOD_S: u64 = 60;
         let now = self.uptime_s() + PERIOD_S;
-        let told = self.failure_told_s.load(Ordering::Relaxed);
-        let due = now >= told + PERIOD_S;
+        let reported = self.failure_reported_s.load(Ordering::Relaxed);
+        let due = now >= reported + PERIOD_S;
         if due
             && self
-                .failure_told_s
-                .compare_exchange(told, now, Ordering::Relaxed, Ordering::Relaxed)
+                .failure_reported_s
+                .compare_exchange(reported, now, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
         {
             error!(

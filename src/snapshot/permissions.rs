@@ -1,4 +1,4 @@
-//! Warns about files that other users can write: whoever can write a list decides whose mail is refused.
+//! Warns about files that other users can write: who can write a list decides whose mail is refused.
 
 use std::collections::BTreeSet;
 use std::fs;

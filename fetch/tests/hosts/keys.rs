@@ -50,7 +50,7 @@ fn a_key_that_changes_is_announced_before() {
 }
 
 #[test]
-fn the_next_key_of_a_manifest_is_no_path() {
+fn the_next_key_of_a_manifest_is_not_a_path() {
     let site = Site::new();
     new_key(site.folder.path(), "next.key");
     let mut manifest = site.release(0..1_000).manifest;

@@ -50,9 +50,9 @@ pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
     ask_for_reload(process).map_err(|error| format!("process {process}: {error}"))?;
     let running = loop {
         sleep(PAUSE);
-        let told = Running::read(&file).filter(|running| running.process == process);
+        let named = Running::read(&file).filter(|running| running.process == process);
         let began = |running: &Running| running.reload.as_ref().map(|reload| reload.began_us);
-        match told {
+        match named {
             Some(running) if began(&running) >= Some(asked_us) => break running,
             _ if !is_running(process) => {
                 return Err(format!("process {process} has ended").into());

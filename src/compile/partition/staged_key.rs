@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_join_alike_in_both_orders() {
+    fn duplicates_join_alike_in_both_orders() {
         let key = Key(0x1234_5678_9ABC_DEF0);
         let early = Wide::new(
             key,

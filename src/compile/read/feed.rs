@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_changed_while_it_is_read_is_no_list() {
+    fn a_list_changed_while_it_is_read_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list.txt");
         let lines = "a@b.example\n".repeat(BLOCK_BYTES);

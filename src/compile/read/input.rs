@@ -7,7 +7,7 @@
 //! Files in subfolders are not read, nor are files that by their names are allowlists or backups,
 //! which must never become blocklists. The shell may have expanded `lists/*`, so files that are
 //! named are chosen in the same way; only those given by `--input` are read whatever their names.
-//! The user is told about every list that was left out.
+//! Every list that was left out is reported.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;

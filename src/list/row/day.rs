@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_is_no_end() {
+    fn what_never_comes_is_not_an_end() {
         for (text, expiry) in [
             ("2026-03-01", Some(Some(Day(20513)))),
             ("2149-06-05", Some(Some(Day(u16::MAX - 1)))),

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused() {
+    fn bytes_that_are_not_text_are_refused() {
         let random: Vec<u8> = (0..5_000_u32)
             .map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()[3])
             .collect();
