@@ -74,6 +74,16 @@ pub(super) fn canonical(content: &[u8], out: &mut Vec<u8>) {
     // If the last label had joiners only, the separator before it is now the final one.
     let end = out.len() - final_stop(&out[start..]);
     out.truncate(end);
+    // The mapping may have made a literal, as of `[192。0.2.1]`.
+    let mut literal = Vec::new();
+    if let Some(inside) = out[start..]
+        .strip_prefix(b"\\[")
+        .and_then(|rest| rest.strip_suffix(b"\\]"))
+        && write_literal(&unescaped(inside), &mut literal)
+    {
+        out.truncate(start);
+        out.append(&mut literal);
+    }
 }
 
 /// Returns the length in bytes of the one separator at the end of the content; 0 if there is none,
@@ -185,6 +195,17 @@ fn push(byte: u8, out: &mut Vec<u8>) {
         out.push(b'\\');
     }
     out.push(byte.to_ascii_lowercase());
+}
+
+/// Undoes the escapes of [`push`].
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = text.iter();
+    let mut plain = Vec::with_capacity(text.len());
+    while let Some(&byte) = bytes.next() {
+        let escaped = if byte == b'\\' { bytes.next() } else { None };
+        plain.push(*escaped.unwrap_or(&byte));
+    }
+    plain
 }
 
 /// Appends an IPv4 or IPv6 literal in canonical form (RFC 5321 section 4.1.3, RFC 5952); returns

@@ -1,5 +1,5 @@
 //! The formats of lists: one file for each, and what they share ([`out`], [`prefix`], [`held`],
-//! [`include`], [`conflict`], [`changes`]).
+//! [`mod@include`], [`conflict`], [`changes`]).
 
 pub(crate) mod access;
 pub(crate) mod adblock;

@@ -94,7 +94,7 @@ pub enum RejectReason {
     #[error("unclear expiry date; write it as 2026-03-31")]
     Date,
     /// A comment that gives the day on which the whole list expires. The program that reads the
-    /// list obeys it, see [`expiry`](super::expiry); after the first entry it is out of place.
+    /// list obeys it, see [`expiry`](crate::list::expiry); after the first entry it is out of place.
     #[error("put this before the first entry, for the whole list, or after an entry on its line")]
     ListExpires(Day),
     /// A row with too many fields.
