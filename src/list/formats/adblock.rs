@@ -10,7 +10,8 @@
 //!   ||good.example^$badfilter   or @@||good.example^
 //! ```
 //!
-//! In a list with more rules than can be held, such a line cancels only rules that are still held.
+//! In a list with more rules, or more of such lines, than can be held, such a line cancels only
+//! rules that are held at the same time.
 
 use std::collections::HashSet;
 
@@ -33,6 +34,9 @@ const HARMLESS: &[&[u8]] = &[
     b"3p",
 ];
 
+/// Maximum number of bytes of the rules that cancel others.
+const MAX_CANCELLED_BYTES: usize = 16 << 20;
+
 /// The state between lines.
 #[derive(Debug, Default)]
 pub(crate) struct Adblock {
@@ -40,6 +44,7 @@ pub(crate) struct Adblock {
     held: Held,
     /// The rules and names that are not listed, in lower case.
     cancelled: HashSet<Vec<u8>>,
+    cancelled_bytes: usize,
 }
 
 impl Adblock {
@@ -56,7 +61,7 @@ impl Adblock {
                 if let Some(name) = name.strip_prefix(b"||")
                     && options.all(|option| option == b"important")
                 {
-                    self.cancelled.insert(name.to_ascii_lowercase());
+                    self.cancel(name, out);
                 }
                 out.skip(Skip::Allow);
             }
@@ -73,7 +78,7 @@ impl Adblock {
         if options.clone().any(|option| option == b"badfilter") {
             let others: Vec<&[u8]> = options.filter(|option| *option != b"badfilter").collect();
             let rule = [name, &others.join(&b',')].join(&b'$');
-            self.cancelled.insert(rule.to_ascii_lowercase());
+            self.cancel(&rule, out);
             return out.skip(Skip::Allow);
         }
         if !options.clone().all(|option| HARMLESS.contains(&option)) {
@@ -88,6 +93,16 @@ impl Adblock {
         let options: Vec<&[u8]> = options.collect();
         let rule = [name, &options.join(&b',')].join(&b'$');
         self.held.add(RawEntry::new(&rule), out.line());
+    }
+
+    fn cancel(&mut self, rule: &[u8], out: &mut Out<'_>) {
+        if self.cancelled_bytes > MAX_CANCELLED_BYTES {
+            self.finish(out);
+            self.cancelled.clear();
+            self.cancelled_bytes = 0;
+        }
+        self.cancelled_bytes += rule.len() + size_of::<Vec<u8>>();
+        self.cancelled.insert(rule.to_ascii_lowercase());
     }
 
     /// Lists what nothing has cancelled.
@@ -123,4 +138,27 @@ fn name_and_options(rule: &[u8]) -> (&[u8], impl Iterator<Item = &[u8]> + Clone)
     let name = name.strip_suffix(b"^").unwrap_or(name);
     let options = options.get(1..).unwrap_or_default().split(|&b| b == b',');
     (name, options.filter(|option| !option.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::Row;
+
+    #[test]
+    fn what_cancels_rules_is_bounded() {
+        let mut adblock = Adblock::default();
+        let mut listed = 0;
+        let mut count = |_: u64, row: Row<'_>| listed += u32::from(matches!(row, Row::Entry(_)));
+        let mut out = Out::new(1, b"", &mut count);
+        adblock.read(b"||a.example^", &mut out);
+        for number in 0..500_000 {
+            adblock.read(format!("@@||good{number}.example^").as_bytes(), &mut out);
+            assert!(adblock.cancelled_bytes <= MAX_CANCELLED_BYTES + 1_000);
+        }
+        assert!(adblock.cancelled.len() < 450_000);
+        adblock.finish(&mut out);
+        // The name, and its subdomains.
+        assert_eq!(listed, 2);
+    }
 }
