@@ -58,9 +58,11 @@ impl History {
     }
 
     pub(super) fn connect(&mut self, payload: &[u8]) {
-        if self.client > 0 {
-            self.end_client();
-        }
+        // Of what came before, keep only the macros that came just before this command.
+        self.packets.drain(..self.command);
+        self.has_mail = false;
+        self.is_unanswered = false;
+        self.has_gap = false;
         self.push(Command::Connect, &[payload]);
         self.client = self.packets.len();
         self.command = self.client;
