@@ -464,7 +464,7 @@ mod tests {
 
     /// RFC 9110 section 15.5.6.
     #[test]
-    fn who_asks_otherwise_learns_how_to_ask() {
+    fn a_refused_method_is_answered_with_the_allowed_ones() {
         let allowed = |method| {
             response(method, None, false)
                 .headers()

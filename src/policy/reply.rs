@@ -8,11 +8,12 @@
 //!  `------- SMTP code, 4xx or 5xx
 //! ```
 //!
-//! A line break separates lines. The codes are on the first line. Later lines may repeat them as they
-//! are written there; other numbers, as in "451 Main Street", are text. The behaviour of mail servers determines the rules: Sendmail strips the high bit, so only ASCII is
-//! allowed; Postfix replaces a class mismatch or a bare code by "451 server configuration problem";
-//! RFC 5321 section 4.5.3.1.5 allows 512 bytes in a line. [`milter`](crate::milter) doubles `%` and
-//! adds the final NUL. Text from a message is always filtered before it gets into a reply.
+//! A line break separates lines. The codes are on the first line. Later lines may repeat them as
+//! they are written there; other numbers, as in "451 Main Street", are text. The behaviour of mail
+//! servers determines the rules: Sendmail strips the high bit, so only ASCII is allowed; Postfix
+//! replaces a class mismatch or a bare code by "451 server configuration problem"; RFC 5321 section
+//! 4.5.3.1.5 allows 512 bytes in a line. [`milter`](crate::milter) doubles `%` and adds the final
+//! NUL. Text from a message is always filtered before it gets into a reply.
 
 use std::fmt;
 
