@@ -328,3 +328,29 @@ fn every_test_of_a_promise_exists() {
     }
     assert!(named > 30, "only {named} tests named");
 }
+
+/// A merge that was not finished leaves them, and no compiler reads these files.
+#[test]
+fn no_text_has_conflict_marks() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut read = 0;
+    for folder in [
+        "",
+        "docs",
+        "contrib",
+        "contrib/man",
+        "contrib/lib",
+        "blocklists",
+    ] {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let Ok(text) = fs::read_to_string(&path) else {
+                continue;
+            };
+            read += 1;
+            let is_mark = |line: &str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+            assert!(!text.lines().any(is_mark), "{}", path.display());
+        }
+    }
+    assert!(read > 50, "only {read} files were read");
+}
