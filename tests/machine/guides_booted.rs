@@ -7,7 +7,7 @@ use crate::support;
 use std::path::Path;
 
 use support::booted::Booted;
-use support::markdown::{Part, guides, parts, read, root};
+use support::markdown::{Part, guides, parts, read};
 use support::usable;
 
 #[test]
@@ -80,44 +80,13 @@ fn every_guide_is_followed() {
     }
 }
 
-/// What every guide assumes: Postfix as Debian's package configures it, and the source with its
-/// programs built. These are the programs of this test; the `cargo` in this machine only checks its
-/// arguments.
-const MACHINE: &str = r#"
-set -eu
-mkdir -p /run/guide /run/built
-cat >/run/guide/cargo <<'END'
-#!/bin/sh
-[ "$*" = "build --release" ]
-END
-chmod +x /run/guide/cargo
-ln -s "$PROGRAMS" /run/built/release
-ln -s "${PROGRAMS%/*}/sendmail-packages" /run/guide/sendmail-packages
-cp /usr/share/postfix/main.cf.debian /etc/postfix/main.cf
-postconf -e myhostname=mx.your.example 'mydestination=localhost, your.example' \
-    inet_interfaces=loopback-only inet_protocols=ipv4 alias_maps= alias_database= \
-    local_recipient_maps= mailbox_size_limit=0 'smtpd_relay_restrictions=permit_mynetworks,reject' \
-    smtpd_peername_lookup=no mynetworks=127.0.0.0/8
-chmod 644 /etc/postfix/main.cf
-systemctl start postfix
-pwd >/run/guide/folder
-"#;
-
 /// Runs the commands of a guide, and compares the output.
 fn follow(guide: &str) {
     let text = read(Path::new(guide));
-    let Some(machine) = Booted::start() else {
+    let Some(machine) = Booted::turn() else {
         return;
     };
-    let programs = Path::new(PROGRAM).parent().expect("in a folder");
-    let prepared = machine.output(&format!(
-        "PROGRAMS={}; cd {}\n{MACHINE}",
-        programs.display(),
-        root().display()
-    ));
-    let said = String::from_utf8_lossy(&prepared.stdout);
-    assert!(prepared.status.success(), "the machine: {said}");
-
+    machine.done("echo /project >/run/guide/folder");
     let mut said = String::new();
     let mut blocks = 0;
     for placed in parts(&text) {
@@ -139,22 +108,12 @@ fn follow(guide: &str) {
     assert!(blocks > 0, "{guide} has no block to run");
 }
 
-/// Runs a block in the folder in which the previous one ended.
+/// Runs a block, which begins in line `at`, in the folder in which the previous one ended.
 fn run(machine: &Booted, at: &str, script: &str) -> String {
     let script: String = script.lines().map(with_exit_code).collect();
-    let output = machine.output(&format!(
-        "set -eu; cd \"$(cat /run/guide/folder)\"; export CARGO_TARGET_DIR=/run/built\n{script}\npwd >/run/guide/folder"
-    ));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        let journal = machine.output("journalctl --no-pager -n 15");
-        panic!(
-            "{at}: {}\n{script}---- it printed ----\n{said}---- journal ----\n{}",
-            output.status,
-            String::from_utf8_lossy(&journal.stdout)
-        );
-    }
-    said
+    machine.done(&format!(
+        ": {at}; set -eu; cd \"$(cat /run/guide/folder)\"; export CARGO_TARGET_DIR=/run/built\n{script}\npwd >/run/guide/folder"
+    ))
 }
 
 /// Converts `command   # exit 1` to a command that fails unless the exit code is 1.

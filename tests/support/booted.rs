@@ -1,92 +1,188 @@
-//! A separate machine in which a guide is followed exactly: this system as a copy-on-write overlay,
+//! A separate machine in which guides are followed exactly: this system as a copy-on-write overlay,
 //! with systemd as its first process, no network except loopback, and none of this system's
-//! services.
+//! services. The project is its `/project` and Cargo's output its `/target`, wherever they are here.
 //!
 //! systemd-nspawn boots it from an overlay, so nothing is downloaded, and nothing that happens in
 //! it affects this system. It needs root and the package systemd-container.
+//!
+//! One machine serves all tests of a process, one after the other. [`Booted::turn`] waits for it,
+//! and resets it: services that a test has started are stopped, and the folders that it has changed
+//! are mounted again, each as a new overlay on what was there after [`PREPARE`].
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Scratch, end_processes_in, find_program, is_root, until, usable};
+use super::{Scratch, find_program, is_root, until, usable};
 
 pub(crate) struct Booted {
-    scratch: Scratch,
-    /// In a separate mount namespace, so that the overlay is removed with it.
-    nspawn: Child,
+    /// Ends the machine when its standard input is closed, at the latest with this process.
+    _keeper: Child,
     init: u32,
 }
 
-/// Started in the new mount namespace, with the folder, the name of the machine, and the folders of
-/// the project and of Cargo's output. These may be on another file system than `/`, or below
-/// `/tmp`, which the machine does not share.
-const BOOT: &str = r#"
+/// The machine, until the next test takes it.
+pub(crate) struct Turn(MutexGuard<'static, Option<Booted>>);
+
+impl Deref for Turn {
+    type Target = Booted;
+
+    fn deref(&self) -> &Booted {
+        self.0.as_ref().expect("a turn begins with a machine")
+    }
+}
+
+/// Runs in a new mount namespace, whose mounts go with it. The arguments are a folder, the name of
+/// the machine, and the folders of the project and of Cargo's output, which may be anywhere.
+const KEEP: &str = r#"
 cd "$1"
+mkdir layer root
 mount -t tmpfs -o mode=0755 tmpfs layer
-mkdir layer/upper layer/work layer/project
+mkdir layer/upper layer/work layer/prepared
 mount -t overlay overlay -o lowerdir=/,upperdir=layer/upper,workdir=layer/work root
 rm -rf root/etc/systemd/system/*.wants
 : >root/etc/machine-id
-exec systemd-nspawn --quiet --directory=root --machine="$2" --private-network --boot \
-    --overlay="$3:$1/layer/project:$3" --bind-ro="$4" \
-    --register=no --keep-unit --console=pipe systemd.unit=basic.target
+mkdir -p root/etc/systemd/journald.conf.d root/project root/target \
+    root/pristine/system root/pristine/project root/pristine/layer
+printf '[Journal]\nStorage=volatile\n' >root/etc/systemd/journald.conf.d/volatile.conf
+mount --bind / root/pristine/system
+mount --bind layer root/pristine/layer
+mount --bind "$3" root/pristine/project
+mount --bind "$4" root/target
+mount -o remount,bind,ro root/target
+systemd-nspawn --quiet --directory=root --machine="$2" --private-network --boot \
+    --register=no --keep-unit --console=pipe systemd.unit=basic.target </dev/null &
+echo $! >nspawn.new && mv nspawn.new nspawn
+read -r _ || true
+kill -KILL "$(cat init)" || kill $!
+wait
+umount -R -l root
+umount -l layer
+cd /
+rm -rf --one-file-system "$1"
+"#;
+
+/// What every test finds: Postfix as Debian's package configures it. The `cargo` in this machine
+/// only checks its arguments: the programs are those of this test.
+const PREPARE: &str = r#"
+set -eu
+mkdir -p /run/guide /run/built
+cat >/run/guide/cargo <<'END'
+#!/bin/sh
+[ "$*" = "build --release" ]
+END
+chmod +x /run/guide/cargo
+ln -s "$PROGRAMS" /run/built/release
+ln -s /target/sendmail-packages /run/guide/sendmail-packages
+cp /usr/share/postfix/main.cf.debian /etc/postfix/main.cf
+postconf -e myhostname=mx.your.example 'mydestination=localhost, your.example' \
+    inet_interfaces=loopback-only inet_protocols=ipv4 alias_maps= alias_database= \
+    local_recipient_maps= mailbox_size_limit=0 'smtpd_relay_restrictions=permit_mynetworks,reject' \
+    smtpd_peername_lookup=no mynetworks=127.0.0.0/8
+chmod 644 /etc/postfix/main.cf
+cd /pristine/layer
+for folder in etc home opt root srv usr var; do
+    mkdir -p upper/$folder && cp -a upper/$folder prepared/
+done
+hostname >hostname
+ls -A /run >run
+systemctl list-units --plain --no-legend --state=active,activating,failed | cut -d ' ' -f 1 >units
+"#;
+
+/// Brings the machine back to what it was after [`PREPARE`]. Twice, as what is stopped may be
+/// started by what is stopped after it.
+const RESET: &str = r#"
+set -eu
+cd /pristine/layer
+for again in 1 2; do
+    systemctl list-units --plain --no-legend --state=active,activating,failed \
+        --type=service,socket,path,timer,target | cut -d ' ' -f 1 | grep -vxFf units | xargs -r systemctl stop --
+done
+for folder in etc home opt root srv usr var project; do
+    if [ -e turn/$folder ]; then umount -l /$folder; fi
+done
+rm -rf turn
+for folder in etc home opt root srv usr var project; do
+    mkdir -p turn/$folder/upper turn/$folder/work
+    lower=/pristine/layer/prepared/$folder:/pristine/system/$folder
+    [ $folder != project ] || lower=/pristine/project
+    mount -t overlay overlay -o lowerdir=$lower,upperdir=turn/$folder/upper,workdir=turn/$folder/work /$folder
+done
+systemctl daemon-reload
+systemctl reset-failed
+for left in $(ls -A /run | grep -vxFf run); do rm -rf "/run/$left"; done
+find /tmp -mindepth 1 -maxdepth 1 ! -name '.*-unix' ! -name 'systemd-private-*' -exec rm -rf {} +
+hostname -F hostname
+journalctl --quiet --rotate && journalctl --quiet --vacuum-time=1us
+systemctl start postfix
 "#;
 
 impl Booted {
-    /// Boots the machine; `None` if that is not possible, which is then reported.
-    pub(crate) fn start() -> Option<Self> {
+    /// Waits until no other test uses the machine, boots it if no test has, and resets it. `None`
+    /// if it cannot be booted, which is then reported.
+    pub(crate) fn turn() -> Option<Turn> {
+        static MACHINE: Mutex<Option<Booted>> = Mutex::new(None);
+        if !usable("systemd-nspawn", Self::obstacle()) {
+            return None;
+        }
+        let mut machine = MACHINE.lock().unwrap_or_else(|poisoned| {
+            MACHINE.clear_poison();
+            PoisonError::into_inner(poisoned)
+        });
+        if machine.is_none() {
+            *machine = Some(Self::boot());
+        }
+        let turn = Turn(machine);
+        turn.done(RESET);
+        Some(turn)
+    }
+
+    fn obstacle() -> Option<String> {
         let missing = ["systemd-nspawn", "nsenter", "unshare"]
             .into_iter()
             .find(|program| find_program(program).is_none());
-        let obstacle = if let Some(program) = missing {
-            Some(format!("{program} is not installed"))
-        } else if is_root() {
-            let mounts = Command::new("unshare").args(["--mount", "true"]).output();
-            let may = mounts.is_ok_and(|output| output.status.success());
-            (!may).then(|| "mounting is forbidden here".to_owned())
-        } else {
-            Some("booting takes root".to_owned())
-        };
-        if !usable("systemd-nspawn", obstacle) {
-            return None;
+        if let Some(program) = missing {
+            return Some(format!("{program} is not installed"));
         }
-        let scratch = Scratch::new();
-        for folder in ["layer", "root"] {
-            fs::create_dir(scratch.join(folder)).expect("our own folder");
+        if !is_root() {
+            return Some("booting takes root".to_owned());
         }
-        let log = fs::File::create(scratch.join("log")).expect("our own folder");
-        let name = format!("guide{}", std::process::id());
-        let program = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
-        let target = program.ancestors().nth(2).expect("target/debug/...");
-        let mut nspawn = Command::new("unshare")
-            .args([
-                "--mount",
-                "--propagation",
-                "private",
-                "sh",
-                "-euc",
-                BOOT,
-                "sh",
-            ])
-            .arg(scratch.path())
-            .arg(name)
+        let mounts = Command::new("unshare").args(["--mount", "true"]).output();
+        let may = mounts.is_ok_and(|output| output.status.success());
+        (!may).then(|| "mounting is forbidden here".to_owned())
+    }
+
+    fn boot() -> Self {
+        // The keeper removes it, as nothing is dropped that lives as long as the process.
+        let folder = Scratch::new().keep();
+        let log = fs::File::create(folder.join("log")).expect("our own folder");
+        let programs = Path::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+        let programs = programs.parent().expect("target/debug/");
+        let mut keeper = Command::new("unshare")
+            .args(["--mount", "--propagation", "private"])
+            .args(["sh", "-euc", KEEP, "sh"])
+            .arg(&folder)
+            .arg(format!("guide{}", std::process::id()))
             .arg(env!("CARGO_MANIFEST_DIR"))
-            .arg(target)
-            .stdin(Stdio::null())
+            .arg(programs.parent().expect("target/"))
+            .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file"))
             .stderr(log)
             .spawn()
             .expect("unshare is there");
-        let log = || fs::read_to_string(scratch.join("log")).unwrap_or_default();
+        let log = || fs::read_to_string(folder.join("log")).unwrap_or_default();
         let init = until("the machine's first process", || {
-            let ended = nspawn.try_wait().expect("our own child");
-            assert!(ended.is_none(), "it does not boot: {}", log());
-            init_of(nspawn.id())
+            let ended = keeper.try_wait().expect("our own child");
+            let nspawn = fs::read_to_string(folder.join("nspawn")).ok()?;
+            let is_there = Path::new("/proc").join(nspawn.trim()).exists();
+            assert!(ended.is_none() && is_there, "it does not boot: {}", log());
+            init_of(nspawn.trim())
         });
+        fs::write(folder.join("init"), init.to_string()).expect("our own folder");
         let booted = Self {
-            scratch,
-            nspawn,
+            _keeper: keeper,
             init,
         };
         until("the machine boots", || {
@@ -96,12 +192,9 @@ impl Booted {
                 .contains(&state.trim())
                 .then_some(())
         });
-        Some(booted)
-    }
-
-    /// Returns the path outside of the machine of one of its files, while it runs.
-    pub(crate) fn path(&self, path: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root{path}", self.init))
+        let folder = programs.file_name().expect("debug or release");
+        booted.done(&format!("PROGRAMS=/target/{}\n{PREPARE}", folder.display()));
+        booted
     }
 
     /// Runs a script in the machine; its two output streams are in one order.
@@ -111,26 +204,33 @@ impl Booted {
             .args(["env", "-i", "HOME=/root", "LC_ALL=C.UTF-8"])
             .arg("PATH=/run/guide:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .args(["timeout", "120", "sh", "-c"])
-            .arg(format!("exec 2>&1\n{script}"))
+            .arg(format!("exec 2>&1\ncd /project\n{script}"))
             .stdin(Stdio::null())
             .output()
             .expect("nsenter is there")
     }
-}
 
-impl Drop for Booted {
-    fn drop(&mut self) {
-        // The end of its first process ends all others in the machine.
-        if let Some(init) = rustix::process::Pid::from_raw(self.init.cast_signed()) {
-            let _ = rustix::process::kill_process(init, rustix::process::Signal::KILL);
+    /// Runs a script in the machine, and returns what it printed.
+    ///
+    /// # Panics
+    /// If it fails, with what it printed and the end of the journal.
+    pub(crate) fn done(&self, script: &str) -> String {
+        let output = self.output(script);
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !output.status.success() {
+            let journal = self.output("journalctl --no-pager -n 15");
+            panic!(
+                "{}\n{script}---- it printed ----\n{said}---- journal ----\n{}",
+                output.status,
+                String::from_utf8_lossy(&journal.stdout)
+            );
         }
-        let _ = self.nspawn.wait();
-        end_processes_in(self.scratch.path());
+        said
     }
 }
 
 /// Returns the child that has become systemd; other children that prepare for it come and go.
-fn init_of(nspawn: u32) -> Option<u32> {
+fn init_of(nspawn: &str) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{nspawn}/task/{nspawn}/children")).ok()?;
     let mut children = children.split_whitespace();
     let is_init = |child: &&str| {

@@ -127,6 +127,11 @@ impl Scratch {
         self.0.path()
     }
 
+    /// Leaves the folder to somebody else, who removes it.
+    pub(crate) fn keep(self) -> PathBuf {
+        self.0.keep()
+    }
+
     pub(crate) fn join(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
