@@ -197,7 +197,7 @@ fn a_bucket_of_google_is_a_store() {
     let google = Provider::start(
         |port| {
             let mut python = Command::new("python3");
-            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/system/google.py");
+            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/hosts/google.py");
             python.arg(script).arg(port.to_string());
             python
         },
