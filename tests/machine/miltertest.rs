@@ -6,15 +6,12 @@ use crate::support;
 use std::path::Path;
 use std::process::Command;
 
+use support::installed;
 use support::scenarios::site;
 use support::site::Transport;
-use support::{find_program, usable};
 
 fn play(script: &str, transport: Transport) {
-    let obstacle = find_program("miltertest")
-        .is_none()
-        .then(|| "not installed".to_owned());
-    if !usable("miltertest", obstacle) {
+    if !installed("miltertest") {
         return;
     }
     let site = site(transport);

@@ -13,7 +13,7 @@ use support::postfix::Postfix;
 use support::scenarios::{Scene, assert_accepted, assert_refused, site};
 use support::site::{Daemon, Socket, Transport};
 use support::smtp::Mail;
-use support::{find_program, run, until, usable};
+use support::{installed, run, until, usable};
 
 crate::scenarios! { Postfix }
 
@@ -273,9 +273,7 @@ fn chrooted_postfix() {
 /// A socket created by systemd is used instead of the configured one.
 #[test]
 fn socket_from_systemd() {
-    let activate = find_program("systemd-socket-activate");
-    let missing = activate.is_none().then(|| "not installed".to_owned());
-    if !usable(Postfix::NAME, Postfix::obstacle()) || !usable("systemd-socket-activate", missing) {
+    if !usable(Postfix::NAME, Postfix::obstacle()) || !installed("systemd-socket-activate") {
         return;
     }
     let site = site(Transport::Unix);

@@ -7,6 +7,7 @@
 //! write a renamed file to disk by itself. XFS never does.
 
 use crate::support::compile as support;
+use crate::support::{installed, usable};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,10 @@ struct Image {
 impl Image {
     /// Returns `None` if it cannot be created here.
     fn new(kind: &str, options: &'static str) -> Option<Self> {
+        let make = format!("mkfs.{kind}");
+        if !installed(&make) {
+            return None;
+        }
         let image = Self {
             folder: tempfile::tempdir().expect("a folder"),
             options,
@@ -36,13 +41,15 @@ impl Image {
         // The minimum for mkfs.xfs.
         file.set_len(300 << 20).expect("a sparse file");
         let force = if kind == "xfs" { "-f" } else { "-F" };
-        let mut make = Command::new(format!("mkfs.{kind}"));
+        let mut make = Command::new(make);
         let made = make.args(["-q", force]).arg(image.file("image"));
         let is_made = made
             .stderr(Stdio::null())
             .status()
             .is_ok_and(|done| done.success());
-        (is_made && image.mount("image", "mounted")).then_some(image)
+        let mounted = is_made && image.mount("image", "mounted");
+        let obstacle = (!mounted).then(|| "no image can be mounted here".to_owned());
+        usable("mount", obstacle).then_some(image)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -122,7 +129,6 @@ fn compile(folder: &Path, list: &str) -> Command {
 
 fn cut_at_many_moments(kind: &str, options: &'static str, rounds: u64) {
     let Some(image) = Image::new(kind, options) else {
-        eprintln!("no image of {kind} can be made and mounted here: not tested");
         return;
     };
     let folder = image.file("mounted");

@@ -13,7 +13,7 @@ use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::endpoint::Endpoint;
 use serde_json::Value;
 use support::rig::Rig;
-use support::{Scratch, find_program, free_port, run, show_on_failure, until, usable};
+use support::{Scratch, free_port, installed, run, show_on_failure, until};
 
 fn contrib(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -29,7 +29,7 @@ struct Prometheus {
 
 impl Prometheus {
     /// Starts a Prometheus that reads the daemon at this port twice a second.
-    fn start(program: &Path, folder: &Path, target: u16) -> Self {
+    fn start(folder: &Path, target: u16) -> Self {
         let config = folder.join("prometheus.yml");
         let text = format!(
             "global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 1s}}\n\
@@ -41,7 +41,7 @@ impl Prometheus {
         let port = free_port();
         let log = folder.join("prometheus.log");
         let output = File::create(&log).expect("a file");
-        let process = Command::new(program)
+        let process = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
             .arg(format!(
                 "--storage.tsdb.path={}",
@@ -121,9 +121,7 @@ fn without_threshold(query: &str) -> String {
 
 #[test]
 fn the_alerts_are_valid() {
-    let promtool = find_program("promtool");
-    let obstacle = promtool.is_none().then(|| "not installed".to_owned());
-    if !usable("promtool", obstacle) {
+    if !installed("promtool") {
         return;
     }
     let rules = contrib("prometheus/alerts.yml");
@@ -132,9 +130,7 @@ fn the_alerts_are_valid() {
 
 #[test]
 fn every_query_of_dashboard_and_alerts_has_data() {
-    let program = find_program("prometheus");
-    let obstacle = program.is_none().then(|| "not installed".to_owned());
-    if !usable("prometheus", obstacle) {
+    if !installed("prometheus") {
         return;
     }
     let port = free_port();
@@ -145,7 +141,7 @@ fn every_query_of_dashboard_and_alerts_has_data() {
         ),
     );
     let scratch = Scratch::new();
-    let prometheus = Prometheus::start(&program.expect("just asked"), scratch.path(), port);
+    let prometheus = Prometheus::start(scratch.path(), port);
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let load = scope.spawn(|| {

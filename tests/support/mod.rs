@@ -7,6 +7,7 @@
 //! * [`smtp`]: the client that delivers mail to them; [`wire`] talks to the daemon in their place
 //! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/machine/postfix.rs`
 //!   and in `tests/machine/sendmail.rs`
+//! * [`tools`]: waiting, and what a machine may lack; the tests of `fetch` use it, too
 //! * [`booted`]: a separate machine; [`markdown`]: the code in a guide
 //! * [`arguments`]: strange arguments of MAIL and RCPT, and their results
 //!
@@ -35,72 +36,17 @@ pub(crate) mod sendmail;
 pub(crate) mod site;
 pub(crate) mod smtp;
 pub(crate) mod table;
+pub(crate) mod tools;
 pub(crate) mod wire;
 
 use std::fs;
-use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-
-/// The time limit for a condition: no test should need a tenth of it, and a machine that is busy
-/// with other work must not make one fail.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Waits until `ready` returns something, and calls it again every few milliseconds.
-///
-/// # Panics
-/// After a minute, with the name of the condition, `what`.
-pub(crate) fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(value) = ready() {
-            return value;
-        }
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// Returns whether a real program can be used that a test needs.
-///
-/// `tests/run` sets `BLOCKLIST_MILTER_NEEDED` to the programs that must not be missing. A test of
-/// another missing program is skipped, with the reason on standard error.
-///
-/// # Panics
-/// If the program cannot be used although it is needed.
-pub(crate) fn usable(program: &str, obstacle: Option<String>) -> bool {
-    let Some(obstacle) = obstacle else {
-        return true;
-    };
-    let needed = std::env::var("BLOCKLIST_MILTER_NEEDED").unwrap_or_default();
-    assert!(
-        !needed.split_whitespace().any(|name| name == program),
-        "{program} is needed here, but cannot be used: {obstacle}"
-    );
-    let test = std::thread::current().name().unwrap_or_default().to_owned();
-    // Not with a macro, whose output is hidden for a test that passes.
-    let _ = writeln!(std::io::stderr(), "left out: {test}: {program}: {obstacle}");
-    false
-}
-
-/// Returns the path of a program in the search path, or in the folders for servers.
-pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .map(|folder| folder.join(name))
-        .find(|file| file.is_file())
-}
-
-/// Returns whether this process may start servers under other users' names.
-pub(crate) fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
+pub(crate) use tools::{find_program, installed, is_root, until, usable};
 
 /// Returns the number that `id` prints for a user or group, for example for `["-u", "postfix"]`.
 pub(crate) fn id(arguments: [&str; 2]) -> Option<u32> {

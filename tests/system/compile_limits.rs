@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
 
 use crate::support::compile as support;
+use crate::support::installed;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -17,8 +18,7 @@ fn limited(folder: &Path, limit: &str, arguments: &[&str]) -> Option<Command> {
     const NOBODY: u32 = 54_321;
     let program = folder.join("program");
     fs::copy(env!("CARGO_BIN_EXE_blocklist-compile"), &program).unwrap();
-    if Command::new("prlimit").arg("--version").output().is_err() {
-        eprintln!("prlimit is not installed: not tested");
+    if !installed("prlimit") {
         return None;
     }
     let mut command = Command::new("prlimit");

@@ -6,7 +6,6 @@ use crate::support;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -17,7 +16,8 @@ use blocklist_milter::filter::Filter;
 use blocklist_milter::snapshot::{Live, Reloaded, Snapshot, check};
 use support::rig::{compile, verdict};
 use support::site::{Site, Socket, Transport};
-use support::until;
+use support::tools::SmallDisk;
+use support::{until, usable};
 use tempfile::TempDir;
 
 const CONFIG: &str =
@@ -301,7 +301,10 @@ fn a_copy_of_an_older_filter_does_not_outlive_it() {
     assert_eq!(live.reload(), Reloaded::Changed);
     kept(&live);
     if home.copies().len() == 1 {
-        println!("left out: copies take no space on this file system");
+        usable(
+            "copies",
+            Some("they take no space on this file system".to_owned()),
+        );
         return;
     }
     complains(&live, &["cannot keep a copy", "last_good_mib"]);
@@ -312,25 +315,9 @@ fn a_copy_of_an_older_filter_does_not_outlive_it() {
 fn a_full_disk_keeps_no_copy_and_stops_nothing() {
     let home = Home::new();
     let state = home.path("state");
-    let mut mount = Command::new("mount");
-    mount
-        .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
-        .arg(&state);
-    if !mount
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|done| done.success())
-    {
-        eprintln!("no file system can be mounted here: not tested");
+    let Some(_disk) = SmallDisk::mount(&state, "size=64k") else {
         return;
-    }
-    struct Mounted(PathBuf);
-    impl Drop for Mounted {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").arg(&self.0).status();
-        }
-    }
-    let _mounted = Mounted(state);
+    };
     home.served();
     assert_eq!(home.copies().len(), 1);
     let live = home.start();

@@ -13,7 +13,7 @@ use std::process::Command;
 use blocklist_milter::compile::{self, Error, Expected, Plan, Progress, Report};
 use blocklist_milter::filter::{Filter, Load};
 use kills::{When, at_each_call};
-use machine::{find_program, usable};
+use machine::installed;
 use pieces::{cut, part_plan, parts, text, whole, write_pieces};
 use support::{addresses, build, command, folder, names, plan};
 use twox_hash::XxHash3_64;
@@ -561,8 +561,7 @@ fn thousands_of_parts_need_few_open_files() {
 /// The example of the manual.
 #[test]
 fn gnu_parallel_builds_the_parts() {
-    let missing = find_program("parallel").is_none();
-    if !usable("parallel", missing.then(|| "not installed".to_owned())) {
+    if !installed("parallel") {
         return;
     }
     let text = text();

@@ -14,7 +14,7 @@ use blocklist_milter::endpoint::Endpoint;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use support::site::{Daemon, Site, Socket, Transport};
-use support::{find_program, run, until, usable};
+use support::{installed, run, until};
 
 const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
 
@@ -337,9 +337,7 @@ fn catches_hangup(pid: Pid) -> bool {
 /// is opened.
 #[test]
 fn a_status_socket_from_systemd() {
-    let missing = find_program("systemd-socket-activate").is_none();
-    let obstacle = missing.then(|| "not installed".to_owned());
-    if !usable("systemd-socket-activate", obstacle) {
+    if !installed("systemd-socket-activate") {
         return;
     }
     let (mut site, _) = site();

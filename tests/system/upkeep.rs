@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, SystemTime};
 
-use support::{Scratch, find_program, run, until, usable};
+use support::{Scratch, installed, run, until, usable};
 
 const COMPILER: &str = env!("CARGO_BIN_EXE_blocklist-compile");
 
@@ -204,8 +204,7 @@ impl Drop for Server {
 
 fn serve(machine: &Machine) -> Option<Server> {
     for program in ["curl", "openssl", "python3"] {
-        let missing = find_program(program).is_none();
-        if !usable(program, missing.then(|| "not installed".into())) {
+        if !installed(program) {
             return None;
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 use blocklist_fetch::store::{Access, Got, Small, Store};
 
 use crate::support::Site;
+use crate::tools::usable;
 
 /// The environment variables with the settings of a store.
 type Settings = Vec<(&'static str, String)>;
@@ -45,8 +46,8 @@ impl Provider {
             },
             Err(_) => {
                 let name = command.get_program().to_string_lossy().into_owned();
-                assert!(!is_needed(&name), "{name} is not installed");
-                eprintln!("{name} is not installed: not tested");
+                let name = Path::new(&name).file_name().unwrap().to_string_lossy();
+                usable(&name, Some("not installed".to_owned()));
                 return None;
             }
         };
@@ -60,13 +61,6 @@ impl Provider {
         }
         panic!("{command:?} does not answer");
     }
-}
-
-/// Returns whether `tests/run` has installed the program, so that it must not be missing.
-fn is_needed(program: &str) -> bool {
-    let needed = std::env::var("BLOCKLIST_MILTER_NEEDED").unwrap_or_default();
-    let name = Path::new(program).file_name().unwrap_or_default();
-    needed.split(' ').any(|one| name == one)
 }
 
 /// Returns a program that `tests/run` installs below `target/stores`, or that is installed

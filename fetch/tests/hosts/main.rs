@@ -12,3 +12,5 @@ mod publishing;
 mod rings;
 mod stopped;
 mod support;
+#[path = "../../../tests/support/tools.rs"]
+mod tools;

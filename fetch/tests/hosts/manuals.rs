@@ -22,6 +22,8 @@ use manual::{assert_completions, assert_page};
 use markdown::{Part, parts, read as read_guide};
 use minisign::KeyPair;
 
+use crate::tools::installed;
+
 #[test]
 fn the_manuals_of_the_programs_are_those_of_their_command_lines() {
     assert_page(
@@ -54,8 +56,7 @@ fn every_command_line_is_understood() {
 /// the web server.
 #[test]
 fn the_recipe_of_a_signed_store_works() {
-    if Command::new("minisign").arg("-v").output().is_err() {
-        eprintln!("minisign is not installed: the recipe is not tried");
+    if !installed("minisign") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
@@ -211,8 +212,7 @@ fn the_scripts_of_the_guide_do_what_they_say() {
     succeeds(script("--promote first"));
     rings(2, 2);
 
-    if Command::new("rsync").arg("--version").output().is_err() {
-        eprintln!("rsync is not installed: its recipe is not tried");
+    if !installed("rsync") {
         return;
     }
     let mut lines = blocks.iter().filter(|text| text.starts_with("rsync "));

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 use blocklist_fetch::{Fetch, fetch, publish};
 
 use crate::support::{Server, Site};
+use crate::tools::{SmallDisk, installed};
 
 /// A host with the first generation and a store with the second, as a delta or as a whole file.
 struct Scene {
@@ -77,6 +78,9 @@ impl Scene {
 
     /// Runs it from the first state, with an instruction for strace. `None` if there is no strace.
     fn traced(&self, inject: &str) -> Option<Output> {
+        if !installed("strace") {
+            return None;
+        }
         self.begin();
         self.command("strace")
             .args(self.paths(inject))
@@ -159,7 +163,6 @@ fn kill_at(calls: &[&str], with_delta: bool) -> Option<(u32, u32)> {
 fn a_kill_at_any_system_call_leaves_a_whole_filter() {
     for with_delta in [true, false] {
         let Some((killed, before)) = kill_at(&CALLS, with_delta) else {
-            eprintln!("strace is not installed: not tested");
             return;
         };
         println!(
@@ -269,34 +272,10 @@ fn an_error_of_any_system_call_leaves_a_whole_filter() {
     ];
     for with_delta in [true, false] {
         let Some((failed, went_on)) = fail_at(&ERRORS, with_delta) else {
-            eprintln!("strace is not installed: not tested");
             return;
         };
         println!("delta {with_delta}: {failed} errors were reported, {went_on} times it went on");
         assert!(failed > 15, "{failed} {went_on}");
-    }
-}
-
-/// A small separate file system, if the tests may mount one.
-struct Mounted(std::path::PathBuf);
-
-impl Mounted {
-    fn new(path: std::path::PathBuf, options: &str) -> Option<Self> {
-        fs::create_dir(&path).unwrap();
-        let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(&path);
-        let status = mount.stderr(Stdio::null()).status();
-        status
-            .is_ok_and(|status| status.success())
-            .then_some(Self(path))
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.0).status();
     }
 }
 
@@ -306,8 +285,7 @@ impl Drop for Mounted {
 fn a_full_disk_is_said_before_anything_is_read() {
     let site = Site::new();
     site.release(0..1_000);
-    let Some(disk) = Mounted::new(site.path("disk"), "size=200k") else {
-        eprintln!("no file system can be mounted here: not tested");
+    let Some(disk) = SmallDisk::mount(&site.path("disk"), "size=200k") else {
         return;
     };
     let (server, mut wanted) = site.over_http();
@@ -359,8 +337,7 @@ fn a_full_disk_is_said_before_anything_is_read() {
 fn a_folder_that_is_read_only_is_said_before_anything_is_read() {
     let site = Site::new();
     site.release(0..1_000);
-    let Some(disk) = Mounted::new(site.path("disk"), "size=1m") else {
-        eprintln!("no file system can be mounted here: not tested");
+    let Some(disk) = SmallDisk::mount(&site.path("disk"), "size=1m") else {
         return;
     };
     let (server, mut wanted) = site.over_http();
@@ -395,8 +372,7 @@ fn a_limit_of_file_sizes_is_an_error_and_a_full_standard_error_is_none() {
         command.args(["--list", "spammers", "--key", &site.signer.public, "-o"]);
         command.arg(&wanted.output).stderr(stderr).output().unwrap()
     };
-    if Command::new("prlimit").arg("--version").output().is_err() {
-        eprintln!("prlimit is not installed: not tested");
+    if !installed("prlimit") {
         return;
     }
     let limit = ["prlimit", "--fsize=4096:4096"];
