@@ -11,7 +11,7 @@
 //!   parses them into entries, [`compile`] sorts their keys and writes a [`filter`] file.
 //!
 //! The modules in reading order. Each imports only from the rows above its own;
-//! `tests/layers.rs` reads this table and checks it:
+//! `tests/pure/layers.rs` reads this table and checks it:
 //!
 //! | modules | about |
 //! |---|---|
@@ -33,10 +33,10 @@
 //! | to add | write | test |
 //! |---|---|---|
 //! | a list format | a file in `list/formats/`; a variant of [`list::Format`] and its name in `list/format.rs`, an arm in `list/reader.rs`, its detection in `list/guess.rs` | a pair in `tests/lists/` |
-//! | an action | its row in `policy/action.rs`, in the order of strength; if it has a new [`policy::Effect`], the compiler names the places that must know it (`screen/`) | `tests/policy.rs`, `tests/support/scenarios.rs` |
+//! | an action | its row in `policy/action.rs`, in the order of strength; if it has a new [`policy::Effect`], the compiler names the places that must know it (`screen/`) | `tests/system/policy.rs`, `tests/support/scenarios.rs` |
 //! | a provider's rule | a row in `address/providers.rs`, with its source; raise [`address::RULES_VERSION`] | `tests/addresses.txt` |
-//! | a setting | `config/settings.rs`, `config/sections.rs`, `config/print.rs`; `contrib/blocklist-milter.toml` and its manual, which tests compare | `tests/config.rs` |
-//! | a command, an option | `args.rs` of the program in `cli/`, a function next to it; the manual by `UPDATE_MANUALS=1 cargo test --test manuals` | `tests/commands/` |
+//! | a setting | `config/settings.rs`, `config/sections.rs`, `config/print.rs`; `contrib/blocklist-milter.toml` and its manual, which tests compare | `tests/pure/config.rs` |
+//! | a command, an option | `args.rs` of the program in `cli/`, a function next to it; the manual by `UPDATE_MANUALS=1 cargo test --test pure manuals::` | `tests/commands/` |
 #![forbid(unsafe_code)]
 
 pub mod address;

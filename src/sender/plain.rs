@@ -1,7 +1,7 @@
 //! Reads the ordinary forms of a sender field directly: `a@b`, `Name <a@b>`, `"Name" <a@b>`.
 //!
 //! Nine of ten fields have these forms, and no parser reads them differently. The property test
-//! `plain_is_what_both_parsers_find` in `tests/sender.rs` compares the results with the scan and
+//! `plain_is_what_both_parsers_find` in `tests/pure/sender.rs` compares the results with the scan and
 //! mail-parser; every value that is not certainly plain goes to them.
 
 use memchr::memchr;

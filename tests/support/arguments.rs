@@ -2,7 +2,7 @@
 //! servers are compared with those of the daemon.
 //!
 //! The daily test uses the same arguments each time, a campaign new ones; the seed is printed:
-//! `ARGUMENT_SEED=N cargo test --test postfix -- mail_arguments`. `ARGUMENTS=N` sets their number.
+//! `ARGUMENT_SEED=N cargo test --test machine postfix:: -- mail_arguments`. `ARGUMENTS=N` sets their number.
 
 use std::collections::HashSet;
 use std::fs;

@@ -5,7 +5,7 @@ use std::fs;
 use clap::Command;
 use clap::error::ErrorKind;
 
-use crate::markdown::{Part, guides, parts, read, root};
+use super::markdown::{Part, guides, parts, read, root};
 
 /// One of our command lines in a document: its place, and its words.
 type Shown = (String, Vec<String>);

@@ -1,6 +1,6 @@
 //! Compares the manual pages and completions generated from a command line with the shipped ones.
 //!
-//! `UPDATE_MANUALS=1 cargo test --test manuals`, with `-p blocklist-fetch` for that crate, writes them.
+//! `UPDATE_MANUALS=1 cargo test manuals::`, with `-p blocklist-fetch` for that crate, writes them.
 
 use std::fs;
 use std::io::Write;
@@ -109,7 +109,7 @@ fn assert_shipped(name: &str, text: &str) {
     }
     assert!(
         read(name) == text,
-        "contrib/{name} is out of date: UPDATE_MANUALS=1 cargo test -p {} --test manuals",
+        "contrib/{name} is out of date: UPDATE_MANUALS=1 cargo test -p {} manuals::",
         env!("CARGO_PKG_NAME")
     );
 }

@@ -1,6 +1,6 @@
 //! The code in a guide: its blocks, its words in backquotes, and what only the test runs.
 //!
-//! * `tests/guides_booted.rs` runs a block marked `sh`, in a separate machine. A block marked
+//! * `tests/machine/guides_booted.rs` runs a block marked `sh`, in a separate machine. A block marked
 //!   `text` directly after it is its output: each line is found in the output, in this order, with
 //!   `...` for any text.
 //! * A comment `<!-- run` ... `-->` contains commands that a reader need not see: they prepare what

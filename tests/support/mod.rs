@@ -5,26 +5,36 @@
 //!   restarts it
 //! * [`mta`]: what any mail server under test can do; [`postfix`] and [`sendmail`] implement it
 //! * [`smtp`]: the client that delivers mail to them; [`wire`] talks to the daemon in their place
-//! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/postfix.rs`
-//!   and in `tests/sendmail.rs`
+//! * [`scenarios`]: what both servers must do with the milter; each is a test in `tests/machine/postfix.rs`
+//!   and in `tests/machine/sendmail.rs`
 //! * [`booted`]: a separate machine; [`markdown`]: the code in a guide
 //! * [`arguments`]: strange arguments of MAIL and RCPT, and their results
 //!
 //! Nothing sleeps for a guessed time: [`until`] waits for a condition. Each server and each folder
 //! is removed when its value is dropped, also if a test fails, and then shows its log first.
-#![allow(dead_code, reason = "each test file uses its own part of the helpers")]
+#![allow(
+    dead_code,
+    reason = "each test program uses its own part of the helpers"
+)]
 
 pub(crate) mod arguments;
 pub(crate) mod booted;
+pub(crate) mod command_lines;
+pub(crate) mod compile;
+pub(crate) mod filters;
+pub(crate) mod kills;
 pub(crate) mod manager;
+pub(crate) mod manual;
 pub(crate) mod markdown;
 pub(crate) mod mta;
+pub(crate) mod pieces;
 pub(crate) mod postfix;
 pub(crate) mod rig;
 pub(crate) mod scenarios;
 pub(crate) mod sendmail;
 pub(crate) mod site;
 pub(crate) mod smtp;
+pub(crate) mod table;
 pub(crate) mod wire;
 
 use std::fs;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use blocklist_milter::compile::Plan;
 
-use crate::support::{addresses, build, plan};
+use super::compile::{addresses, build, plan};
 
 /// Splits a text into pieces, between lines.
 pub(crate) fn cut(text: &str, pieces: usize) -> Vec<String> {

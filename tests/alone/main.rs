@@ -1,0 +1,21 @@
+//! Tests that own the allocator of their process, to count the memory of all its threads. Each takes
+//! [`one_at_a_time`], since what another one allocates would count, too.
+
+mod idle;
+mod memory;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static MEMORY: PeakAlloc = PeakAlloc;
+
+/// Waits until no other test runs, and returns what keeps them waiting.
+fn one_at_a_time() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

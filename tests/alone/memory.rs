@@ -1,0 +1,351 @@
+//! The memory of a connection, for any input: at most 2 MiB at any time, and almost nothing after
+//! the message.
+//!
+//! The allocator counts it, so that everything is included that the program holds: also the memory
+//! of other threads, and memory that the system has not taken back. This is the only test in its
+//! program, because it counts all threads.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use crate::support;
+use crate::{MEMORY, one_at_a_time};
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::thread;
+
+use blocklist_milter::compile::{self, Plan, Progress};
+use blocklist_milter::config::Config;
+use blocklist_milter::daemon::Readers;
+use blocklist_milter::milter::Session;
+use blocklist_milter::screen::Screen;
+use blocklist_milter::snapshot::{Live, Snapshot};
+use support::wire::{OFFER, packet};
+
+/// Most bytes that a connection may hold at any time.
+const MOST_BYTES: usize = 2 << 20;
+/// Most bytes that it may hold between two messages, after any message, besides the session itself.
+const IDLE_BYTES: usize = 3 << 10;
+/// Most bytes that its thread may keep for the next message, on any connection.
+const SPARE_BYTES: usize = 10 << 10;
+
+/// The fields that a list can check.
+const FIELDS: [&str; 7] = [
+    "From",
+    "Sender",
+    "Reply-To",
+    "Return-Path",
+    "Resent-From",
+    "Resent-Sender",
+    "Resent-Reply-To",
+];
+
+fn negotiation() -> Vec<u8> {
+    packet(b'O', OFFER)
+}
+
+fn macros(of: u8, pairs: &[(&str, &str)]) -> Vec<u8> {
+    let mut payload = vec![of];
+    for (name, value) in pairs {
+        payload.extend_from_slice(format!("{name}\0{value}\0").as_bytes());
+    }
+    packet(b'D', &payload)
+}
+
+fn mail(argument: &str) -> Vec<u8> {
+    packet(b'M', format!("{argument}\0").as_bytes())
+}
+
+fn rcpt(argument: &str) -> Vec<u8> {
+    packet(b'R', format!("{argument}\0").as_bytes())
+}
+
+fn header(name: &str, value: &str) -> Vec<u8> {
+    packet(b'L', format!("{name}\0{value}\0").as_bytes())
+}
+
+fn connect() -> Vec<u8> {
+    packet(b'C', b"mx.example\x004\x19\x88192.0.2.1\0")
+}
+
+/// Returns `bytes` of different addresses with about this length, separated by `between`.
+fn addresses(number: &mut u32, length: usize, bytes: usize, between: &str) -> String {
+    let mut text = String::new();
+    while text.len() + length + between.len() < bytes {
+        *number += 1;
+        let _ = write!(
+            text,
+            "{number:x}@{}{between}",
+            "b".repeat(length.saturating_sub(8))
+        );
+    }
+    text
+}
+
+/// Returns a message with these headers and a recipient, up to the end of the headers.
+fn message(headers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let mut packets = vec![mail("<a@ok.example>"), rcpt("<bob@our.example>")];
+    packets.extend(headers);
+    packets.push(packet(b'N', b""));
+    packets
+}
+
+/// The bytes of a field that are scanned; more are sent.
+const SCANNED: usize = 64 << 10;
+
+/// Messages that try to take as much memory as possible.
+fn messages() -> Vec<(String, Vec<Vec<u8>>)> {
+    let mut all = Vec::new();
+    let mut number = 0;
+    for length in [8, 10, 20, 100, 1000, 40_000] {
+        for between in [", ", "\r\n ", " "] {
+            for pieces in [1, 4, 40] {
+                let mut headers = Vec::new();
+                for _ in 0..pieces {
+                    for field in FIELDS {
+                        let value = addresses(&mut number, length, SCANNED / pieces, between);
+                        headers.push(header(field, &value));
+                    }
+                }
+                all.push((
+                    format!("addresses of {length} bytes, parted by {between:?}, in {pieces} fields of each name"),
+                    message(headers),
+                ));
+            }
+        }
+    }
+    // Each field is one address, which needs no scan.
+    for count in [3_000, 5_000] {
+        let field = |n: usize| header(FIELDS[n % 7], &format!("{n:x}@b.example"));
+        all.push((
+            format!("{count} plain fields"),
+            message((0..count * 7).map(field).collect()),
+        ));
+    }
+    let long = |n: usize| {
+        header(
+            FIELDS[n % 7],
+            &format!("{n}{}@b.example", "a".repeat(100_000)),
+        )
+    };
+    all.push((
+        "plain fields of 100 KB".to_owned(),
+        message((0..70).map(long).collect()),
+    ));
+    for (what, piece) in [
+        ("encoded words", "=?utf-8?q?a=40b=2Eexample?= "),
+        ("encoded words in base64", "=?utf-8?b?YUBiLmV4YW1wbGU=?= "),
+        ("folds", "a\r\n "),
+        ("open brackets", "<"),
+        ("angle addresses", "<a@b>"),
+        ("quoted strings", "\"a@b\" "),
+        ("open comments", "(a@b "),
+        ("colons", "a@b:"),
+        ("at signs", "@"),
+        ("one word", "a"),
+        ("wide letters", "\u{ff21}\u{ff20}"),
+        ("a path", "a.b!"),
+        ("semicolons", "a@b;"),
+        ("backslashes", "\\"),
+        ("unknown bytes", "\u{80}"),
+    ] {
+        let value = piece.repeat(SCANNED / piece.len());
+        for value in [
+            value.clone(),
+            format!("<{value}>"),
+            format!("{value}@b.example"),
+            format!("{value} <c@d>"),
+        ] {
+            let headers =
+                FIELDS.map(|field| header(field, &value[..value.floor_char_boundary(SCANNED)]));
+            let start: String = value.chars().take(10).collect();
+            all.push((format!("{what}: {start}"), message(headers.to_vec())));
+            all.push((
+                format!("{what} in MAIL: {start}"),
+                vec![mail(&value), rcpt("<b@c>")],
+            ));
+        }
+    }
+    let long = "x".repeat(65_000);
+    let mut packets = vec![
+        // The macros of a client are kept as long as it is connected, and the client cannot choose
+        // them.
+        macros(b'C', &[("v", "Postfix 3.7.11")]),
+        connect(),
+        macros(b'M', &[("i", &long)]),
+        mail(&format!("<{long}@b.example>")),
+    ];
+    for n in 0..2_000 {
+        packets.push(macros(
+            b'R',
+            &[("{rcpt_addr}", &format!("{n}{}", &long[..20_000]))],
+        ));
+        packets.push(rcpt(&format!("<{n}{}@our.example>", &long[..1000])));
+    }
+    all.push(("macros and recipients".to_owned(), packets.clone()));
+    // All of it in one message.
+    for field in FIELDS {
+        let value = addresses(&mut number, 20, SCANNED, " ");
+        packets.push(header(field, &value));
+    }
+    packets.push(packet(b'N', b""));
+    all.push(("macros, recipients and addresses".to_owned(), packets));
+    all.push(("an unfinished header".to_owned(), {
+        let mut packets = message(Vec::new());
+        let whole = header("From", &"a@b.example, ".repeat(10_000));
+        let end = packets.len() - 1;
+        packets.truncate(end);
+        packets.push(whole[..whole.len() - 1].to_vec());
+        packets
+    }));
+    all.push(("results of DKIM".to_owned(), {
+        let results: String = (0..5_000)
+            .map(|n| format!("; dkim=pass header.d=d{n}.example"))
+            .collect();
+        let value = format!("mx.our.example{results}");
+        message(
+            (0..50)
+                .map(|_| header("Authentication-Results", &value))
+                .collect(),
+        )
+    }));
+    all.push(("listed senders".to_owned(), {
+        let value: String = (0..3_000)
+            .map(|n| format!("{n}@listed.example, "))
+            .collect();
+        message(FIELDS.map(|field| header(field, &value)).to_vec())
+    }));
+    all
+}
+
+/// A daemon's session, with lists that check every field.
+struct Site {
+    live: Arc<Live>,
+    readers: Arc<Readers>,
+}
+
+impl Site {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("x.list");
+        std::fs::write(&list, "a@bad.example\n@listed.example\n.sub.example\nx@\n").unwrap();
+        compile::build(
+            &Plan::new(folder.path().join("x.blf"), vec![list]),
+            &Progress::new(),
+        )
+        .unwrap();
+        let check = "check = ['mail-from', 'from', 'sender', 'reply-to', 'return-path', 'resent-from', 'resent-sender', 'resent-reply-to']";
+        let text = format!(
+            "[[list]]\nname = 'x'\nfilter = 'x.blf'\naction = 'tag'\n{check}\n[whitelist]\nentries = ['a@b.example']\nrequire_dkim = true\nauthserv_ids = ['mx.our.example']\n"
+        );
+        let config = Config::parse(&text, &folder.path().join("c.toml")).unwrap();
+        let live = Arc::new(Live::new(Snapshot::build(config).unwrap(), None));
+        let readers = Arc::new(Readers::start(1).unwrap());
+        Self { live, readers }
+    }
+
+    fn session(&self) -> Session<Screen> {
+        let mut session = Session::new(Screen::new(
+            Arc::clone(&self.live),
+            Arc::clone(&self.readers),
+        ));
+        give(&mut session, &negotiation());
+        give(&mut session, &connect());
+        session
+    }
+}
+
+/// Passes bytes as the daemon does: in pieces of at most 8 KiB, with answers written at once.
+fn give(session: &mut Session<Screen>, bytes: &[u8]) {
+    for piece in bytes.chunks(8 << 10) {
+        let mut rest = piece;
+        while !rest.is_empty() || session.is_waiting() {
+            let mut answers = Vec::new();
+            while session.is_waiting() {
+                let mut now = Context::from_waker(Waker::noop());
+                if session.poll_answer(&mut now, &mut answers).is_pending() {
+                    thread::yield_now();
+                }
+            }
+            let progress = session.receive(rest, &mut answers).unwrap();
+            rest = &rest[progress.taken..];
+        }
+    }
+}
+
+/// The bytes that a connection held at the worst moment of a message; then, after the next ordinary
+/// message, the bytes that it holds and those that its thread keeps.
+struct Measured {
+    held: usize,
+    rest: Option<(usize, usize)>,
+}
+
+impl Measured {
+    fn of(site: &Site, packets: &[Vec<u8>], has_end: bool) -> Self {
+        let before = MEMORY.current_usage();
+        let mut session = site.session();
+        MEMORY.reset_peak_usage();
+        for packet in packets {
+            give(&mut session, packet);
+        }
+        let held = MEMORY.peak_usage() - before;
+        let rest = has_end.then(|| {
+            give(&mut session, &packet(b'A', b""));
+            // The next message from the same server.
+            give(
+                &mut session,
+                &message(vec![header("From", "a@b.example")]).concat(),
+            );
+            let both = MEMORY.current_usage();
+            drop(session);
+            let spare = MEMORY.current_usage();
+            (both - spare, spare - before)
+        });
+        Self { held, rest }
+    }
+}
+
+/// Without the limits in `src/sender/store.rs` it is three times as much. Without `give_back` in
+/// `src/sender/mod.rs` a connection keeps half a mebibyte after the message.
+#[test]
+fn a_connection_holds_two_mebibytes_at_most_and_gives_them_back() {
+    let _turn = one_at_a_time();
+    let site = Site::new();
+    // Includes what the first message allocates once.
+    give(
+        &mut site.session(),
+        &message(vec![header("From", "a@b.example")]).concat(),
+    );
+    let at_first = MEMORY.current_usage();
+    let mut worst = (0, String::new());
+    let mut worst_idle = worst.clone();
+    let mut worst_spare = worst.clone();
+    for (what, packets) in messages() {
+        // Each on a separate thread, which keeps nothing yet.
+        let measured = || Measured::of(&site, &packets, what != "an unfinished header");
+        let measured = thread::scope(|scope| scope.spawn(measured).join()).unwrap();
+        let Measured { held, rest } = measured;
+        println!("{held:8} {what}");
+        if held > worst.0 {
+            worst = (held, what.clone());
+        }
+        if let Some((idle, spare)) = rest {
+            println!("{idle:8} after it, {spare} kept by the thread");
+            if idle > worst_idle.0 {
+                worst_idle = (idle, what.clone());
+            }
+            if spare > worst_spare.0 {
+                worst_spare = (spare, what.clone());
+            }
+        }
+    }
+    println!(
+        "worst: {worst:?}, between messages: {worst_idle:?}, kept by the thread: {worst_spare:?}"
+    );
+    assert!(worst.0 <= MOST_BYTES, "{worst:?}");
+    assert!(worst_idle.0 <= IDLE_BYTES, "{worst_idle:?}");
+    assert!(worst_spare.0 <= SPARE_BYTES, "{worst_spare:?}");
+    // What is kept for all connections, such as queues of threads.
+    let left = MEMORY.current_usage().saturating_sub(at_first);
+    assert!(left < 64 << 10, "{left} bytes are left over");
+}

@@ -1,0 +1,16 @@
+//! Tests with what a machine has beside us: mail servers, systemd, Spark, Prometheus. Some need root.
+
+mod correspondents;
+mod guides_booted;
+mod miltertest;
+mod postfix;
+mod power_cut;
+mod prometheus;
+mod restart_postfix;
+mod sendmail;
+mod setup_check;
+mod spark;
+mod upkeep_booted;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,369 @@
+//! The daemon with a real Postfix: replies to clients, delivered mail, and the queue.
+
+use crate::support;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+
+use support::arguments;
+use support::mta::Mta;
+use support::postfix::Postfix;
+use support::scenarios::{Scene, assert_accepted, assert_refused, site};
+use support::site::{Daemon, Socket, Transport};
+use support::smtp::Mail;
+use support::{find_program, run, until, usable};
+
+crate::scenarios! { Postfix }
+
+fn scene_with(settings: &[&str]) -> Option<Scene<Postfix>> {
+    Scene::with(Transport::Unix, |site| {
+        Postfix::start_with(&site.socket, settings)
+    })
+}
+
+/// The client gets our own text, unchanged, and it is in Postfix's log too.
+#[test]
+fn refusal_is_in_our_own_words() {
+    let Some(scene) = scene_with(&[]) else { return };
+    let sent = scene.send(&Mail::innocent("words").from("<spammer@listed.test>"));
+    let words = "550-5.7.1 spammer@listed.test is on the sender blocklist spammers";
+    assert!(sent.last().text.starts_with(words), "{sent:?}");
+    scene.mta.logged(&[
+        "milter-reject: RCPT",
+        "spammer@listed.test is on the sender blocklist spammers",
+    ]);
+    scene.send(&Mail::innocent("words").header("From: spammer@listed.test\r\n"));
+    let refusal = scene.mta.logged(&["milter-reject: END-OF-MESSAGE"]);
+    // The queue id connects the two logs.
+    let id = refusal.split(": ").nth(1).unwrap_or_default();
+    scene.daemon.logged(&[id, "spammer@listed.test"]);
+}
+
+/// RFC 6531: the address comes as UTF-8, in any spelling.
+#[test]
+fn utf8_sender() {
+    let Some(scene) = scene_with(&["smtputf8_enable = yes"]) else {
+        return;
+    };
+    let mut session = scene.session();
+    let composed = Mail::innocent("utf8").from("<jos\u{e9}@listed.test>");
+    let sent = session.send_with(&composed, "SMTPUTF8");
+    assert_eq!(sent.last().code, 550, "{sent:?}");
+    let decomposed = composed.clone().from("<JOSE\u{301}@listed.test>");
+    let sent = session.send_with(&decomposed, "SMTPUTF8");
+    assert_eq!(sent.last().code, 550, "{sent:?}");
+    let other = composed.from("<j\u{f3}se@listed.test>");
+    assert_accepted(&session.send_with(&other, "SMTPUTF8"));
+    // Raw UTF-8 in a header can be read without an extension.
+    let header =
+        Mail::innocent("utf8 header").header("From: Jos\u{e9} <jos\u{e9}@listed.test>\r\n");
+    let sent = session.send(&header);
+    assert_eq!(sent.last().code, 550, "{sent:?}");
+}
+
+/// The sender is found, however long its parameters are that Postfix accepts.
+#[test]
+fn long_parameters_hide_no_sender() {
+    let Some(scene) = scene_with(&["line_length_limit = 30000"]) else {
+        return;
+    };
+    let mut session = scene.session();
+    let parameter = "x".repeat(20_000);
+    let mail = session.say(&format!("MAIL FROM:<spammer@listed.test> AUTH={parameter}"));
+    assert_eq!(mail.code, 250, "{mail}");
+    assert_refused(
+        &session.say("RCPT TO:<reader@local.test>"),
+        "spammer@listed.test",
+        "spammers",
+    );
+    session.quit();
+}
+
+/// A client in an exempt network may use any sender, and the next client may not.
+#[test]
+fn exempt_network() {
+    let Some(scene) = scene_with(&[]) else { return };
+    let mail = Mail::innocent("from the exempt network").from("<spammer@listed.test>");
+    for (client, exempt) in [("203.0.113.9", true), ("198.51.100.9", false)] {
+        let mut session = scene.session();
+        let banner = session.say(&format!("XCLIENT ADDR={client} NAME=mail.remote.test"));
+        assert_eq!(banner.code, 220, "{banner}");
+        assert_eq!(session.say("EHLO mail.remote.test").code, 250);
+        let sent = session.send(&mail);
+        if exempt {
+            assert_accepted(&sent);
+            // The queue id connects the two logs, and the daemon's names the exempt sender.
+            let marks = [": client=", client];
+            let line = scene.mta.logged(&marks);
+            let id = line
+                .split(marks[0])
+                .next()
+                .and_then(|before| before.rsplit(' ').next());
+            let id = format!("queue_id={} ", id.expect("a word"));
+            scene.daemon.logged(&[
+                id.as_str(),
+                client,
+                "address=\"spammer@listed.test\"",
+                "reason=network",
+            ]);
+        } else {
+            assert_refused(sent.last(), "spammer@listed.test", "spammers");
+            scene.daemon.logged(&["spammer@listed.test", client]);
+        }
+        session.quit();
+    }
+    assert_eq!(scene.mta.delivered("from the exempt network").len(), 1);
+}
+
+/// Mail from sendmail(1) is not refused: Postfix would bounce it to a sender that may be forged.
+#[test]
+fn local_submission_is_exempt() {
+    let Some(scene) = scene_with(&["non_smtpd_milters = $smtpd_milters"]) else {
+        return;
+    };
+    let file = scene.site.write(
+        "local",
+        "From: spammer@listed.test\nSubject: local\n\nHello.\n",
+    );
+    let input = std::fs::File::open(file).expect("just written");
+    let program = support::find_program("sendmail").expect("Postfix has a sendmail(1)");
+    let mut command = std::process::Command::new(program);
+    let config = scene
+        .mta
+        .command("true")
+        .get_args()
+        .map(Into::into)
+        .collect::<Vec<std::ffi::OsString>>();
+    run(command
+        .arg("-C")
+        .arg(&config[1])
+        .args(["-f", "spammer@listed.test", "reader@local.test"])
+        .stdin(input));
+    assert_eq!(scene.mta.delivered("local").len(), 1);
+}
+
+/// A message that the administrator releases from quarantine is delivered.
+#[test]
+fn released_mail_is_delivered() {
+    let Some(scene) = scene_with(&[]) else { return };
+    assert_accepted(&scene.send(&Mail::innocent("released").header("From: held@listed.test\r\n")));
+    until("a held message", || (scene.mta.held() == 1).then_some(()));
+    scene.mta.assert_nothing_delivered("released");
+    scene.mta.release();
+    assert_eq!(scene.mta.delivered("released").len(), 1);
+}
+
+/// With `quarantine`, Postfix holds messages that it could not check.
+#[test]
+fn daemon_down_quarantine() {
+    let Some(scene) = scene_with(&["milter_default_action = quarantine"]) else {
+        return;
+    };
+    let Scene {
+        mta,
+        daemon,
+        site: _site,
+    } = scene;
+    assert!(daemon.terminate().success());
+    assert_accepted(&support::smtp::send(mta.port(), &Mail::innocent("unasked")));
+    until("a held message", || (mta.held() == 1).then_some(()));
+    mta.assert_nothing_delivered("unasked");
+}
+
+/// A reload of Postfix during a session changes no verdict.
+#[test]
+fn postfix_reload() {
+    let Some(scene) = scene_with(&[]) else { return };
+    let mut before = scene.session();
+    assert_eq!(before.say("MAIL FROM:<spammer@listed.test>").code, 250);
+    scene.mta.reload(&["smtpd_banner=reloaded ESMTP"]);
+    assert_refused(
+        &before.say("RCPT TO:<reader@local.test>"),
+        "spammer@listed.test",
+        "spammers",
+    );
+    assert_eq!(before.say("RSET").code, 250);
+    assert_accepted(&before.send(&Mail::innocent("before the reload")));
+    before.quit();
+    let sent = scene.send(&Mail::innocent("after").from("<spammer@listed.test>"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    scene.deliver(&Mail::innocent("after the reload"));
+}
+
+/// An authenticated client may use a listed sender: Postfix has its own checks for that.
+#[test]
+fn authenticated_client_is_exempt() {
+    let settings = [
+        "smtpd_sasl_auth_enable = yes",
+        "smtpd_sasl_type = dovecot",
+        "smtpd_sasl_path = private/auth",
+    ];
+    let Some(scene) = scene_with(&settings) else {
+        return;
+    };
+    let _server = login_server(&scene.mta);
+    let mut session = scene.session();
+    let mail = Mail::innocent("after the login").from("<spammer@listed.test>");
+    assert_refused(
+        session.send(&mail).last(),
+        "spammer@listed.test",
+        "spammers",
+    );
+    // NUL, user, NUL, password, in base64.
+    let login = session.say("AUTH PLAIN AHVzZXIAc2VjcmV0");
+    assert_eq!(login.code, 235, "{login}");
+    assert_accepted(&session.send(&mail));
+    session.quit();
+}
+
+/// Answers Postfix as Dovecot's authentication service does, and accepts every login.
+fn login_server(postfix: &Postfix) -> std::thread::JoinHandle<()> {
+    let path = postfix.queue().join("private/auth");
+    let listener = UnixListener::bind(&path).expect("the folder exists");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("root may");
+    std::thread::spawn(move || {
+        // Postfix keeps one connection for each smtpd, and closes it at the end.
+        for stream in listener.incoming().flatten() {
+            let mut answers = stream.try_clone().expect("a socket can be shared");
+            std::thread::spawn(move || -> std::io::Result<()> {
+                answers.write_all(
+                    b"VERSION\t1\t1\nMECH\tPLAIN\tplaintext\nSPID\t1\nCUID\t1\nCOOKIE\t0\nDONE\n",
+                )?;
+                for line in BufReader::new(stream).lines() {
+                    if let Some(request) = line?.strip_prefix("AUTH\t") {
+                        let id = request.split('\t').next().unwrap_or_default();
+                        answers.write_all(format!("OK\t{id}\tuser=user\n").as_bytes())?;
+                    }
+                }
+                Ok(())
+            });
+        }
+    })
+}
+
+/// In Debian, smtpd and cleanup are chrooted and reach no socket outside of the queue directory.
+#[test]
+fn chrooted_postfix() {
+    if !usable(Postfix::NAME, Postfix::obstacle()) {
+        return;
+    }
+    let mut site = site(Transport::Unix);
+    let mta = Postfix::start_with(&site.socket, &[]);
+    let folder = mta.queue().join("blocklist-milter");
+    fs::create_dir(&folder).expect("a new folder");
+    if let Some((uid, gid)) = site.user {
+        chown(&folder, Some(uid), Some(gid)).expect("root may");
+    }
+    mta.enter_chroot("blocklist-milter/milter.sock");
+    site.move_socket(Socket::Unix(folder.join("milter.sock")));
+    let scene = Scene {
+        daemon: site.serve(),
+        mta,
+        site,
+    };
+    let sent = scene.send(&Mail::innocent("chroot").from("<spammer@listed.test>"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    let sent = scene.send(&Mail::innocent("chroot").header("From: spammer@listed.test\r\n"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    scene.deliver(&Mail::innocent("chroot"));
+}
+
+/// A socket created by systemd is used instead of the configured one.
+#[test]
+fn socket_from_systemd() {
+    let activate = find_program("systemd-socket-activate");
+    let missing = activate.is_none().then(|| "not installed".to_owned());
+    if !usable(Postfix::NAME, Postfix::obstacle()) || !usable("systemd-socket-activate", missing) {
+        return;
+    }
+    let site = site(Transport::Unix);
+    let path = site.path().join("from-systemd.sock");
+    let socket = Socket::Unix(path.clone());
+    let command = site.program_under(
+        "systemd-socket-activate",
+        &["-l", path.to_str().expect("a plain path")],
+    );
+    let daemon = Daemon::spawn(command, &socket, site.path().join("daemon.log"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o660)).expect("root may");
+    let mta = Postfix::start_with(&socket, &[]);
+    let scene = Scene { mta, daemon, site };
+    let sent = scene.send(&Mail::innocent("systemd").from("<spammer@listed.test>"));
+    assert_refused(sent.last(), "spammer@listed.test", "spammers");
+    scene.deliver(&Mail::innocent("systemd"));
+    assert!(
+        !scene.site.socket.listens(),
+        "the configured socket was opened too"
+    );
+}
+
+/// Several clients at once, while the list is compiled repeatedly: each verdict is right.
+#[test]
+fn verdicts_under_load() {
+    const CLIENTS: usize = 4;
+    const MESSAGES: usize = 25;
+    let Some(scene) = scene_with(&[]) else {
+        return;
+    };
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let scene = &scene;
+                scope.spawn(move || {
+                    let mut session = scene.session();
+                    for message in 0..MESSAGES {
+                        let mail = Mail::innocent(&format!("load {client}"));
+                        match message % 3 {
+                            0 => assert_accepted(&session.send(&mail)),
+                            1 => {
+                                let sent = session.send(&mail.from("<spammer@listed.test>"));
+                                assert_refused(sent.last(), "spammer@listed.test", "spammers");
+                            }
+                            _ => {
+                                let sent =
+                                    session.send(&mail.header("From: spammer@listed.test\r\n"));
+                                assert_refused(sent.last(), "spammer@listed.test", "spammers");
+                            }
+                        }
+                    }
+                    session.quit();
+                })
+            })
+            .collect();
+        for round in 0.. {
+            if clients
+                .iter()
+                .all(std::thread::ScopedJoinHandle::is_finished)
+            {
+                break;
+            }
+            let other = format!("other{round}@listed.test");
+            scene
+                .site
+                .list("spammers", &["spammer@listed.test", &other]);
+        }
+    });
+    for client in 0..CLIENTS {
+        let copies = scene.mta.delivered(&format!("load {client}"));
+        assert_eq!(copies.len(), MESSAGES.div_ceil(3), "client {client}");
+    }
+}
+
+#[test]
+fn mail_arguments() {
+    arguments::mail_arguments::<Postfix>(500);
+}
+
+#[test]
+fn rcpt_arguments() {
+    arguments::rcpt_arguments::<Postfix>(500);
+}
+
+/// The same as a long campaign.
+#[test]
+#[ignore = "a campaign: tests/run --long"]
+fn many_arguments() {
+    arguments::mail_arguments::<Postfix>(100_000);
+    arguments::rcpt_arguments::<Postfix>(20_000);
+}

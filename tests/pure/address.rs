@@ -1,0 +1,666 @@
+//! The canonical form of addresses: a table of cases, entries of lists, properties.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    reason = "a wrong table or an unexpected error ends the test"
+)]
+
+use crate::support::table;
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+use blocklist_milter::address::{
+    Canonical, Entry, Kind, Kinds, ParseError, RULES_VERSION, Rules, escaped,
+};
+use blocklist_milter::filter::Key;
+use proptest::prelude::*;
+use table::bytes;
+
+const NONE: Rules = Rules {
+    providers: false,
+    plus: false,
+    srs: false,
+    nfkc: false,
+};
+
+fn rules(names: &str) -> Rules {
+    let mut rules = NONE;
+    for name in names.split_whitespace() {
+        match name {
+            "default" => rules = Rules::default(),
+            "none" => rules = NONE,
+            "providers" => rules.providers = true,
+            "plus" => rules.plus = true,
+            "srs" => rules.srs = true,
+            "nfkc" => rules.nfkc = true,
+            _ => panic!("no such rule: {name}"),
+        }
+    }
+    rules
+}
+
+/// Returns the canonical form, or `!` and the name of the error, as in the table.
+fn canonical(written: &[u8], rules: Rules) -> String {
+    match Canonical::parse(written, rules) {
+        Ok(form) => escaped(form.as_bytes()).to_string(),
+        Err(error) => format!("! {error:?}"),
+    }
+}
+
+/// Returns every entry by which a sender is looked up, as text.
+fn lookups(written: &[u8], rules: Rules) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Ok(form) = Canonical::parse(written, rules) {
+        let _ = form.lookups(Kinds::ALL, |_, entry| {
+            found.push(escaped(entry).to_string());
+            ControlFlow::<()>::Continue(())
+        });
+    }
+    found
+}
+
+#[test]
+fn table_of_addresses() {
+    let mut rules_now = Rules::default();
+    let mut first: Option<String> = None;
+    let (mut rows, mut wrong) = (0, Vec::new());
+    for (number, line) in include_str!("../addresses.txt").lines().enumerate() {
+        if line.is_empty() {
+            first = None;
+            continue;
+        }
+        if line.starts_with("# ") || line == "#" {
+            continue;
+        }
+        if let Some(names) = line.strip_prefix("rules: ") {
+            rules_now = rules(names);
+            continue;
+        }
+        let [written, expected, same, _why, _source] = line.split('\t').collect::<Vec<_>>()[..]
+        else {
+            panic!("line {}: not five columns", number + 1);
+        };
+        rows += 1;
+        let got = canonical(&bytes(written), rules_now);
+        if got != expected {
+            wrong.push(format!(
+                "line {}: {written}: got {got}, not {expected}",
+                number + 1
+            ));
+        }
+        let is_same = first.as_ref().is_none_or(|first| *first == got) && !got.starts_with("! ");
+        if is_same != (same == "=") {
+            wrong.push(format!(
+                "line {}: {written}: {got}: should be {same}",
+                number + 1
+            ));
+        }
+        first.get_or_insert(got);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(rows >= 300);
+}
+
+#[test]
+fn table_of_entries() {
+    use Kind::{Domain, LocalPart, Mailbox, Subtree};
+    use ParseError::{Empty, Everything, NotADomain, Wildcard};
+    let cases: &[(&str, Result<(Kind, &str), ParseError>)] = &[
+        ("Spam@X.Example", Ok((Mailbox, "spam@x.example"))),
+        ("Name <spam@x.example>", Ok((Mailbox, "spam@x.example"))),
+        ("mailto:spam@x.example", Ok((Mailbox, "spam@x.example"))),
+        ("s.pam+x@googlemail.com", Ok((Mailbox, "spam@gmail.com"))),
+        ("foo*@x.example", Ok((Mailbox, "foo*@x.example"))),
+        ("\"*\"@x.example", Ok((Mailbox, "\"*\"@x.example"))),
+        ("\"*foo\"@x.example", Ok((Mailbox, "\"*foo\"@x.example"))),
+        ("u@[192.0.2.1]", Ok((Mailbox, "u@[192.0.2.1]"))),
+        ("Spam@", Ok((LocalPart, "spam@"))),
+        ("spam@*", Ok((LocalPart, "spam@"))),
+        ("spam@ (c) * ", Ok((LocalPart, "spam@"))),
+        ("s.pam+x@", Ok((LocalPart, "s.pam+x@"))),
+        ("\"a b\"@", Ok((LocalPart, "\"a b\"@"))),
+        ("@X.Example.", Ok((Domain, "@x.example"))),
+        ("*@x.example", Ok((Domain, "@x.example"))),
+        ("x.example", Ok((Domain, "@x.example"))),
+        ("BÜCHER.example", Ok((Domain, "@xn--bcher-kva.example"))),
+        ("bücher。example", Ok((Domain, "@xn--bcher-kva.example"))),
+        ("@localhost", Ok((Domain, "@localhost"))),
+        ("@googlemail.com", Ok((Domain, "@googlemail.com"))),
+        ("@user.fastmail.com", Ok((Domain, "@user.fastmail.com"))),
+        ("@[192.0.2.1]", Ok((Domain, "@[192.0.2.1]"))),
+        ("[IPv6:2001:DB8::1]", Ok((Domain, "@[ipv6:2001:db8::1]"))),
+        (".X.Example", Ok((Subtree, ".x.example"))),
+        ("*.x.example", Ok((Subtree, ".x.example"))),
+        ("*@*.x.example", Ok((Subtree, ".x.example"))),
+        ("*@.x.example", Ok((Subtree, ".x.example"))),
+        ("@*.x.example", Ok((Subtree, ".x.example"))),
+        ("@.x.example", Ok((Subtree, ".x.example"))),
+        (".BÜCHER.example.", Ok((Subtree, ".xn--bcher-kva.example"))),
+        (".example", Ok((Subtree, ".example"))),
+        ("", Err(Empty)),
+        ("<>", Err(Empty)),
+        ("{200B}", Err(Empty)),
+        ("@", Err(Everything)),
+        ("*", Err(Everything)),
+        ("*@", Err(Everything)),
+        ("@*", Err(Everything)),
+        ("*@*", Err(Everything)),
+        (".", Err(Everything)),
+        ("*.", Err(Everything)),
+        ("@.", Err(Everything)),
+        ("*@*.", Err(Everything)),
+        ("*@*.*", Err(Everything)),
+        ("spammer", Err(NotADomain)),
+        ("two words.example", Err(NotADomain)),
+        ("spam@two words.example", Err(NotADomain)),
+        ("http://x.example/", Err(NotADomain)),
+        ("x.example/path", Err(NotADomain)),
+        ("@a,b.example", Err(NotADomain)),
+        ("2001:db8::1", Err(NotADomain)),
+        ("spam@*.x.example", Err(Wildcard)),
+        ("*spam@x.example", Err(Wildcard)),
+        ("x.*.example", Err(Wildcard)),
+        ("*x.example", Err(Wildcard)),
+        ("*@x.*", Err(Wildcard)),
+    ];
+    for (written, expected) in cases {
+        let got = Entry::parse(&bytes(written), Rules::default());
+        let shown = got.map(|entry| (entry.kind(), escaped(entry.as_bytes()).to_string()));
+        let expected = expected.map(|(kind, text)| (kind, text.to_owned()));
+        assert_eq!(shown, expected, "{written}");
+    }
+    let long = format!("@{}example", "a.".repeat(124));
+    assert!(matches!(
+        Entry::parse(long.as_bytes(), Rules::default()),
+        Err(ParseError::TooLong {
+            got: 255,
+            most: 253
+        })
+    ));
+}
+
+#[test]
+fn a_sender_is_found_as_it_is_spelled_and_as_it_is_delivered() {
+    let default = Rules::default();
+    let srs = Rules {
+        srs: true,
+        ..default
+    };
+    let cases: &[(&str, Rules, &[&str])] = &[
+        (
+            "Spam@Mail.X.Example",
+            default,
+            &[
+                "spam@mail.x.example",
+                "spam@",
+                "@mail.x.example",
+                ".x.example",
+                ".example",
+            ],
+        ),
+        (
+            "s.pam+x@googlemail.com",
+            default,
+            &[
+                "spam@gmail.com",
+                "spam@",
+                "@gmail.com",
+                ".com",
+                "s.pam+x@",
+                "@googlemail.com",
+            ],
+        ),
+        (
+            "x@user.fastmail.com",
+            default,
+            &[
+                "user@fastmail.com",
+                "user@",
+                "@fastmail.com",
+                ".com",
+                "x@",
+                "@user.fastmail.com",
+                ".fastmail.com",
+            ],
+        ),
+        (
+            "u@[192.0.2.1]",
+            default,
+            &["u@[192.0.2.1]", "u@", "@[192.0.2.1]"],
+        ),
+        ("u@localhost", default, &["u@localhost", "u@", "@localhost"]),
+        (
+            "SRS0=HHH=TT=orig.example=\"user\"@fwd.example",
+            default,
+            &[
+                "srs0=hhh=tt=orig.example=user@fwd.example",
+                "srs0=hhh=tt=orig.example=user@",
+                "@fwd.example",
+                ".example",
+            ],
+        ),
+        (
+            "SRS0=HHH=TT=orig.example=us.er+x@fwd.example",
+            srs,
+            &[
+                "srs0=hhh=tt=orig.example=us.er+x@fwd.example",
+                "srs0=hhh=tt=orig.example=us.er+x@",
+                "@fwd.example",
+                ".example",
+                "us.er+x@orig.example",
+                "us.er+x@",
+                "@orig.example",
+            ],
+        ),
+        (
+            "srs1+hh=fwd.example=+hhh=tt=gmail.com=us.er@relay.test",
+            srs,
+            &[
+                "srs1+hh=fwd.example=+hhh=tt=gmail.com=us.er@relay.test",
+                "srs1+hh=fwd.example=+hhh=tt=gmail.com=us.er@",
+                "@relay.test",
+                ".test",
+                "user@gmail.com",
+                "user@",
+                "@gmail.com",
+                ".com",
+                "us.er@",
+            ],
+        ),
+        (
+            "SRS0=a=b=fwd.example=prvs=0a=SRS0=c=d=orig.test=u@last.test",
+            srs,
+            &[
+                "srs0=a=b=fwd.example=prvs=0a=srs0=c=d=orig.test=u@last.test",
+                "srs0=a=b=fwd.example=prvs=0a=srs0=c=d=orig.test=u@",
+                "@last.test",
+                ".test",
+                "u@orig.test",
+                "u@",
+                "@orig.test",
+            ],
+        ),
+        (
+            "srs1=a=fwd.example==b=c=mid.example=srs0+d=e=orig.test=u@last.test",
+            srs,
+            &[
+                "srs1=a=fwd.example==b=c=mid.example=srs0+d=e=orig.test=u@last.test",
+                "srs1=a=fwd.example==b=c=mid.example=srs0+d=e=orig.test=u@",
+                "@last.test",
+                ".test",
+                "u@orig.test",
+                "u@",
+                "@orig.test",
+            ],
+        ),
+        (
+            "srs0=hhh=tt=orig.example@f.test",
+            srs,
+            &[
+                "srs0=hhh=tt=orig.example@f.test",
+                "srs0=hhh=tt=orig.example@",
+                "@f.test",
+                ".test",
+            ],
+        ),
+        (
+            "srs0-hhh=tt=o.test=u@f.test",
+            srs,
+            &[
+                "srs0-hhh=tt=o.test=u@f.test",
+                "srs0-hhh=tt=o.test=u@",
+                "@f.test",
+                ".test",
+                "u@o.test",
+                "u@",
+                "@o.test",
+            ],
+        ),
+        ("<>", default, &[]),
+        ("word", default, &[]),
+    ];
+    for (written, rules, expected) in cases {
+        assert_eq!(lookups(written.as_bytes(), *rules), *expected, "{written}");
+    }
+}
+
+#[test]
+fn only_the_kinds_asked_for_are_visited_and_break_ends_it() {
+    let form = Canonical::parse(b"a@b.c.example", Rules::default()).unwrap();
+    let mut kinds = Kinds::EMPTY;
+    kinds.insert(Kind::Subtree);
+    let mut seen = Vec::new();
+    let end = form.lookups(kinds, |kind, text| {
+        seen.push((kind, text.to_vec()));
+        ControlFlow::Break(7)
+    });
+    assert_eq!(end, ControlFlow::Break(7));
+    assert_eq!(seen, [(Kind::Subtree, b".c.example".to_vec())]);
+}
+
+/// Without the dot, the letter and its accent would be read as one letter.
+#[test]
+fn dots_beside_letters_that_gmail_does_not_have_stay() {
+    let rules = Rules::default();
+    let form = canonical("a.m.\u{301}+tag@googlemail.com".as_bytes(), rules);
+    assert_eq!(form, "a.m.\u{301}@gmail.com");
+    assert_eq!(canonical(form.as_bytes(), rules), form);
+    let form = canonical("a.m+\u{301}@gmail.com".as_bytes(), rules);
+    assert_eq!(form, "am@gmail.com");
+}
+
+/// Between bytes that are not UTF-8, removing a joiner could form a space or a stop, and only the
+/// second reading would see it.
+#[test]
+fn a_joiner_beside_bytes_that_are_not_text_is_dropped() {
+    let rules = Rules::default();
+    for (written, expected) in [
+        (&b"a@b\xE2\x80\xE2\x80\x8C\x80c\xFF"[..], &b"a@bc\xFF"[..]),
+        (b"a@b\xE3\x80\xE2\x80\x8D\x82c\xFF", b"a@b.c\xFF"),
+    ] {
+        assert_eq!(form(written, rules).as_deref(), Some(expected));
+        assert_eq!(form(expected, rules).as_deref(), Some(expected));
+    }
+    let nothing = b"a@\xE2\x80\xE2\x80\x8C\x80";
+    assert!(Canonical::parse(nothing, rules).is_err());
+}
+
+/// The checksum of the canonical forms of all mapped code points, for this [`RULES_VERSION`].
+/// Another sum means that the rules or the Unicode data of a dependency have changed: raise the
+/// version. (Blocks that still get new capital letters are excluded, because the compiler's data
+/// decides there.) Also checks that only the stops of UTS 46 divide labels.
+#[test]
+fn every_code_point_has_the_form_it_had() {
+    let rules = Rules { nfkc: true, ..NONE };
+    let letters = ('\u{80}'..='\u{1C7F}').chain('\u{1C90}'..='\u{33FF}');
+    let compatible = ('\u{F900}'..='\u{FFFF}').chain('\u{1F100}'..='\u{1F2FF}');
+    let mut sum = 0;
+    let mut form = Canonical::new();
+    for c in letters.chain(compatible) {
+        form.read(format!("a{c}A@b{c}B.example").as_bytes(), rules)
+            .unwrap();
+        let stops = form.domain().iter().filter(|&&byte| byte == b'.').count();
+        let is_stop = matches!(c, '\u{3002}' | '\u{FF0E}' | '\u{FF61}');
+        assert_eq!(stops, 1 + usize::from(is_stop), "{c:?} in a domain");
+        sum = Key::of(form.as_bytes(), sum).0;
+    }
+    assert_eq!((RULES_VERSION, sum), (2, 7_635_484_615_394_298_617));
+}
+
+#[test]
+fn a_form_is_read_again_and_again_and_an_error_leaves_nothing() {
+    let mut form = Canonical::new();
+    assert!(
+        form.lookups(Kinds::ALL, |_, _| ControlFlow::Break(()))
+            .is_continue()
+    );
+    for written in [
+        &b"A@googlemail.com"[..],
+        b"<>",
+        b"\"x y\"@example.com",
+        b"nothing",
+        b"a@b.example",
+    ] {
+        let read = form.read(written, Rules::default());
+        assert_eq!(read.is_ok(), !form.as_bytes().is_empty());
+        let fresh = Canonical::parse(written, Rules::default());
+        assert_eq!(
+            fresh.map(|fresh| fresh.as_bytes().to_vec()),
+            read.map(|()| form.as_bytes().to_vec())
+        );
+    }
+}
+
+#[test]
+fn rules_and_kinds_survive_the_file() {
+    for bits in 0..=u8::MAX {
+        assert_eq!(
+            Rules::from_bits(bits).map_or(bits & 0xF0, Rules::bits),
+            if bits < 16 { bits } else { bits & 0xF0 }
+        );
+        assert_eq!(Kinds::from_bits(bits).is_some(), bits < 16);
+    }
+    assert_eq!(Rules::default().bits(), 1);
+    assert_eq!(Kind::ALL.into_iter().collect::<Kinds>(), Kinds::ALL);
+}
+
+/// Long inputs of the worst kinds: the result is correct, and is found in time.
+#[test]
+fn a_hundred_kilobytes_of_anything() {
+    let n = 100_000;
+    let sender = |before: &str, after: &str| {
+        canonical(
+            format!("{before}spam@x.example{after}").as_bytes(),
+            Rules::default(),
+        )
+    };
+    for open in [
+        "(", "<", " ", "\u{200B}", "(\\)", "\r\n ", "\0", "<>", "()", "x<",
+    ] {
+        let before = open.repeat(n);
+        let closed = match open {
+            "(" => before + &")".repeat(n),
+            "(\\)" => before + &")".repeat(n),
+            _ => before,
+        };
+        assert_eq!(sender(&closed, ""), "spam@x.example", "{open:?}");
+    }
+    for behind in [" ", "(", ")", ",", ";", "\u{200B}", ">", "()", "\r\n "] {
+        assert_eq!(
+            sender("", &behind.repeat(n)),
+            "spam@x.example",
+            "{behind:?}"
+        );
+    }
+    for any in [
+        "\"", "\\", "@", ".", ":", "[", "a.", "\u{3002}", "ü.", "é", "e\u{301}", "@a,", "mailto:",
+        "prvs=a=", "xn--é",
+    ] {
+        for text in [
+            any.repeat(n),
+            any.repeat(n) + "@x.example",
+            format!("spam@{}", any.repeat(n)),
+        ] {
+            let all = Rules::from_bits(15).unwrap();
+            assert!(!canonical(&text.as_bytes()[..n.min(text.len())], all).is_empty());
+        }
+    }
+    let too_long = vec![b'a'; (1 << 20) + 1];
+    assert!(matches!(
+        Canonical::parse(&too_long, Rules::default()),
+        Err(ParseError::TooLong { .. })
+    ));
+}
+
+/// Generates pieces that have a meaning in some rule, and pieces that have none.
+fn anything() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: &[&str] = &[
+        "a",
+        "B",
+        "spam",
+        "x.example",
+        ".",
+        "..",
+        "@",
+        "@",
+        "@",
+        "\"",
+        "\\",
+        "(",
+        ")",
+        "<",
+        ">",
+        " ",
+        "\t",
+        "\r\n ",
+        ",",
+        ";",
+        ":",
+        "[",
+        "]",
+        "*",
+        "+",
+        "-",
+        "=",
+        "prvs=12ab=",
+        "btv1==12ab==",
+        "mailto:",
+        "srs0=h=t=o.example=",
+        "gmail.com",
+        "googlemail.com",
+        "fastmail.com",
+        "user.",
+        "pm.me",
+        "yahoo.com",
+        "[IPv6:::1]",
+        "[192.0.2.1]",
+        "ü",
+        "u\u{308}",
+        "Σ",
+        "İ",
+        "ß",
+        "ẞ",
+        "ς",
+        "\u{3002}",
+        "\u{FF0E}",
+        "\u{2024}",
+        "\u{FF20}",
+        "\u{200B}",
+        "\u{200D}",
+        "\u{200C}",
+        "\u{AD}",
+        "\u{A0}",
+        "\u{3000}",
+        "\u{85}",
+        "क\u{94D}",
+        "xn--",
+        "xn--bcher-kva",
+        "\u{1D41A}",
+        "ﬁ",
+        "\u{212A}",
+        "\u{37E}",
+        "\u{2132}",
+        "\u{1F88}",
+        "\u{345}",
+        "א",
+        "1",
+        "%",
+        "!",
+        "?",
+        "/",
+        "\0",
+        "\u{7F}",
+    ];
+    let piece = prop_oneof![
+        8 => proptest::sample::select(PIECES).prop_map(|piece| piece.as_bytes().to_vec()),
+        1 => any::<u8>().prop_map(|byte| vec![byte]),
+        1 => any::<char>().prop_map(|c| c.to_string().into_bytes()),
+    ];
+    proptest::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+fn any_rules() -> impl Strategy<Value = Rules> {
+    (0_u8..16).prop_map(|bits| Rules::from_bits(bits).unwrap())
+}
+
+fn form(written: &[u8], rules: Rules) -> Option<Vec<u8>> {
+    Canonical::parse(written, rules)
+        .ok()
+        .map(|form| form.as_bytes().to_vec())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn canonical_twice_is_canonical_once(written in anything(), rules in any_rules()) {
+        if let Some(once) = form(&written, rules) {
+            prop_assert_eq!(form(&once, rules), Some(once.clone()), "{}", escaped(&once));
+        }
+    }
+
+    #[test]
+    fn an_entry_is_among_the_lookups_of_its_sender(written in anything(), rules in any_rules()) {
+        if let Ok(entry) = Entry::parse(&written, rules) {
+            let again = Entry::parse(entry.as_bytes(), rules);
+            prop_assert_eq!(again.as_ref().map(Entry::as_bytes), Ok(entry.as_bytes()));
+            prop_assert_eq!(again.map(|again| again.kind()), Ok(entry.kind()));
+            let listed = escaped(entry.as_bytes()).to_string();
+            let sender = match entry.kind() {
+                Kind::Mailbox => written,
+                Kind::LocalPart => [entry.as_bytes(), b"some.example"].concat(),
+                Kind::Domain => [b"some", entry.as_bytes()].concat(),
+                Kind::Subtree => [b"some@sub", entry.as_bytes()].concat(),
+            };
+            let found = lookups(&sender, rules);
+            prop_assert!(found.contains(&listed), "{listed} not in {found:?}");
+            let each: BTreeSet<_> = found.iter().collect();
+            prop_assert_eq!(each.len(), found.len(), "each once: {:?}", found);
+        }
+    }
+
+    #[test]
+    fn ascii_case_changes_nothing(written in anything(), rules in any_rules()) {
+        prop_assert_eq!(form(&written.to_ascii_uppercase(), rules), form(&written.to_ascii_lowercase(), rules));
+    }
+
+    #[test]
+    fn what_nobody_sees_changes_nothing(
+        written in "[a-z.+\"ü=-]{1,9}@[a-zü]{1,8}\\.(example|com)",
+        invisible in proptest::sample::select(&["\u{200B}", "\u{AD}", "\u{202E}", "\0", "\u{E0041}", "\u{FEFF}", "(c)", "((c)\\))"][..]),
+        place in any::<proptest::sample::Index>(),
+    ) {
+        let mut places: Vec<_> = written.char_indices().map(|(at, _)| at).collect();
+        places.push(written.len());
+        let at = places[place.index(places.len())];
+        let (before, after) = written.split_at(at);
+        let quoted = before.bytes().filter(|&byte| byte == b'"').count() % 2 == 1;
+        prop_assume!(!(quoted && invisible.starts_with('(')));
+        let hidden = format!("{before}{invisible}{after}");
+        prop_assert_eq!(form(hidden.as_bytes(), Rules::default()), form(written.as_bytes(), Rules::default()));
+    }
+
+    /// A local part with a letter beyond ASCII never equals one without it.
+    #[test]
+    fn letters_beyond_ascii_are_never_folded_into_it(
+        // NFC maps the Kelvin sign to K; it is the only such letter.
+        letter in r"[\p{L}&&[^A-Za-z\x{212A}]]", plain in "[a-z]{0,3}",
+    ) {
+        let letter = letter.chars().next().unwrap();
+        let Some(got) = form(format!("{plain}{letter}@x.example").as_bytes(), Rules::default()) else {
+            return Ok(());
+        };
+        let fillers = ['\u{115F}', '\u{1160}', '\u{3164}', '\u{FFA0}'];
+        let unseen = fillers.contains(&letter) && got == format!("{plain}@x.example").as_bytes();
+        prop_assert!(!got.is_ascii() || unseen, "{letter} became {}", escaped(&got));
+    }
+
+    #[test]
+    fn escaped_is_one_line_without_controls(bytes in anything()) {
+        let shown = escaped(&bytes).to_string();
+        let unwanted = |c: char| c.is_control() || ['\u{202E}', '\u{200B}'].contains(&c);
+        prop_assert!(!shown.contains(unwanted), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_label_too_long_for_a_host_is_kept_and_its_neighbours_are_mapped() {
+    let domain = |written: &str| {
+        let address = format!("a@{written}");
+        let form = Canonical::parse(address.as_bytes(), Rules::default()).unwrap();
+        let again = Canonical::parse(form.as_bytes(), Rules::default()).unwrap();
+        assert_eq!(again.as_bytes(), form.as_bytes(), "{written}");
+        String::from_utf8(form.domain().to_vec()).unwrap()
+    };
+    let long = "\u{e9}".repeat(600);
+    let found = domain(&format!("{long}.B\u{dc}CHER.example"));
+    assert_eq!(found, format!("{long}.xn--bcher-kva.example"));
+    // The longest A-label, in its longest notation: each syllable in its three parts.
+    let syllable = "\u{ac01}".repeat(55);
+    let parts = "\u{1100}\u{1161}\u{11a8}".repeat(55);
+    let found = domain(&format!("{parts}.example"));
+    assert_eq!(found, domain(&format!("{syllable}.example")));
+    assert!(found.starts_with("xn--"), "{found}");
+}

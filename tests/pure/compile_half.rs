@@ -1,0 +1,311 @@
+//! An incomplete list never replaces a filter; a list that a person empties on purpose is empty.
+#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
+
+use crate::support::compile as support;
+
+use std::fs;
+use std::path::Path;
+
+use blocklist_milter::compile::{self, Error, Plan, Progress};
+use blocklist_milter::list::Format;
+use support::{build, folder, plan};
+
+/// Returns this many entries of one list.
+fn entries(name: &str, count: u32) -> String {
+    (0..count)
+        .map(|n| format!("{name}{n}@x.example\n"))
+        .collect()
+}
+
+fn built(plan: &Plan) -> Result<Option<String>, Error> {
+    compile::build(plan, &Progress::new()).map(|report| report.refused)
+}
+
+/// Returns the plan of the shipped unit: a folder of lists is compiled to `out.blf`.
+fn service(dir: &Path) -> Plan {
+    let mut plan = plan(dir, "out.blf", &["lists"]);
+    plan.max_shrink = Some(20);
+    plan
+}
+
+fn site(lists: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = folder(&[]);
+    fs::create_dir(folder.path().join("lists")).unwrap();
+    for (name, content) in lists {
+        fs::write(folder.path().join("lists").join(name), content).unwrap();
+    }
+    build(&service(folder.path()));
+    folder
+}
+
+#[test]
+fn an_own_list_may_be_emptied() {
+    for empty in ["", "# nobody at present\n\n", "\n"] {
+        let feed = entries("feed", 1000);
+        for lists in [
+            &[("own.txt", "spam@bad.example\n")][..],
+            &[("own.txt", "spam@bad.example\n"), ("feed.txt", &feed)],
+        ] {
+            let site = site(lists);
+            fs::write(site.path().join("lists/own.txt"), empty).unwrap();
+            for plan in [
+                service(site.path()),
+                plan(site.path(), "out.blf", &["lists"]),
+            ] {
+                let report = build(&plan);
+                let left = 1000 * (lists.len() as u64 - 1);
+                assert_eq!(report.filter.unwrap().entries, left, "{empty:?}");
+            }
+        }
+    }
+    let site = site(&[("own.txt", "spam@bad.example\n")]);
+    fs::remove_file(site.path().join("lists/own.txt")).unwrap();
+    let report = build(&service(site.path()));
+    assert_eq!(report.entries_before, Some(1));
+    assert!(report.no_longer_read[0].ends_with("own.txt: 1 entry before"));
+}
+
+#[test]
+fn what_holds_no_entry_by_mistake_empties_nothing() {
+    for broken in [
+        "friend@good.example OK\n",
+        "foo bar\n",
+        "<html><body>Not found",
+    ] {
+        let site = site(&[("own.txt", "spam@bad.example\n")]);
+        let old = fs::read(site.path().join("out.blf")).unwrap();
+        fs::write(site.path().join("lists/own.txt"), broken).unwrap();
+        let error = built(&service(site.path())).unwrap_err().to_string();
+        assert!(error.contains("own.txt"), "{broken:?}: {error}");
+        assert_eq!(fs::read(site.path().join("out.blf")).unwrap(), old);
+    }
+}
+
+#[test]
+fn a_feed_that_broke_replaces_nothing() {
+    let (large, small) = (entries("large", 5000), entries("small", 300));
+    for (list, now, refused) in [
+        (
+            "small.txt",
+            String::new(),
+            "small.txt: 0 entries, 300 before",
+        ),
+        (
+            "small.txt",
+            entries("small", 239),
+            "239 entries, 300 before",
+        ),
+        ("small.txt", entries("small", 240), ""),
+        (
+            "large.txt",
+            large[..large.len() / 2].to_owned(),
+            "--max-shrink 100%",
+        ),
+    ] {
+        let site = site(&[("large.txt", &large), ("small.txt", &small)]);
+        let old = fs::read(site.path().join("out.blf")).unwrap();
+        fs::write(site.path().join("lists").join(list), now).unwrap();
+        let said = built(&service(site.path())).unwrap();
+        assert!(said.iter().all(|said| said.contains(refused)), "{said:?}");
+        assert_eq!(said.is_some(), !refused.is_empty(), "{said:?}");
+        let unchanged = fs::read(site.path().join("out.blf")).unwrap() == old;
+        assert_eq!(unchanged, said.is_some());
+        let mut meant = service(site.path());
+        meant.max_shrink = Some(100);
+        assert_eq!(built(&meant).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_list_of_many_that_has_none_is_an_error_without_any_limit() {
+    let feed = entries("feed", 300);
+    let site = site(&[("feed.txt", &feed), ("own.txt", "spam@bad.example\n")]);
+    fs::write(site.path().join("lists/feed.txt"), "").unwrap();
+    let mut plan = plan(site.path(), "out.blf", &["lists"]);
+    let error = built(&plan).unwrap_err().to_string();
+    assert!(
+        error.contains("feed.txt, which had 300 before") && error.contains("--allow-empty"),
+        "{error}"
+    );
+    plan.allow_empty = true;
+    assert_eq!(build(&plan).filter.unwrap().entries, 1);
+}
+
+#[test]
+fn a_list_that_is_gone_counts_in_the_whole() {
+    let (large, small) = (entries("large", 5000), entries("small", 300));
+    let site = site(&[("large.txt", &large), ("small.txt", &small)]);
+    fs::remove_file(site.path().join("lists/small.txt")).unwrap();
+    let report = build(&service(site.path()));
+    assert!(report.no_longer_read[0].contains("small.txt: 300 entries before"));
+    fs::write(site.path().join("lists/small.txt"), small).unwrap();
+    build(&service(site.path()));
+    fs::remove_file(site.path().join("lists/large.txt")).unwrap();
+    let refused = built(&service(site.path())).unwrap().unwrap();
+    assert!(
+        refused.contains("out.blf: 300 entries, 5,300 before"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_list_may_grow_so_far() {
+    let site = site(&[("feed.txt", &entries("feed", 300))]);
+    let mut plan = service(site.path());
+    plan.max_growth = Some(100);
+    fs::write(site.path().join("lists/feed.txt"), entries("feed", 601)).unwrap();
+    let refused = built(&plan).unwrap().unwrap();
+    assert!(refused.contains("--max-growth 101%"), "{refused}");
+    plan.max_growth = Some(101);
+    assert_eq!(built(&plan).unwrap(), None);
+}
+
+#[test]
+fn a_list_that_breaks_off_is_an_error() {
+    let good = ("good.txt", "spam@bad.example\n");
+    let json = r#"[{"email": "a@b.example"}, {"email": "c@d.example"}]"#;
+    let lines = "{\"email\": \"a@b.example\"}\n{\"email\": \"c@d.example\"}";
+    for (cut, format) in (1..json.len())
+        .map(|cut| (cut, Some(Format::Json)))
+        .chain((14..json.len()).map(|cut| (cut, None)))
+    {
+        let folder = folder(&[good, ("feed.json", &json[..cut])]);
+        let mut plan = plan(folder.path(), "out.blf", &["good.txt", "feed.json"]);
+        plan.allow_empty = true;
+        plan.inputs.drain(..usize::from(format.is_some()));
+        plan.format = format;
+        let error = built(&plan).expect_err(&json[..cut]);
+        assert!(matches!(error, Error::Incomplete { .. }), "{cut}: {error}");
+        assert!(error.to_string().contains("feed.json: line 1: "), "{error}");
+    }
+    for (name, text, is_whole) in [
+        ("feed.json", json, true),
+        ("feed.json", "[\n\"a@b.example\",\n?\n]\n", false),
+        ("feed.jsonl", lines, true),
+        ("feed.jsonl", &lines[..lines.len() - 1], false),
+        // A broken line in the middle loses only itself.
+        (
+            "feed.jsonl",
+            "{\"email\": \"a@b.example\"}\n{\"email\":\n{\"email\": \"c@d.example\"}\n",
+            true,
+        ),
+        (
+            "feed.txt",
+            "<!DOCTYPE html>\n<html><body>503</body></html>\n",
+            false,
+        ),
+        ("feed.txt.gz", "", false),
+    ] {
+        let folder = folder(&[good, (name, text)]);
+        let plan = plan(folder.path(), "out.blf", &["good.txt", name]);
+        assert_eq!(built(&plan).is_ok(), is_whole, "{text}");
+    }
+}
+
+#[test]
+fn strict_wants_an_entry_of_each_input() {
+    let folder = folder(&[("good.txt", "spam@bad.example\n"), ("none.txt", "# none\n")]);
+    let mut plan = plan(folder.path(), "out.blf", &["good.txt", "none.txt"]);
+    (plan.strict, plan.max_rejects) = (true, Some(0));
+    let refused = built(&plan).unwrap().unwrap();
+    assert!(
+        refused.contains("none.txt") && refused.contains("--strict"),
+        "{refused}"
+    );
+    plan.allow_empty = true;
+    assert_eq!(built(&plan).unwrap(), None);
+}
+
+#[test]
+fn a_last_line_without_its_end_is_noted() {
+    let feed = entries("feed", 300);
+    for (name, text, noted) in [
+        ("feed.txt", feed.trim_end(), true),
+        ("feed.txt", &feed, false),
+        ("feed.csv", "email,date\na@b.example,2026-01-01", true),
+    ] {
+        let folder = folder(&[(name, text)]);
+        let report = build(&plan(folder.path(), "out.blf", &[name]));
+        assert_eq!(report.inputs[0].ends_within_line, noted, "{name}");
+        assert_eq!(
+            report.to_string().contains("no line end"),
+            noted && name != "feed.csv"
+        );
+    }
+}
+
+/// Merges filters, with limits against the previous result.
+fn merged(dir: &Path, inputs: &[&str]) -> Option<String> {
+    let mut plan = plan(dir, "all.blf", inputs);
+    (plan.max_shrink, plan.max_growth) = (Some(20), Some(30));
+    let report = compile::merge(&plan, None, &Progress::new()).unwrap();
+    report.refused
+}
+
+fn filter(dir: &Path, name: &str, count: u32, records: bool) {
+    let list = format!("{name}.txt");
+    fs::write(dir.join(&list), entries(name, count)).unwrap();
+    let mut plan = plan(dir, &format!("{name}.blf"), &[&list]);
+    plan.records = records;
+    build(&plan);
+}
+
+#[test]
+fn half_of_what_is_merged_replaces_nothing() {
+    let folder = folder(&[]);
+    let dir = folder.path();
+    filter(dir, "a", 3000, true);
+    filter(dir, "b", 1000, true);
+    assert_eq!(merged(dir, &["a.blf", "b.blf"]), None);
+    let old = fs::read(dir.join("all.blf")).unwrap();
+    for (count, inputs, said) in [
+        (
+            2000,
+            &["a.blf", "b.blf"][..],
+            "a.txt: 2,000 entries, 3,000 before",
+        ),
+        (
+            4000,
+            &["a.blf", "b.blf"],
+            "a.txt: 4,000 entries, 3,000 before",
+        ),
+        (3000, &["a.blf"], "all.blf: 3,000 entries, 4,000 before"),
+    ] {
+        filter(dir, "a", count, true);
+        let refused = merged(dir, inputs).unwrap();
+        assert!(refused.contains(said), "{refused}");
+        assert!(fs::read(dir.join("all.blf")).unwrap() == old);
+    }
+    filter(dir, "a", 2500, true);
+    assert_eq!(merged(dir, &["a.blf", "b.blf"]), None);
+}
+
+#[test]
+fn half_of_united_pages_replaces_nothing() {
+    let folder = folder(&[]);
+    let dir = folder.path();
+    filter(dir, "a", 2000, false);
+    filter(dir, "b", 2000, false);
+    assert_eq!(merged(dir, &["a.blf", "b.blf"]), None);
+    let old = fs::read(dir.join("all.blf")).unwrap();
+    let refused = merged(dir, &["a.blf"]).unwrap();
+    assert!(refused.contains("--max-shrink 20%"), "{refused}");
+    assert!(fs::read(dir.join("all.blf")).unwrap() == old);
+}
+
+#[test]
+fn a_line_longer_than_a_block_counts_as_one() {
+    let long = "x".repeat(600_000);
+    let text = format!("a@x.example\n{long}\n{long}\nfoo bar\nb@x.example\n");
+    let folder = folder(&[("list.txt", &text)]);
+    let rejects = folder.path().join("rejects");
+    let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
+    (plan.threads, plan.rejects) = (1, Some(rejects.clone()));
+    built(&plan).unwrap();
+    let rejects = fs::read_to_string(rejects).unwrap();
+    let numbers = rejects
+        .lines()
+        .filter_map(|line| line.rsplit_once("list.txt:"));
+    let numbers: Vec<_> = numbers.map(|(_, rest)| rest.split(':').next()).collect();
+    assert_eq!(numbers, [Some("2"), Some("3"), Some("4")]);
+}

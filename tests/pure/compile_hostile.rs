@@ -1,0 +1,298 @@
+//! Hostile lists give the same entries as the same lines in a plain list, with any number of
+//! threads and any memory.
+#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
+
+use crate::support::compile as support;
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use blocklist_milter::address::{Entry, Rules};
+use blocklist_milter::compile::{self, Changes, MIN_MEMORY_BYTES, Progress};
+use blocklist_milter::filter::{Filter, Key, Load};
+use blocklist_milter::inspect;
+use blocklist_milter::list::{Format, Reader, Row};
+use support::{build, folder, names, plan, records};
+use twox_hash::XxHash3_64;
+
+/// Random numbers that are the same for the same seed (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    /// Returns a number below `end`.
+    fn roll(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((mixed ^ mixed >> 31) % end as u64).unwrap()
+    }
+
+    fn one_of<'a>(&mut self, all: &[&'a [u8]]) -> &'a [u8] {
+        all[self.roll(all.len())]
+    }
+
+    fn some_of(&mut self, signs: &[u8], most: usize) -> Vec<u8> {
+        let count = self.roll(most + 1);
+        (0..count).map(|_| signs[self.roll(signs.len())]).collect()
+    }
+
+    fn line(&mut self) -> Vec<u8> {
+        const WORD: &[u8] = b"abcxyzABCXYZ0189+-_";
+        const SIGNS: &[u8] = b"aZ09+-_..@@ \t\r\0#;,<>()\"\\[]!*=/:%&'{}|~^`?$\xc3\xbc\xff\x80\xef\xbb\xbf\xe2\x80\x8b";
+        const DOMAINS: &[&[u8]] = &[
+            b"bad.example",
+            b"gmail.com",
+            b"GoogleMail.com",
+            b"x.fastmail.com",
+            b"yahoo.co.uk",
+            b"xn--bcher-kva.example",
+            b"XN--BCHER-KVA.example",
+            b"xn--a.example",
+            b"a_b.example",
+            b"-a.example",
+            b"192.0.2.1",
+            b"[192.0.2.1]",
+            b"example",
+            b"b\xc3\xbccher.example",
+            b"a..example",
+            b"bad.example.",
+            b"a-.b",
+            b"me.com",
+            b"proton.me",
+        ];
+        let local = [self.some_of(WORD, 12), b".q".repeat(self.roll(3))].concat();
+        let domain = self.one_of(DOMAINS);
+        match self.roll(24) {
+            0 => self.some_of(SIGNS, 40),
+            1 => [
+                self.some_of(SIGNS, 9),
+                b"@".to_vec(),
+                self.some_of(SIGNS, 30),
+            ]
+            .concat(),
+            2 => [b"@", domain].concat(),
+            3 => [self.one_of(&[b"*.", b".", b"*@", b""]), domain].concat(),
+            4 => [&local[..], b"@"].concat(),
+            5 => [
+                &local[..],
+                b"@",
+                domain,
+                self.one_of(&[b" # why", b" OK", b" REJECT", b" ", b"\t1.5"]),
+            ]
+            .concat(),
+            6 => [
+                self.one_of(&[b" ", b"\xef\xbb\xbf", b"#", b"!", b"prvs=12345678=", b"\0"]),
+                &local,
+                b"@",
+                domain,
+            ]
+            .concat(),
+            // About as long as an address may be.
+            7 => [
+                vec![b'L'; 1 + self.roll(64)],
+                b"@".to_vec(),
+                b"x.".repeat(110 + self.roll(80)),
+                b"y".to_vec(),
+            ]
+            .concat(),
+            8 => [vec![b'l'; 280 + self.roll(120)], b"@bad.example".to_vec()].concat(),
+            9 => vec![],
+            // Longer than a piece, and rarely longer than a line may be.
+            10 if self.roll(60) == 0 => vec![b'a'; 8_000 + self.roll(400)],
+            10 if self.roll(200) == 0 => [
+                vec![b'a'; 60_000 + self.roll(300_000)],
+                b"@bad.example".to_vec(),
+            ]
+            .concat(),
+            11 => [&local[..], b"@", domain, b",", &local, b"2@", domain].concat(),
+            _ => [
+                &local[..],
+                self.roll(10_000).to_string().as_bytes(),
+                b"@",
+                domain,
+            ]
+            .concat(),
+        }
+    }
+
+    /// Returns a list of about this many bytes, with line ends of all kinds.
+    fn list(&mut self, bytes: usize) -> Vec<u8> {
+        let ends: &[&[u8]] = match self.roll(3) {
+            0 => &[b"\n"],
+            1 => &[b"\r\n"],
+            _ => &[b"\n", b"\n", b"\n", b"\r\n", b"\r\r\n", b"\n\n", b"\n\r\n"],
+        };
+        let mut list = Vec::with_capacity(bytes);
+        while list.len() < bytes {
+            list.extend(self.line());
+            list.extend(self.one_of(ends));
+        }
+        if self.roll(2) == 0 {
+            let end = list.trim_ascii_end().len();
+            list.truncate(end);
+        }
+        list
+    }
+}
+
+/// The content of a list, read as a whole, line by line.
+#[derive(Debug, Default, PartialEq)]
+struct Said {
+    keys: BTreeSet<(Key, u8)>,
+    entries: u64,
+    lines: u64,
+    rejected: u64,
+}
+
+fn said(list: &[u8], seed: u64) -> Said {
+    let rules = Rules::default();
+    let mut said = Said::default();
+    let mut reader = Reader::new(Format::Plain);
+    reader.read(list, true, &mut |_, row| match row {
+        Row::Entry(raw) => match Entry::parse(raw.text, rules) {
+            Ok(entry) => {
+                said.entries += 1;
+                said.keys
+                    .insert((Key::of(entry.as_bytes(), seed), entry.kind() as u8));
+            }
+            Err(_) => said.rejected += 1,
+        },
+        Row::Rejected { .. } => said.rejected += 1,
+        Row::Skipped { .. } | Row::Mended { .. } => {}
+    });
+    said.lines = reader.lines();
+    said
+}
+
+fn compare(seeds: std::ops::Range<u64>) {
+    let (mut tried, mut compared) = (0, 0);
+    for seed in seeds {
+        tried += 1;
+        let mut dice = Dice(seed);
+        let bytes = [200, 8 << 10, 64 << 10, 300 << 10, 900 << 10][dice.roll(5)];
+        let more = dice.roll(200);
+        let list = dice.list(bytes + more);
+        let folder = folder(&[]);
+        fs::write(folder.path().join("list.txt"), &list).unwrap();
+        let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
+        (plan.allow_world, plan.allow_empty) = (true, true);
+        plan.format = Some(Format::Plain);
+        plan.threads = 1 + dice.roll(4);
+        plan.memory_bytes = [MIN_MEMORY_BYTES, 1 << 30][dice.roll(2)];
+        let report = match compile::build(&plan, &Progress::new()) {
+            Ok(report) => report,
+            // It does not look like text, opens a comment of several lines, or has lines that begin
+            // with + and others that begin with -.
+            Err(error) => {
+                let error = error.to_string();
+                let is_expected = [
+                    "not a text file",
+                    "entries that must not be listed",
+                    "+ before some entries and - before others",
+                ]
+                .iter()
+                .any(|known| error.contains(known));
+                assert!(is_expected, "{seed}: {error}");
+                continue;
+            }
+        };
+        compared += 1;
+        let found = Said {
+            keys: records(&plan.output)
+                .iter()
+                .map(|record| (record.key, record.kind))
+                .collect(),
+            entries: report.rows,
+            lines: report.inputs[0].lines,
+            rejected: report.rejected,
+        };
+        let expected = said(
+            &list,
+            Filter::open(&plan.output, Load::Disk).unwrap().spec().seed,
+        );
+        assert!(
+            found == expected,
+            "seed {seed}: {} keys, {} entries, {} lines, {} rejected; expected {}, {}, {}, {}",
+            found.keys.len(),
+            found.entries,
+            found.lines,
+            found.rejected,
+            expected.keys.len(),
+            expected.entries,
+            expected.lines,
+            expected.rejected,
+        );
+        Filter::verify(&plan.output).unwrap();
+    }
+    assert!(compared > tried / 2, "{compared} of {tried} were lists");
+}
+
+#[test]
+fn hostile_lists_say_what_they_say() {
+    compare(0..40);
+}
+
+#[test]
+#[ignore = "minutes: tests/run --long"]
+fn many_hostile_lists_say_what_they_say() {
+    compare(1_000..3_000);
+}
+
+/// More lists than a narrow item can number.
+#[test]
+fn entries_of_thousands_of_lists_are_removed() {
+    const LISTS: usize = 1_100;
+    let listed = |n: usize| format!("u{n}@bad.example\n");
+    let all: String = (0..LISTS + 5).map(listed).collect();
+    let folder = folder(&[("all.txt", &all)]);
+    let leaving = folder.path().join("leaving");
+    fs::create_dir(&leaving).unwrap();
+    for n in 0..LISTS {
+        fs::write(leaving.join(format!("{n}.txt")), listed(n)).unwrap();
+    }
+    let mut plan = plan(folder.path(), "out.blf", &["all.txt"]);
+    build(&plan);
+    plan.inputs.clear();
+    let changes = Changes {
+        remove: vec![leaving],
+        ..Changes::new(plan.clone())
+    };
+    compile::update(&changes, &Progress::new()).unwrap();
+    let seed = Filter::open(&plan.output, Load::Disk).unwrap().spec().seed;
+    let left: BTreeSet<Key> = records(&plan.output)
+        .iter()
+        .map(|record| record.key)
+        .collect();
+    let expected = (LISTS..LISTS + 5)
+        .map(|n| Key::of(listed(n).trim().as_bytes(), seed))
+        .collect();
+    assert_eq!(left, expected);
+    assert_eq!(names(folder.path()), ["all.txt", "leaving", "out.blf"]);
+}
+
+/// The numbers of entries in headers are declarations: whatever they are, comparing neither fails
+/// nor believes them where records were counted.
+#[test]
+fn declared_numbers_of_entries_do_no_harm_in_a_comparison() {
+    let folder = folder(&[("list.txt", "a@b.example\nc@d.example\n")]);
+    let path = folder.path().join("list.blf");
+    for with_records in [true, false] {
+        let mut plan = plan(folder.path(), "list.blf", &["list.txt"]);
+        plan.records = with_records;
+        plan.overwrite = true;
+        build(&plan);
+        for declared in [0, u64::MAX] {
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[56..64].copy_from_slice(&declared.to_le_bytes());
+            let sum = XxHash3_64::oneshot(&bytes[..4088]);
+            bytes[4088..4096].copy_from_slice(&sum.to_le_bytes());
+            fs::write(&path, &bytes).unwrap();
+            let found = inspect::compare(&path, &path).unwrap();
+            assert!(!found.to_string().is_empty());
+            if with_records {
+                assert_eq!((found.a, found.b, found.both, found.either), (2, 2, 2, 2));
+            }
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! The configuration: errors with their positions, and the example that explains every setting.
+
+use std::path::Path;
+
+use blocklist_milter::config::{Config, Error, SETTINGS};
+
+const EXAMPLE: &str = include_str!("../../contrib/blocklist-milter.toml");
+
+fn parse(text: &str) -> Result<Config, Vec<String>> {
+    Config::parse(text, Path::new("/etc/x.toml")).map_err(|error| match error {
+        Error::Faulty { problems, .. } => problems.iter().map(ToString::to_string).collect(),
+        other => vec![other.to_string()],
+    })
+}
+
+#[test]
+fn the_example_shows_every_setting_with_its_default() {
+    let example = parse(EXAMPLE).unwrap().to_string();
+    let bare = parse(
+        "[[list]]\nname = \"spammers\"\nfilter = \"/var/lib/blocklist-milter/spammers.blf\"\n",
+    )
+    .unwrap();
+    assert_eq!(example, bare.to_string());
+    for (section, names) in SETTINGS {
+        let heading = match section {
+            "" => String::new(),
+            "list" => "\n[[list]]\n".to_owned(),
+            _ => format!("\n[{section}]\n"),
+        };
+        let start = EXAMPLE
+            .find(&heading)
+            .unwrap_or_else(|| panic!("the example lacks {heading}"));
+        let text = &EXAMPLE[start + heading.len()..];
+        let text = text.find("\n[").map_or(text, |end| &text[..end]);
+        for name in names {
+            // A setting whose default depends on another one is shown in a comment.
+            let lines = [format!("\n{name} = "), format!("\n# {name} = ")];
+            assert!(
+                lines.iter().any(|line| text.contains(line)),
+                "the example lacks {name} in [{section}]"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_printed_is_a_configuration_and_means_the_same() {
+    let full = r#"
+        listen = ["inet:8891@127.0.0.1", "unix:/run/a b\"c.sock"]
+        on_error = "accept"
+        contact = "help@our.example"
+        [[list]]
+        name = "one"
+        filter = "lists/one.blf"
+        load = "disk"
+        check = ["resent-from"]
+        action = "tempfail"
+        reply = """
+450 4.7.1 {address}
+{{not a field}} see https://our.example/{case}"""
+        recipients = ["@our.example"]
+        mailing_list = "tag"
+        max_age = "36h"
+        max_unchanged = "2w"
+        [[list]]
+        name = "two"
+        filter = "/two.blf"
+        action = "discard"
+        dry_run = true
+        [exempt]
+        networks = ["192.0.2.0/24", "2001:db8::/32"]
+        [safety]
+        max_reject_share = "50%"
+        [status]
+        listen = "inet6:9642@::1"
+    "#;
+    let once = parse(full).unwrap().to_string();
+    assert!(once.contains("filter = \"/etc/lists/one.blf\""), "{once}");
+    assert_eq!(parse(&once).unwrap().to_string(), once);
+}
+
+#[test]
+fn every_fault_is_told_at_once_with_its_place() {
+    let faulty = "\
+listen = [\"tcp:25\"]
+workrs = 4
+on_error = \"acept\"
+contact = \"our.example\"
+socket_mode = \"0666\"
+
+[[list]]
+name = \"a b\"
+filter = \"x.blf\"
+action = \"rejct\"
+check = [\"form\", \"from\", 3]
+reply = \"550 5.7.1 {adress} is listed\"
+
+[[list]]
+name = \"tagger\"
+action = \"tag\"
+reply = \"550 5.7.1 x\"
+
+[whitlist]
+files = []
+
+[exempt]
+networks = [\"192.0.2.1/24\"]
+authenticated = \"yes\"
+
+[whitelist]
+require_dkim = true
+
+[safety]
+max_reject_share = \"120%\"
+max_shrink = 0.5
+
+[status]
+listen = \"inet:9642@192.0.2.1\"
+
+[[list]]
+name = \"old\"
+filter = \"old.blf\"
+max_age = \"2 days\"
+";
+    let problems = parse(faulty).unwrap_err();
+    let expected = [
+        ("1:11:", "listen"),
+        ("2:1:", "unknown setting workrs; did you mean workers?"),
+        ("3:12:", "did you mean \"accept\"?"),
+        ("4:11:", "must be a mail address in ASCII"),
+        ("5:15:", "every local user"),
+        ("8:8:", "a name has"),
+        ("10:10:", "did you mean \"reject\"?"),
+        ("11:10:", "did you mean \"from\"?"),
+        ("11:26:", "expected a string in quotes, found an integer"),
+        ("12:20:", "{adress} is unknown"),
+        ("14:", "missing required setting filter"),
+        ("19:2:", "unknown setting whitlist; did you mean whitelist?"),
+        ("23:13:", "write 192.0.2.0/24"),
+        ("24:17:", "expected true or false"),
+        ("27:16:", "needs authserv_ids"),
+        ("30:20:", "must be at most 100%"),
+        ("34:10:", "can be reached from other machines"),
+        ("39:11:", "\"2 days\" is not an age"),
+        (
+            "31:14:",
+            "expected a percentage such as \"50%\", found a float",
+        ),
+    ];
+    let shown = problems.join("\n");
+    for (place, message) in expected {
+        assert!(
+            problems
+                .iter()
+                .any(|p| p.starts_with(place) && p.contains(message)),
+            "{place} {message} is missing in\n{shown}"
+        );
+    }
+    assert_eq!(problems.len(), expected.len(), "{shown}");
+}
+
+#[test]
+fn syntax_errors_do_not_hide_the_others() {
+    let problems = parse("workers = 4 4\n\n[log]\nlevl = \"info\"\n").unwrap_err();
+    assert!(problems[0].starts_with("1:"), "{problems:?}");
+    assert!(
+        problems[1].starts_with("4:1:") && problems[1].contains("did you mean level?"),
+        "{problems:?}"
+    );
+    // An array without an end includes the rest of the file: each line is reported once.
+    let problems = parse("listen = [\nworkrs = 3\n\n[log]\nlevl = \"info\"\n").unwrap_err();
+    assert!(problems.len() <= 5, "{problems:?}");
+}
+
+/// A setting in the wrong section is not taken for a similar one.
+#[test]
+fn a_setting_in_the_wrong_place_is_told_where_it_belongs() {
+    let problems = parse(
+        "networks = []\nrequire_dkim = true\n[[list]]\nname='a'\nfilter='x'\non_error='accept'\n[log]\ndrain_s=3\naction='tag'\n",
+    )
+    .unwrap_err();
+    for (place, hint) in [
+        ("1:1:", "setting networks; it belongs in [exempt]"),
+        ("2:1:", "setting require_dkim; it belongs in [whitelist]"),
+        (
+            "6:1:",
+            "setting on_error in [list]; it belongs at the top of the file, before the first [section]",
+        ),
+        ("8:1:", "setting drain_s in [log]; it belongs in [limits]"),
+        ("9:1:", "setting action in [log]; it belongs in [[list]]"),
+    ] {
+        assert!(
+            problems
+                .iter()
+                .any(|problem| problem.starts_with(place) && problem.ends_with(hint)),
+            "{place} {hint} is missing in {problems:#?}"
+        );
+    }
+    assert_eq!(problems.len(), 5, "{problems:#?}");
+}
+
+#[test]
+fn what_would_never_work_is_a_fault() {
+    for (text, place, message) in [
+        (
+            "[[list]]\nname='a'\nfilter='x'\ncheck=[]\n",
+            "4:7:",
+            "check: lacks",
+        ),
+        ("listen = []\n", "1:10:", "listen: lacks"),
+        ("sandbox = no\n", "1:11:", "; write true or false"),
+        ("sandbox = True\n", "1:11:", "; write true or false"),
+        (
+            "socket_mode = 0660\n",
+            "1:15:",
+            "write permission bits in quotes",
+        ),
+        (
+            "state = 'a'\nstatus_file = \"a\\u0000b\"\n",
+            "2:15:",
+            "status_file: a path cannot contain a NUL",
+        ),
+        ("status_file = ''\n", "1:15:", "status_file: empty path"),
+        (
+            "listen = ['unix:/a', 'inet:1@h', 'local:/a']\n",
+            "1:34:",
+            "unix:/a is listed twice",
+        ),
+        (
+            "[log]\nlevel='info'\nlevel='warn'\n",
+            "3:1:",
+            "duplicate key level",
+        ),
+    ] {
+        let problems = parse(text).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0].starts_with(place) && problems[0].contains(message),
+            "{place} {message} is not {problems:?}"
+        );
+    }
+    assert!(parse("listen = ['inet:0@127.0.0.1', 'inet:0@127.0.0.1']\n").is_ok());
+}
+
+/// `listen = "unix:/a"` can mean only one thing.
+#[test]
+fn one_string_is_a_list_of_one() {
+    let settings = [
+        ("", "listen", "unix:/a"),
+        ("[whitelist]\n", "files", "w.txt"),
+        ("[whitelist]\n", "entries", "a@b.example"),
+        ("[whitelist]\n", "correspondents", "c.txt"),
+        ("[whitelist]\n", "authserv_ids", "mx.b.example"),
+        ("[exempt]\n", "networks", "192.0.2.0/24"),
+        ("[exempt]\n", "recipients", "abuse@"),
+        ("[safety]\n", "must_miss", "a@b.example"),
+        ("[[list]]\nname='a'\nfilter='x'\n", "check", "from"),
+        (
+            "[[list]]\nname='a'\nfilter='x'\n",
+            "recipients",
+            "@b.example",
+        ),
+        (
+            "[[list]]\nname='a'\nfilter='x'\n",
+            "except_recipients",
+            "c@b.example",
+        ),
+    ];
+    for (section, name, value) in settings {
+        let string = parse(&format!("{section}{name} = '{value}'\n")).unwrap();
+        let list = parse(&format!("{section}{name} = ['{value}']\n")).unwrap();
+        assert!(string == list, "{name}: {string}");
+        assert!(string != parse(section).unwrap(), "{name}: {string}");
+    }
+    // The string is not split, and no other type is a list.
+    for (wrong, place, message) in [
+        ("listen = ''\n", "1:10:", "listen: "),
+        (
+            "[exempt]\nnetworks = '192.0.2.0/24, 198.51.100.0/24'\n",
+            "2:12:",
+            "networks: ",
+        ),
+        (
+            "listen = 8891\n",
+            "1:10:",
+            "expected a string or a list of strings, such as [\"a\", \"b\"], found an integer",
+        ),
+    ] {
+        let problems = parse(wrong).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0].starts_with(place) && problems[0].contains(message),
+            "{problems:?}"
+        );
+    }
+}
+
+/// Files that cannot be a configuration are reported as such, and never read completely.
+#[test]
+fn files_that_are_not_a_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("latin-1.toml");
+    std::fs::write(&path, b"workers = 1\n# caf\xe9\n").unwrap();
+    let told = |path: &Path| Config::load(path).unwrap_err().to_string();
+    assert!(
+        told(&path).contains("latin-1.toml:2:6: not UTF-8"),
+        "{}",
+        told(&path)
+    );
+    assert!(told(Path::new("/dev/zero")).contains("not a configuration file"));
+    assert!(told(folder.path()).contains("Is a directory"));
+    std::fs::write(&path, b"\xef\xbb\xbfworkers = 3\r\n").unwrap();
+    assert_eq!(Config::load(&path).unwrap().workers, 3);
+}
+
+#[test]
+fn names_of_lists_differ() {
+    let problems =
+        parse("[[list]]\nname='a'\nfilter='x'\n[[list]]\nname='a'\nfilter='y'\n").unwrap_err();
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("4:"), "{problems:?}");
+}
+
+#[test]
+fn each_reply_fits_its_action() {
+    for (action, reply, fits) in [
+        ("reject", "550 no", true),
+        ("reject", "450 no", false),
+        ("tempfail", "450 no", true),
+        ("tempfail", "550 no", false),
+        ("log", "550 no", true),
+        ("tag", "450 no", true),
+        ("tag", "550 {adress}", false),
+    ] {
+        let text = format!("[[list]]\nname='a'\nfilter='x'\naction='{action}'\nreply='{reply}'\n");
+        assert_eq!(parse(&text).is_ok(), fits, "{text}");
+    }
+}
+
+#[test]
+fn mailing_lists_are_not_treated_harder() {
+    let with = |action: &str, softer: &str| {
+        let text =
+            format!("[[list]]\nname='a'\nfilter='x'\naction='{action}'\nmailing_list='{softer}'\n");
+        parse(&text).is_ok()
+    };
+    assert!(with("reject", "tag") && with("tag", "same") && with("tag", "tag"));
+    assert!(!with("tag", "reject"));
+}
+
+/// The page is written by hand; it must have every setting.
+#[test]
+fn the_manual_names_every_setting() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/man/blocklist-milter.toml.5");
+    let Ok(manual) = std::fs::read_to_string(&path) else {
+        return;
+    };
+    let manual = manual.replace("\\-", "-").replace("\\_", "_");
+    for (section, names) in SETTINGS {
+        for name in names {
+            assert!(
+                manual.contains(name),
+                "{} lacks {name} of [{section}]",
+                path.display()
+            );
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Tests without a process and without a socket: the library with files and memory. Seconds.
+
+mod address;
+mod blocklists;
+mod compile_half;
+mod compile_hostile;
+mod config;
+mod delta_format;
+mod filter_file;
+mod filter_format;
+mod growth;
+mod layers;
+mod list;
+mod list_words;
+mod look_up;
+mod manuals;
+mod protocol;
+mod sender;
+mod stored_filters;
+
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,284 @@
+//! Files change in every way, right and wrong, while mail is served: no listed sender is accepted,
+//! no innocent one is refused, and every message gets an answer.
+//!
+//! The result during a change depends on chance, because it depends on the order in which threads
+//! run. So each change is tried often. `tests/run` runs the short form; docs/promises.md names the
+//! long form.
+
+use crate::support;
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use blocklist_milter::demo::peer::{Peer, TestMail};
+use blocklist_milter::snapshot::Reloaded;
+use support::rig::{Rig, verdict};
+
+/// On every version of the list.
+const LISTED: &str = "<always@bad.example>";
+/// On none.
+const INNOCENT: &str = "<never@ok.example>";
+
+const CONFIG: &str = "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n\
+    [whitelist]\nfiles = ['white.txt']\n[safety]\nmax_shrink = '90%'\n";
+
+/// A change to the filter in effect.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A new build replaces the file, as the compiler does it.
+    Build,
+    /// A new file with the same bytes.
+    Rename,
+    /// A new file with half of the bytes.
+    Half,
+    /// A new file with a flipped bit.
+    Flip,
+    /// A new file with other content.
+    Text,
+    /// The file is removed, and put back.
+    Away,
+    /// A link to the file is swapped.
+    Link,
+    /// The file gets another time.
+    Touch,
+    /// The file is overwritten in place with the same bytes.
+    InPlace,
+    /// The file is truncated in place, and written again.
+    Truncate,
+    /// Part of the file is overwritten with zeros in place, and written again.
+    Zeros,
+}
+
+const ALL: [Event; 11] = [
+    Event::Build,
+    Event::Rename,
+    Event::Half,
+    Event::Flip,
+    Event::Text,
+    Event::Away,
+    Event::Link,
+    Event::Touch,
+    Event::InPlace,
+    Event::Truncate,
+    Event::Zeros,
+];
+const IN_USE: [Event; 5] = [
+    Event::Rename,
+    Event::Half,
+    Event::InPlace,
+    Event::Truncate,
+    Event::Zeros,
+];
+
+/// The site, and the state of its random numbers and builds.
+struct Site {
+    rig: Rig,
+    random: u64,
+    builds: u32,
+}
+
+impl Site {
+    fn new(load: &str) -> Self {
+        let rig = Rig::new(
+            &[("spam.list", &list(0)), ("white.txt", "# nobody\n")],
+            &CONFIG.replace("filter =", &format!("load = '{load}'\nfilter =")),
+        );
+        Self {
+            rig,
+            random: 0x5EED,
+            builds: 0,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.rig.path("spam.blf")
+    }
+
+    /// Splitmix64, so that every run has the same events.
+    fn below(&mut self, end: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        (mixed ^ (mixed >> 27)) % end
+    }
+
+    fn replace(&self, bytes: &[u8]) {
+        let aside = self.rig.path("aside");
+        fs::write(&aside, bytes).expect("our own folder");
+        fs::rename(aside, self.path()).expect("our own folder");
+    }
+
+    /// Checks the verdict while the file is damaged.
+    fn damaged(&self) {
+        let letter = TestMail::new(LISTED, &["<bob@our.example>"], &["From: a@ok.example"]);
+        let verdict = verdict(&self.rig.deliver(&letter));
+        assert!(verdict == "reject" || verdict == "tempfail", "{verdict}");
+    }
+
+    /// Applies a change, reloads, and repairs the file.
+    fn happens(&mut self, event: Event) {
+        let good = fs::read(self.path()).expect("a good filter between two events");
+        let reload = |site: &Self| site.rig.live.reload();
+        match event {
+            Event::Build => {
+                self.builds += 1;
+                self.rig.write("spam.list", &list(self.builds));
+            }
+            Event::Rename => self.replace(&good),
+            Event::Half => {
+                let end = usize::try_from(self.below(good.len() as u64)).expect("below a length");
+                self.replace(&good[..end]);
+            }
+            Event::Flip => {
+                let at = usize::try_from(self.below(good.len() as u64)).expect("below a length");
+                let mut bytes = good.clone();
+                bytes[at] ^= 1 << self.below(8);
+                self.replace(&bytes);
+            }
+            Event::Text => self.replace(b"<html>404</html>\n"),
+            Event::Away => {
+                fs::remove_file(self.path()).expect("our own folder");
+            }
+            Event::Link => {
+                let number = self.below(1 << 40);
+                let version = self.rig.path(&format!("version{number}"));
+                fs::write(&version, &good).expect("our own folder");
+                symlink(&version, self.rig.path("link")).expect("our own folder");
+                fs::rename(self.rig.path("link"), self.path()).expect("our own folder");
+                reload(self);
+                self.replace(&good);
+                fs::remove_file(version).expect("our own folder");
+            }
+            Event::Touch => {
+                let file = OpenOptions::new().append(true).open(self.path());
+                let now = std::time::SystemTime::now();
+                file.and_then(|file| file.set_modified(now))
+                    .expect("our own");
+            }
+            Event::InPlace => fs::write(self.path(), &good).expect("our own folder"),
+            Event::Truncate => {
+                let file = OpenOptions::new()
+                    .write(true)
+                    .open(self.path())
+                    .expect("our own");
+                file.set_len(self.below(good.len() as u64))
+                    .expect("our own");
+                self.damaged();
+                reload(self);
+                file.set_len(0).expect("our own");
+                (&file).write_all(&good).expect("our own");
+            }
+            Event::Zeros => {
+                let at = self.below(good.len() as u64);
+                let length = usize::try_from(self.below(good.len() as u64 - at)).expect("short");
+                let file = OpenOptions::new()
+                    .write(true)
+                    .open(self.path())
+                    .expect("our own");
+                file.write_all_at(&vec![0; length], at).expect("our own");
+                self.damaged();
+                reload(self);
+                file.write_all_at(&good, 0).expect("our own");
+            }
+        }
+        reload(self);
+        if matches!(event, Event::Half | Event::Flip | Event::Text | Event::Away) {
+            self.replace(&good);
+            let mended = reload(self);
+            assert!(
+                !matches!(mended, Reloaded::Kept(_)),
+                "after {event:?}: {mended:?}"
+            );
+        }
+    }
+}
+
+fn list(build: u32) -> String {
+    let others = (0..200).map(|n| format!("x{n}-{build}@bad.example\n"));
+    let always = LISTED.trim_matches(['<', '>']);
+    format!("{always}\n{}", others.collect::<String>())
+}
+
+/// Applies `count` events one after the other, while mail is sent: at least `messages_each`
+/// messages for each event.
+fn events(count: u32, kinds: &[Event], load: &str, messages_each: u64) {
+    let mut site = Site::new(load);
+    let (ended, messages) = (AtomicBool::new(false), AtomicU64::new(0));
+    let socket = site.rig.path("m.sock");
+    thread::scope(|scope| {
+        for sender in [LISTED, INNOCENT] {
+            let (socket, ended, messages) = (&socket, &ended, &messages);
+            scope.spawn(move || {
+                let letter = TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"]);
+                let mut peer = Peer::unix(socket).expect("the daemon listens");
+                peer.stranger().expect("the daemon answers");
+                while !ended.load(Relaxed) {
+                    let verdict = verdict(&peer.deliver(&letter).expect("the daemon answers"));
+                    // While a file is overwritten in place, its content is uncertain.
+                    let is_right = match sender {
+                        LISTED => verdict == "reject" || verdict == "tempfail",
+                        // Pages that are read from disk may also be damaged.
+                        _ => verdict == "accept" || load == "disk" && verdict == "tempfail",
+                    };
+                    if !is_right {
+                        ended.store(true, Relaxed);
+                        panic!("{sender} gets {verdict}");
+                    }
+                    messages.fetch_add(1, Relaxed);
+                }
+            });
+        }
+        for n in 0..count {
+            let event = kinds[usize::try_from(site.below(kinds.len() as u64)).expect("a few")];
+            if ended.load(Relaxed) {
+                panic!("event {n} of {count}, before {event:?}");
+            }
+            site.happens(event);
+            while messages.load(Relaxed) < u64::from(n + 1) * messages_each && !ended.load(Relaxed)
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let letter = TestMail::new(LISTED, &["<bob@our.example>"], &["From: a@ok.example"]);
+            if n % 16 == 0 {
+                assert_eq!(
+                    verdict(&site.rig.deliver(&letter)),
+                    "reject",
+                    "after {event:?}"
+                );
+            }
+        }
+        ended.store(true, Relaxed);
+    });
+    let messages = messages.load(Relaxed);
+    println!("{count} events, {messages} messages, all right");
+}
+
+/// Fails if a reload does not check a filter (`filter.check`): a damaged one then takes effect.
+#[test]
+fn reloads_of_all_kinds_under_load() {
+    events(200, &ALL, "memory", 1);
+}
+
+#[test]
+#[ignore = "some minutes: tests/run --long"]
+fn ten_thousand_reloads_of_all_kinds_under_load() {
+    events(10_000, &ALL, "memory", 100);
+}
+
+/// Fails without the checksums of records: overwritten bytes are then taken for a record, or for
+/// none. The list is read from disk, because the records of such a small list would otherwise be in
+/// memory.
+#[test]
+fn files_in_use_are_replaced_cut_and_written_over() {
+    events(1_000, &IN_USE, "disk", 1);
+}
+
+#[test]
+#[ignore = "some minutes: tests/run --long"]
+fn ten_thousand_times_files_in_use_are_replaced_cut_and_written_over() {
+    events(10_000, &IN_USE, "disk", 100);
+}

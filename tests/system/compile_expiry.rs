@@ -1,0 +1,256 @@
+//! The expiry of entries: given on the command line, in a list, or after an entry.
+#![allow(clippy::unwrap_used, reason = "a test may end by a panic")]
+
+use crate::support::compile as support;
+
+use std::fs;
+use std::process::Stdio;
+
+use blocklist_milter::compile::{self, Progress};
+use blocklist_milter::list::Day;
+use support::{TODAY, build, command, folder, plan, records};
+
+/// Returns the days from the build date to the expiry of each record, sorted; `None` for no expiry.
+fn ends(list: &str) -> (Vec<Option<i32>>, u64, u64) {
+    let folder = folder(&[("list.txt", list)]);
+    let mut plan = plan(folder.path(), "out.blf", &["list.txt"]);
+    plan.allow_empty = true;
+    let report = build(&plan);
+    let records = records(&folder.path().join("out.blf"));
+    let end = |day: u16| i32::from(day) - i32::from(TODAY.0);
+    let mut ends: Vec<_> = records
+        .iter()
+        .map(|record| record.expires.map(end))
+        .collect();
+    ends.sort_unstable();
+    (ends, report.expired, report.rejected)
+}
+
+#[test]
+fn a_plain_list_says_when_its_entries_end() {
+    let date = |days: u16| Day(TODAY.0 + days).to_string();
+    let (soon, later, past) = (date(5), date(50), Day(TODAY.0 - 1).to_string());
+    for (list, found) in [
+        // After an entry: for that entry, or for all on its line.
+        (
+            format!("a@b.example # expires {soon}\nc@d.example\n"),
+            (vec![None, Some(5)], 0, 0),
+        ),
+        (
+            format!("a@b.example, c@d.example\t# Expires: {soon} (ticket 7)\n"),
+            (vec![Some(5); 2], 0, 0),
+        ),
+        (
+            format!("Name <a@b.example> # expires {soon}\n"),
+            (vec![Some(5)], 0, 0),
+        ),
+        (format!("a@b.example # expires {past}\n"), (vec![], 1, 0)),
+        (
+            "a@b.example # expires 9999-12-31\n".to_owned(),
+            (vec![None], 0, 0),
+        ),
+        // Before the first entry: for all entries without their own expiry.
+        (
+            format!(
+                "# A list\n\n# Expires: {later}\na@b.example\nc@d.example # expires {soon}\nx y z\n"
+            ),
+            (vec![Some(5), Some(50)], 0, 1),
+        ),
+        (
+            format!("\u{feff}# expires {past}\na@b.example\n@d.example\n"),
+            (vec![], 2, 0),
+        ),
+        // In other places, or not a date: never ignored.
+        (
+            format!("a@b.example\n# expires {soon}\n"),
+            (vec![None], 0, 1),
+        ),
+        (
+            "a@b.example # expires 2026-02-30\n".to_owned(),
+            (vec![], 0, 1),
+        ),
+        ("a@b.example # expires 30d\n".to_owned(), (vec![], 0, 1)),
+        (
+            "# expires 2026-02-30\na@b.example\n".to_owned(),
+            (vec![None], 0, 1),
+        ),
+        // Other comments.
+        (
+            "# Expires: 1 day (update frequency)\n# expires never\na@b.example # expires soon\n"
+                .to_owned(),
+            (vec![None], 0, 0),
+        ),
+    ] {
+        assert_eq!(ends(&list), found, "{list}");
+    }
+}
+
+#[test]
+fn a_day_in_one_list_is_not_a_day_in_the_others() {
+    let day = Day(TODAY.0 + 5).to_string();
+    let many: String = (0..50_000).map(|n| format!("u{n}@x.example\n")).collect();
+    let dated = format!("# expires {day}\n{}", many.replace('u', "v"));
+    let folder = folder(&[
+        ("a.txt", &many),
+        ("b.txt", &dated),
+        ("c.txt", "w@x.example\n"),
+    ]);
+    for threads in [1, 3] {
+        let mut plan = plan(folder.path(), "out.blf", &["a.txt", "b.txt", "c.txt"]);
+        plan.threads = threads;
+        build(&plan);
+        let records = records(&folder.path().join("out.blf"));
+        let ending = records.iter().filter(|record| record.expires.is_some());
+        assert!(ending.clone().all(|record| record.source == 1));
+        assert_eq!((records.len(), ending.count()), (100_001, 50_000));
+    }
+}
+
+#[test]
+fn without_records_nothing_that_ends_is_listed() {
+    let day = Day(TODAY.0 + 5).to_string();
+    let csv = format!("email,expires\na@b.example,{day}\nc@d.example,\n");
+    let head = format!("# expires {day}\na@b.example\n");
+    let folder = folder(&[
+        ("rows.csv", &csv),
+        ("head.txt", &head),
+        ("good.txt", "e@f.example\n"),
+    ]);
+    let mut plan = plan(
+        folder.path(),
+        "out.blf",
+        &["rows.csv", "head.txt", "good.txt"],
+    );
+    plan.records = false;
+    let report = build(&plan);
+    assert_eq!((report.filter.unwrap().entries, report.rejected), (2, 2));
+    assert!(report.rejects[0].reason.contains("--no-records"));
+    plan.expires = Some(Day(TODAY.0 + 5));
+    let error = compile::build(&plan, &Progress::new())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("--expires: ") && error.contains("--no-records"),
+        "{error}"
+    );
+}
+
+#[test]
+fn far_days_are_alike_from_files_and_pipes() {
+    let rows = "email,expires\na@b.example,9999-12-31\nc@d.example,2149-06-06\ne@f.example,0000-00-00\ng@h.example,never\n";
+    let folder = folder(&[("rows.csv", rows)]);
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let common = [
+        "build",
+        "-q",
+        "--seed",
+        "5eed",
+        "--date",
+        "2026-01-01",
+        "-o",
+    ];
+    let run = |output: &str, input: &str, stdin: Stdio| {
+        let mut words = common.to_vec();
+        words.extend([output, input]);
+        let status = command(&words).stdin(stdin).status().unwrap();
+        assert!(status.success());
+    };
+    run(&path("file.blf"), &path("rows.csv"), Stdio::null());
+    let mut cat = std::process::Command::new("cat");
+    let mut cat = cat
+        .arg(path("rows.csv"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    run(&path("pipe.blf"), "-", cat.stdout.take().unwrap().into());
+    cat.wait().unwrap();
+    for name in ["file.blf", "pipe.blf"] {
+        let records = records(&folder.path().join(name));
+        assert_eq!(records.len(), 4);
+        assert!(
+            records.iter().all(|record| record.expires.is_none()),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_fixed_build_date_brings_nothing_back() {
+    let rows = "email,expires\nold@b.example,2020-06-01\nnew@b.example,2120-06-01\n";
+    let folder = folder(&[("rows.csv", rows)]);
+    let (rows, output) = (
+        folder.path().join("rows.csv"),
+        folder.path().join("out.blf"),
+    );
+    let (rows, output) = (rows.to_str().unwrap(), output.to_str().unwrap());
+    let run = |words: &[&str]| {
+        let mut command = command(words);
+        // 2020-01-01
+        command
+            .env("SOURCE_DATE_EPOCH", "1577836800")
+            .output()
+            .unwrap()
+    };
+    assert!(
+        run(&["build", "-q", "--seed", "5eed", "-o", output, rows])
+            .status
+            .success()
+    );
+    let bytes = fs::read(output).unwrap();
+    assert_eq!(
+        run(&["query", output, "old@b.example"]).status.code(),
+        Some(1)
+    );
+    assert_eq!(
+        run(&["query", output, "new@b.example"]).status.code(),
+        Some(0)
+    );
+    fs::remove_file(output).unwrap();
+    run(&["build", "-q", "--seed", "5eed", "-o", output, rows]);
+    assert_eq!(fs::read(output).unwrap(), bytes);
+}
+
+#[test]
+fn a_wrong_build_date_in_the_environment_is_refused() {
+    let folder = folder(&[("list.txt", "spam@bad.example\n")]);
+    let path = |name| folder.path().join(name);
+    let (list, output) = (path("list.txt"), path("out.blf"));
+    let (list, output) = (list.to_str().unwrap(), output.to_str().unwrap());
+    for arguments in [
+        &["build", "-o", output, list][..],
+        &["add", list, "other@bad.example"],
+    ] {
+        let mut command = command(arguments);
+        let done = command.env("SOURCE_DATE_EPOCH", "today").output().unwrap();
+        assert_eq!(done.status.code(), Some(2));
+        let error = String::from_utf8(done.stderr).unwrap();
+        assert!(
+            error.contains("SOURCE_DATE_EPOCH=today: must be"),
+            "{error}"
+        );
+    }
+    assert_eq!(fs::read(list).unwrap(), b"spam@bad.example\n");
+    assert!(!fs::exists(output).unwrap());
+}
+
+#[test]
+fn days_count_from_the_build_date() {
+    let folder = folder(&[("list.txt", "a@b.example\n")]);
+    let (list, output) = (
+        folder.path().join("list.txt"),
+        folder.path().join("out.blf"),
+    );
+    let words = [
+        "build",
+        "-q",
+        "--date",
+        "2026-01-01",
+        "--expires",
+        "30d",
+        "-o",
+    ];
+    let mut command = command(&words);
+    assert!(command.arg(&output).arg(&list).status().unwrap().success());
+    let expires = records(&output)[0].expires.unwrap();
+    assert_eq!(Day(expires).to_string(), "2026-01-31");
+}

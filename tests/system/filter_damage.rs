@@ -1,0 +1,616 @@
+//! Filter files that are damaged, truncated, forged or unfinished: they are detected and refused,
+//! and never give an answer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a test may fail, and makes up its data by cutting keys"
+)]
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use blocklist_milter::base::replacement::{self, Replacement};
+use blocklist_milter::filter::{
+    Answer, EncodedPage, Error, Fault, Filter, Header, Load, Shape, Source, Spec, Writer,
+    encode_page, page,
+};
+use proptest::prelude::*;
+use twox_hash::XxHash3_64;
+
+use crate::support::filters;
+
+use filters::{Folder, begin, by_page, check_answers, fault, records, spec, three_pages, write};
+
+/// A flipped bit is detected when its part is read; before that no key gets a wrong answer.
+#[test]
+fn a_flipped_bit_is_noticed() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let (header, records) = three_pages(&path);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(&path)
+        .unwrap();
+    let pages = 4096..4096 + 3 * 4096;
+    let records_start = header.file_bytes() - (header.record_bytes() - 3 * 16);
+
+    // All bytes up to the first bits, and all between pages and records; of the rest some, with a
+    // step that reaches every page and every part of a block.
+    let dense = (0..4_200).chain(pages.end..records_start + 400);
+    let sparse = (4_200..header.file_bytes()).step_by(53);
+    for at in dense.chain(sparse) {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).unwrap();
+        let flipped = byte[0] ^ 1 << (at % 8);
+        file.write_all_at(&[flipped], at).unwrap();
+        fault(Filter::verify(&path));
+        if at < records_start {
+            fault(Filter::open(&path, Load::Memory).map(drop));
+        }
+        match Filter::open(&path, Load::Disk) {
+            Ok(filter) => {
+                assert!(pages.contains(&at) || at >= records_start);
+                for record in records.iter().step_by(101) {
+                    match filter.look_up(record.key) {
+                        Ok(answer) => assert_eq!(answer, Answer::Listed(*record)),
+                        Err(Error::Invalid { .. }) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            }
+            Err(Error::Invalid { .. }) => assert!(!pages.contains(&at)),
+            Err(other) => panic!("{other}"),
+        }
+        file.write_all_at(&byte, at).unwrap();
+    }
+    Filter::verify(&path).unwrap();
+}
+
+#[test]
+fn damaged_records_are_never_not_listed() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let (header, records) = three_pages(&path);
+    let before = Filter::open(&path, Load::Disk).unwrap();
+    let file = OpenOptions::new().write(true).open(&path).unwrap();
+    // The last byte belongs to the last page.
+    file.write_all_at(&[0xa5], header.file_bytes() - 1).unwrap();
+    // Records are checked although they are loaded into memory.
+    let after = Filter::open(&path, Load::Memory).unwrap();
+    for (filter, record) in [&before, &after]
+        .into_iter()
+        .flat_map(|filter| records.iter().map(move |record| (filter, record)))
+    {
+        match (filter.look_up(record.key), page::page_of(record.key, 3)) {
+            (
+                Err(Error::Invalid {
+                    fault: Fault::Records { page: 2, .. },
+                    ..
+                }),
+                2,
+            ) => {}
+            (Ok(answer), 0 | 1) => assert_eq!(answer, Answer::Listed(*record)),
+            (other, page) => panic!("page {page}: {other:?}"),
+        }
+    }
+    assert!(before.records().unwrap().any(|record| record.is_err()));
+    assert_eq!(before.records().unwrap().filter(Result::is_err).count(), 1);
+}
+
+#[test]
+fn cut_and_grown_files_are_refused() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let (header, _) = three_pages(&path);
+    let whole = fs::read(&path).unwrap();
+    let expected = header.file_bytes();
+    for length in [
+        0,
+        1,
+        7,
+        8,
+        100,
+        4_095,
+        4_096,
+        5_000,
+        expected - 1,
+        expected + 1,
+        2 * expected,
+    ] {
+        fs::write(&path, &whole).unwrap();
+        File::options()
+            .write(true)
+            .open(&path)
+            .unwrap()
+            .set_len(length)
+            .unwrap();
+        let fault = fault(Filter::open(&path, Load::Disk));
+        match length {
+            0..8 => assert_eq!(fault, Fault::NotAFilter),
+            8..4_096 => assert_eq!(
+                fault,
+                Fault::Size {
+                    expected: 4_096,
+                    got: length
+                }
+            ),
+            _ => assert_eq!(
+                fault,
+                Fault::Size {
+                    expected,
+                    got: length
+                }
+            ),
+        }
+    }
+}
+
+#[test]
+fn other_files_are_refused() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let page = |byte| vec![byte; 4096];
+    for contents in [page(0), page(0xff), b"spammer@bad.example\n".repeat(500)] {
+        fs::write(&path, contents).unwrap();
+        assert_eq!(fault(Filter::open(&path, Load::Memory)), Fault::NotAFilter);
+    }
+    for path in ["/dev/zero", "/"] {
+        let opened = Filter::open(Path::new(path), Load::Memory);
+        assert!(matches!(
+            opened,
+            Err(Error::NotAFile { .. } | Error::Io { .. })
+        ));
+    }
+    assert!(matches!(
+        Filter::open(&folder.path("b.blf"), Load::Memory),
+        Err(Error::Io { .. })
+    ));
+}
+
+/// Overwrites a field of the header, and corrects its checksum.
+fn forge(path: &Path, at: usize, field: &[u8]) {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(path)
+        .unwrap();
+    let mut header = [0; 4096];
+    file.read_exact_at(&mut header, 0).unwrap();
+    header[at..at + field.len()].copy_from_slice(field);
+    let sum = XxHash3_64::oneshot(&header[..4088]);
+    header[4088..].copy_from_slice(&sum.to_le_bytes());
+    file.write_all_at(&header, 0).unwrap();
+}
+
+/// Pages with fewer or more entries than the header says: listed senders would be missed, or others
+/// hit.
+#[test]
+fn pages_that_are_not_filled_as_declared_are_refused() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    for (held, declared) in [
+        (0_u64, 2_000_u64),
+        (2_000, 0),
+        (2_000, 1_500),
+        (1_000, 1_200),
+    ] {
+        write(&path, spec(1e-6, false), &records(held)).unwrap();
+        Filter::open(&path, Load::Memory).unwrap();
+        forge(&path, 56, &declared.to_le_bytes());
+        for found in [
+            fault(Filter::open(&path, Load::Memory)),
+            fault(Filter::verify(&path)),
+        ] {
+            assert!(
+                matches!(found, Fault::Entries { .. }),
+                "{held} for {declared}: {found}"
+            );
+        }
+        fs::remove_file(&path).unwrap();
+    }
+}
+
+/// Fields that no writer writes, in a header with a correct checksum: refused before any memory is
+/// allocated for them.
+#[test]
+fn impossible_headers_are_refused() {
+    let huge = u64::MAX.to_le_bytes();
+    let pages = |pages: u64| pages.to_le_bytes();
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    three_pages(&path);
+    let sound = fs::read(&path).unwrap();
+    let cases: [(&str, usize, &[u8]); 27] = [
+        ("version", 8, &[2, 0, 0, 0]),
+        ("header size", 12, &[0, 0, 1, 0]),
+        ("flags", 20, &[5, 0, 0, 0]),
+        ("fpr", 48, &f64::NAN.to_le_bytes()),
+        ("fpr", 48, &0.0_f64.to_le_bytes()),
+        ("fpr", 48, &0.9_f64.to_le_bytes()),
+        ("pages", 64, &pages(0)),
+        ("pages", 64, &pages(2)),
+        ("pages", 64, &pages(1 << 40)),
+        ("pages", 64, &pages((1 << 40) + 1)),
+        ("pages", 64, &huge),
+        ("probes", 72, &[0; 4]),
+        ("probes", 72, &[65, 0, 0, 0]),
+        ("page size", 76, &[0, 0x20, 0, 0]),
+        ("bits set", 80, &huge),
+        ("sources", 88, &[0xff; 4]),
+        ("sources", 88, &[3, 0, 0, 0]),
+        ("zero", 92, &[1, 0, 0, 0]),
+        ("pages offset", 96, &pages(8192)),
+        ("pages length", 104, &huge),
+        ("sums offset", 120, &huge),
+        ("directory length", 152, &pages(32)),
+        ("sources length", 176, &huge),
+        ("records offset", 192, &pages(0)),
+        ("records length", 200, &huge),
+        ("name length", 216, &[0xff, 0xff]),
+        ("name", 218, b"\xff\xfe"),
+    ];
+    for (name, at, field) in cases {
+        fs::write(&path, &sound).unwrap();
+        forge(&path, at, field);
+        for load in [Load::Memory, Load::Disk] {
+            let found = fault(Filter::open(&path, load).map(drop));
+            match name {
+                "version" => assert_eq!(found, Fault::Version { found: 2, known: 1 }),
+                _ => assert!(!found.to_string().is_empty()),
+            }
+        }
+    }
+}
+
+/// Headers that are possible, but wrong.
+#[test]
+fn false_declarations_are_noticed() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let (header, _) = three_pages(&path);
+    let sound = fs::read(&path).unwrap();
+
+    forge(&path, 80, &(header.set_bits - 1).to_le_bytes());
+    let counted = header.set_bits;
+    let expected = Fault::Fill {
+        declared: counted - 1,
+        counted,
+    };
+    assert_eq!(fault(Filter::open(&path, Load::Memory)), expected);
+
+    fs::write(&path, &sound).unwrap();
+    forge(&path, 56, &2_499_u64.to_le_bytes());
+    let expected = Fault::Count {
+        declared: 2_499,
+        counted: 2_500,
+    };
+    assert_eq!(fault(Filter::verify(&path)), expected);
+
+    fs::write(&path, &sound).unwrap();
+    forge(&path, 48, &1e-12_f64.to_le_bytes());
+    assert!(matches!(
+        fault(Filter::open(&path, Load::Memory)),
+        Fault::Rate { .. }
+    ));
+
+    // More probes than were used: every entry would be missed.
+    fs::write(&path, &sound).unwrap();
+    forge(&path, 72, &(header.shape.probes + 1).to_le_bytes());
+    assert!(matches!(fault(Filter::verify(&path)), Fault::Lost { .. }));
+
+    // A kind of entries that the header omits, so that nobody looks it up.
+    fs::write(&path, &sound).unwrap();
+    forge(&path, 19, &[0b0111]);
+    assert!(matches!(
+        fault(Filter::verify(&path)),
+        Fault::Records { .. }
+    ));
+}
+
+/// Half-full pages are refused, whoever wrote them.
+#[test]
+fn pages_that_hit_everybody_are_refused() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let shape = Shape {
+        pages: 1,
+        probes: 20,
+    };
+    let replacement = Replacement::claim(&path).unwrap();
+    let mut writer = Writer::begin(replacement, spec(1e-6, false), 1_000, shape).unwrap();
+    let mut page = EncodedPage::new();
+    page.set_bits(&[0xff; 4096]);
+    writer.append(&[page]).unwrap();
+    assert!(matches!(fault(writer.finish()), Fault::Rate { .. }));
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn what_cannot_be_read_is_not_written() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let good = || spec(1e-6, true);
+    let source = Source {
+        licence: "x".repeat(5_000),
+        ..Source::default()
+    };
+    for bad in [
+        Spec {
+            name: "x".repeat(256),
+            ..good()
+        },
+        Spec {
+            name: "a\nb".to_owned(),
+            ..good()
+        },
+        Spec { fpr: 0.7, ..good() },
+        Spec {
+            fpr: f64::NAN,
+            ..good()
+        },
+        Spec {
+            sources: vec![source],
+            ..good()
+        },
+    ] {
+        let begun = begin(&path, bad, 1);
+        assert!(matches!(begun, Err(Error::Unwritable { .. })));
+    }
+    assert!(folder.names().is_empty());
+}
+
+/// Missing and duplicate pages and entries are detected before the old file is replaced.
+#[test]
+fn lost_pages_and_entries_are_noticed() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let records = records(2_500);
+    let begin = |entries| begin(&path, spec(1e-6, true), entries).unwrap();
+    let pages = |writer: &Writer| -> Vec<_> {
+        by_page(writer.shape(), &records)
+            .map(|records| {
+                let mut page = EncodedPage::new();
+                encode_page(writer.shape(), records, true, &mut page);
+                page
+            })
+            .collect()
+    };
+
+    let mut writer = begin(2_500);
+    writer.append(&pages(&writer)[..2]).unwrap();
+    assert!(matches!(writer.finish(), Err(Error::Unwritable { .. })));
+
+    let mut writer = begin(2_500);
+    assert!(matches!(
+        writer.append(&pages(&writer)[1..]),
+        Err(Error::Unwritable { .. })
+    ));
+    drop(writer);
+
+    let mut writer = begin(2_501);
+    writer.append(&pages(&writer)).unwrap();
+    let expected = Fault::Count {
+        declared: 2_501,
+        counted: 2_500,
+    };
+    assert_eq!(fault(writer.finish()), expected);
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn an_old_file_goes_on_answering() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let (_, old) = three_pages(&path);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    let filter = Filter::open(&path, Load::Disk).unwrap();
+    write(&path, spec(1e-6, true), &[]).unwrap();
+    for record in old.iter().step_by(50) {
+        assert_eq!(filter.look_up(record.key).unwrap(), Answer::Listed(*record));
+    }
+    check_answers(&path, &[]);
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+/// A small list is found even if its file is overwritten. Fails without `small_records`: each
+/// look-up of a listed key is then an error until the file is restored.
+#[test]
+fn a_small_list_in_memory_needs_its_file_no_longer() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let (_, old) = three_pages(&path);
+    let filter = Filter::open(&path, Load::Memory).unwrap();
+    assert!(filter.memory_bytes() > filter.page_bytes());
+    fs::write(&path, "not a filter any more").unwrap();
+    for record in &old {
+        assert_eq!(filter.look_up(record.key).unwrap(), Answer::Listed(*record));
+        assert_eq!(
+            filter.look_up_in_memory(record.key),
+            Some(Answer::Listed(*record))
+        );
+    }
+}
+
+/// Runs a test of this module in a separate process. Without the path in its environment such a test
+/// does nothing.
+fn child(test: &str, path: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([&format!("filter_damage::{test}"), "--exact", "--nocapture"])
+        .env("FILTER_PATH", path);
+    command
+}
+
+fn child_path() -> Option<PathBuf> {
+    std::env::var_os("FILTER_PATH").map(PathBuf::from)
+}
+
+#[test]
+fn a_killed_writer_leaves_the_old_file() {
+    let folder = Folder::new();
+    let path = folder.path("a.blf");
+    let (_, old) = three_pages(&path);
+    let mut writing = child("child_that_waits_half_way", &path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let output = BufReader::new(writing.stdout.take().unwrap());
+    let half_way = output
+        .lines()
+        .any(|line| line.unwrap().ends_with("half way"));
+    assert!(half_way);
+    assert!(matches!(
+        Replacement::claim(&path),
+        Err(replacement::Error::Busy { .. })
+    ));
+    writing.kill().unwrap();
+    writing.wait().unwrap();
+    check_answers(&path, &old);
+    assert_eq!(folder.names(), [".a.blf.writing", "a.blf"]);
+    write(&path, spec(1e-6, true), &old[..100]).unwrap();
+    assert_eq!(folder.names(), ["a.blf"]);
+    check_answers(&path, &old[..100]);
+}
+
+#[test]
+fn child_that_waits_half_way() {
+    let Some(path) = child_path() else { return };
+    let mut writer = begin(&path, spec(1e-6, true), 1_000_000).unwrap();
+    let pages: Vec<_> = (0..300).map(|_| EncodedPage::new()).collect();
+    writer.append(&pages).unwrap();
+    println!("half way");
+    // Ends when its parent ends, at the latest.
+    let _ = std::io::stdin().lines().next();
+}
+
+/// A full disk: a small separate file system, if the system permits one.
+#[test]
+fn a_full_disk_leaves_the_old_file() {
+    let folder = Folder::new();
+    let own = child("child_on_a_full_disk", folder.0.path());
+    let mut shell = Command::new("unshare");
+    shell
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c"])
+        .arg("mount -t tmpfs -o size=256k none \"$FILTER_PATH\" || exit 77; exec \"$@\"")
+        .arg("sh")
+        .arg(own.get_program())
+        .args(own.get_args())
+        .env("FILTER_PATH", folder.0.path());
+    match shell.output() {
+        Ok(output) if output.status.success() => {}
+        Ok(output) if output.status.code() == Some(101) => {
+            panic!("{}", String::from_utf8_lossy(&output.stdout));
+        }
+        _ => eprintln!("no small file system to be had here: not tested"),
+    }
+}
+
+#[test]
+fn child_on_a_full_disk() {
+    let Some(disk) = child_path() else { return };
+    let path = disk.join("a.blf");
+    let (_, old) = three_pages(&path);
+    // 200,000 entries need 700 KiB of pages.
+    let written = write(&path, spec(1e-6, true), &records(200_000));
+    assert!(matches!(written, Err(Error::Io { .. })), "{written:?}");
+    check_answers(&path, &old);
+    assert_eq!(fs::read_dir(disk).unwrap().count(), 1);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_an_error() {
+    // Nobody, not even root, can create a file there.
+    let created = begin(Path::new("/proc/a.blf"), spec(1e-6, true), 1);
+    let refused = matches!(
+        created,
+        Err(Error::Replacement(replacement::Error::Io { .. }))
+    );
+    assert!(refused);
+}
+
+/// Corrects every checksum after a change of bytes, at the positions of the intact file, so that
+/// only the contents can reveal the change.
+fn reseal(bytes: &mut [u8], header: &Header) {
+    let pages = usize::try_from(header.shape.pages).unwrap();
+    let sums = 4096 * (1 + pages);
+    let directory = sums + 8 * pages;
+    let sources = directory + 16 * pages;
+    let records = bytes.len() - (header.record_bytes() as usize - 16 * pages);
+    let put = |bytes: &mut [u8], at: usize, sum: u64| {
+        bytes[at..at + 8].copy_from_slice(&sum.to_le_bytes());
+    };
+    let mut start = 0;
+    for page in 0..pages {
+        let sum = XxHash3_64::oneshot(&bytes[4096 * (page + 1)..4096 * (page + 2)]);
+        put(bytes, sums + 8 * page, sum);
+        let row = directory + 16 * page;
+        let end = u64::from_le_bytes(bytes[row..row + 8].try_into().unwrap());
+        let block = usize::try_from(end)
+            .ok()
+            .and_then(|end| bytes[records..].get(start..end));
+        if let Some(sum) = block.map(XxHash3_64::oneshot) {
+            put(bytes, row + 8, sum);
+            start = end as usize;
+        }
+    }
+    for (field, range) in [
+        (136, sums..directory),
+        (160, directory..sources),
+        (184, sources..records),
+    ] {
+        let sum = XxHash3_64::oneshot(&bytes[range]);
+        put(bytes, field, sum);
+    }
+    let sum = XxHash3_64::oneshot(&bytes[..4088]);
+    put(bytes, 4088, sum);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Somebody who forges every checksum can make a filter that lists other senders, but none that
+    /// makes a program panic.
+    #[test]
+    fn forged_files_are_answered_without_a_panic(
+        count in 0_u64..1_500,
+        in_header in prop::collection::vec((8_usize..240, any::<u8>()), 0..2),
+        behind in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
+        block_heads in prop::collection::vec((0_usize..40, any::<u8>()), 0..3),
+    ) {
+        let folder = Folder::new();
+        let path = folder.path("a.blf");
+        let records = records(count);
+        let header = write(&path, spec(1e-6, true), &records).unwrap();
+        let mut bytes = fs::read(&path).unwrap();
+        reseal(&mut bytes, &header);
+        prop_assert!(bytes == fs::read(&path).unwrap(), "the sums of a sound file are right");
+
+        let pages_end = 4096 * (1 + header.shape.pages) as usize;
+        let blocks = bytes.len() - header.record_bytes() as usize + 16 * header.shape.pages as usize;
+        let behind = behind.iter().map(|(at, byte)| (pages_end + at.index(bytes.len() - pages_end), *byte));
+        let block_heads = block_heads.iter().map(|&(at, byte)| (blocks + at, byte));
+        for (at, byte) in in_header.iter().copied().chain(behind).chain(block_heads).collect::<Vec<_>>() {
+            if let Some(place) = bytes.get_mut(at) {
+                *place = byte;
+            }
+        }
+        reseal(&mut bytes, &header);
+        fs::write(&path, &bytes).unwrap();
+        let _ = Filter::verify(&path);
+        for load in [Load::Memory, Load::Disk] {
+            if let Ok(filter) = Filter::open(&path, load) {
+                for record in &records {
+                    let _ = filter.look_up(record.key);
+                }
+                let _ = filter.records().map(Iterator::count);
+                let _ = filter.stats();
+            }
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! If a filter is damaged or missing at the start, the daemon uses the last good copy, and reports
+//! it.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+use crate::support;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use blocklist_milter::config::Config;
+use blocklist_milter::demo::peer::{Peer, TestMail};
+use blocklist_milter::filter::Filter;
+use blocklist_milter::snapshot::{Live, Reloaded, Snapshot, check};
+use support::rig::{compile, verdict};
+use support::site::{Site, Socket, Transport};
+use support::until;
+use tempfile::TempDir;
+
+const CONFIG: &str =
+    "state = 'state'\nstatus_file = 'status'\n[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n";
+
+/// A folder with lists, a configuration and the copies.
+struct Home(TempDir);
+
+impl Home {
+    fn new() -> Self {
+        let home = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(home.path("state")).unwrap();
+        home.list("spam", &["first@bad.example"]);
+        home.configure(CONFIG);
+        home
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn configure(&self, text: &str) {
+        fs::write(self.path("c.toml"), text).unwrap();
+    }
+
+    fn list(&self, name: &str, entries: &[&str]) {
+        let text = self.path(&format!("{name}.list"));
+        fs::write(&text, entries.join("\n") + "\n").unwrap();
+        compile(&text);
+    }
+
+    fn start(&self) -> Live {
+        let path = self.path("c.toml");
+        Live::new(Snapshot::start(Config::load(&path).unwrap()), Some(path))
+    }
+
+    /// Starts, and ends when copies of the filters in effect exist.
+    fn served(&self) {
+        kept(&self.start());
+    }
+
+    fn copies(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.path("state")).unwrap();
+        let mut copies: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+        copies.sort();
+        copies
+    }
+
+    fn copy(&self) -> PathBuf {
+        let copies = self.copies();
+        assert_eq!(copies.len(), 1, "{copies:?}");
+        copies.into_iter().next().unwrap()
+    }
+}
+
+/// Does all the regular upkeep.
+fn kept(live: &Live) {
+    until("copies are made", || {
+        live.upkeep(Instant::now()).then_some(())
+    });
+}
+
+/// Returns the entries of the list in effect; `None` if there is none, and its senders are
+/// deferred.
+fn entries(live: &Live) -> Option<u64> {
+    let snapshot = live.snapshot();
+    let list = snapshot.policy.lists().first().unwrap();
+    list.filter().map(|filter: &Arc<Filter>| filter.entries())
+}
+
+fn complains(live: &Live, words: &[&str]) {
+    let complaints = live.complaints();
+    let has = |text: &str| words.iter().all(|word| text.contains(word));
+    assert!(
+        complaints.iter().any(|one| has(&one.text)),
+        "{complaints:?} lack {words:?}"
+    );
+}
+
+/// Fails without `or_copies` in `Snapshot::start`: no list is in effect.
+#[test]
+fn a_start_with_a_bad_file_uses_the_last_good_copy() {
+    let home = Home::new();
+    home.served();
+    let copy = home.copy();
+    let filter = home.path("spam.blf");
+    let good = fs::read(&filter).unwrap();
+    assert_eq!(fs::read(&copy).unwrap(), good);
+    let cut = good[..good.len() - 1].to_vec();
+    let mut page = good.clone();
+    page[5000] ^= 1;
+    let bad: [(&str, Option<&[u8]>); 4] = [
+        ("gone", None),
+        ("cut", Some(&cut)),
+        ("no filter", Some(b"<html>502 Bad Gateway</html>")),
+        ("a damaged page", Some(&page)),
+    ];
+    for (what, bytes) in bad {
+        fs::remove_file(&filter).unwrap();
+        bytes.inspect(|bytes| fs::write(&filter, bytes).unwrap());
+        let live = home.start();
+        assert_eq!(entries(&live), Some(1), "{what}");
+        complains(
+            &live,
+            &["list spam: an older copy of the filter is in use, generation 1, built 20"],
+        );
+        assert!(live.status().contains("older copy"), "{}", live.status());
+        // It stays in effect, and a reload reports it again.
+        kept(&live);
+        assert_eq!(live.reload(), Reloaded::Same);
+        assert_eq!(
+            (entries(&live), home.copy()),
+            (Some(1), copy.clone()),
+            "{what}"
+        );
+        let said = check(&home.path("c.toml")).unwrap_err().to_string();
+        assert!(
+            said.contains("a start uses the last good copy, generation 1"),
+            "{said}"
+        );
+        fs::write(&filter, &good).unwrap();
+    }
+    // A repaired file takes effect, and the warning ends.
+    fs::remove_file(&filter).unwrap();
+    let live = home.start();
+    home.list("spam", &["first@bad.example", "second@bad.example"]);
+    assert_eq!(live.reload(), Reloaded::Changed);
+    assert_eq!(entries(&live), Some(2));
+    kept(&live);
+    assert!(live.complaints().is_empty(), "{:?}", live.complaints());
+    assert_eq!(fs::read(&copy).unwrap(), fs::read(&filter).unwrap());
+}
+
+/// While a copy is in effect, other changes still take effect, and an older file in its place does
+/// not.
+#[test]
+fn reloads_go_on_beside_a_copy() {
+    let home = Home::new();
+    let before = fs::read(home.path("spam.blf")).unwrap();
+    home.list("spam", &["first@bad.example", "second@bad.example"]);
+    home.served();
+    fs::remove_file(home.path("spam.blf")).unwrap();
+    let live = home.start();
+    home.configure(&format!(
+        "{CONFIG}[whitelist]\nentries = ['a@ok.example']\n"
+    ));
+    assert_eq!(live.reload(), Reloaded::Changed);
+    assert_eq!(live.snapshot().policy.whitelist.len(), 1);
+    assert_eq!(entries(&live), Some(2));
+    fs::write(home.path("spam.blf"), before).unwrap();
+    live.reload();
+    assert_eq!(entries(&live), Some(2));
+    complains(&live, &["older copy", "older than generation 2"]);
+}
+
+/// Records are read after the start; a copy then replaces a file in which they are damaged. Fails
+/// without `with_copies` in `Live::check_start`: the damaged filter stays in effect.
+#[test]
+fn damage_that_is_found_later_brings_the_copy_too() {
+    let home = Home::new();
+    home.served();
+    let filter = home.path("spam.blf");
+    let mut bytes = fs::read(&filter).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&filter, bytes).unwrap();
+    let live = home.start();
+    assert!(live.complaints().is_empty());
+    kept(&live);
+    complains(&live, &["older copy", "records"]);
+    assert_eq!(live.complaints().len(), 1, "{:?}", live.complaints());
+    // Its file is still damaged.
+    assert_eq!(live.reload(), Reloaded::Same);
+    assert_eq!((entries(&live), home.copies().len()), (Some(1), 1));
+}
+
+#[test]
+fn a_start_without_a_good_copy_defers() {
+    let home = Home::new();
+    let filter = home.path("spam.blf");
+    home.served();
+    let copy = home.copy();
+    let good = fs::read(&copy).unwrap();
+    let mut page = good.clone();
+    page[5000] ^= 1;
+    fs::remove_file(&filter).unwrap();
+    let defers = |what: &str| {
+        let live = home.start();
+        assert_eq!(entries(&live), None, "{what}");
+        complains(&live, &["not serving as configured", "spam.blf"]);
+    };
+    fs::write(&copy, &page).unwrap();
+    defers("the copy is damaged");
+    fs::write(&copy, &good[..good.len() / 2]).unwrap();
+    defers("the copy is cut");
+    fs::write(&copy, &good).unwrap();
+    let days_ago = |days: u64| SystemTime::now() - Duration::from_secs(86_400 * days);
+    let file = File::options().write(true).open(&copy).unwrap();
+    file.set_modified(days_ago(8)).unwrap();
+    defers("the copy is too old");
+    file.set_modified(days_ago(6)).unwrap();
+    assert_eq!(entries(&home.start()), Some(1));
+    home.configure(&format!("{CONFIG}[safety]\nlast_good_mib = 0\n"));
+    defers("copies are not wanted");
+    home.configure(CONFIG);
+    fs::remove_file(&copy).unwrap();
+    defers("there is no copy");
+    fs::remove_dir(home.path("state")).unwrap();
+    defers("there is no folder");
+    assert!(!home.path("state").exists());
+}
+
+/// A copy belongs to a path in the configuration: no other list uses it, and a list that is removed
+/// from the configuration does not come back.
+#[test]
+fn a_list_that_is_no_longer_wanted_does_not_come_back() {
+    let home = Home::new();
+    home.list("other", &["x@bad.example", "y@bad.example"]);
+    home.configure(&format!(
+        "{CONFIG}[[list]]\nname = 'other'\nfilter = 'other.blf'\n"
+    ));
+    home.served();
+    assert_eq!(home.copies().len(), 2);
+    // The same name, another file.
+    fs::remove_file(home.path("spam.blf")).unwrap();
+    home.configure(&CONFIG.replace("spam.blf", "elsewhere.blf"));
+    let live = home.start();
+    assert_eq!(entries(&live), None);
+    kept(&live);
+    assert!(home.copies().is_empty(), "{:?}", home.copies());
+    drop(live);
+    home.configure(CONFIG);
+    assert_eq!(entries(&home.start()), None);
+    // A faulty configuration names no lists, and removes no copies.
+    home.list("spam", &["first@bad.example"]);
+    home.served();
+    home.configure("no = 'configuration'");
+    let path = home.path("c.toml");
+    let (config, fault) = Config::load_what_is_good(&path);
+    kept(&Live::new(
+        Snapshot::without_config(config, fault.unwrap()),
+        Some(path),
+    ));
+    assert_eq!(home.copies().len(), 1);
+}
+
+/// Two daemons with the same folder would treat each other's copies as those of removed lists.
+/// Fails without the lock in `work`: the second removes those of the first.
+#[test]
+fn another_process_takes_no_copies_away() {
+    let (home, other) = (Home::new(), Home::new());
+    let shared = format!("state = '{}'\n", home.path("state").display());
+    other.configure(&CONFIG.replace("state = 'state'\n", &shared));
+    let first = home.start();
+    kept(&first);
+    let copy = home.copy();
+    let second = other.start();
+    kept(&second);
+    complains(&second, &["cannot keep a copy", "another process"]);
+    assert_eq!(home.copy(), copy);
+    // When the first has ended, the second takes them over.
+    drop(first);
+    drop(second);
+    other.served();
+    assert_ne!(home.copy(), copy);
+}
+
+/// Entries that a list has dropped do not come back: a copy that cannot be renewed is removed.
+#[test]
+fn a_copy_of_an_older_filter_does_not_outlive_it() {
+    let home = Home::new();
+    let many: Vec<String> = (0..120_000).map(|n| format!("x{n}@bad.example")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    home.configure(&format!(
+        "{CONFIG}[safety]\nlast_good_mib = 1\nmax_growth = '99999999%'\n"
+    ));
+    home.served();
+    assert_eq!(home.copies().len(), 1);
+    let live = home.start();
+    home.list("spam", &many);
+    assert!(fs::metadata(home.path("spam.blf")).unwrap().len() > 1 << 20);
+    assert_eq!(live.reload(), Reloaded::Changed);
+    kept(&live);
+    if home.copies().len() == 1 {
+        println!("left out: copies take no space on this file system");
+        return;
+    }
+    complains(&live, &["cannot keep a copy", "last_good_mib"]);
+    assert!(home.copies().is_empty());
+}
+
+#[test]
+fn a_full_disk_keeps_no_copy_and_stops_nothing() {
+    let home = Home::new();
+    let state = home.path("state");
+    let mut mount = Command::new("mount");
+    mount
+        .args(["-t", "tmpfs", "-o", "size=64k", "tmpfs"])
+        .arg(&state);
+    if !mount
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|done| done.success())
+    {
+        eprintln!("no file system can be mounted here: not tested");
+        return;
+    }
+    struct Mounted(PathBuf);
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg(&self.0).status();
+        }
+    }
+    let _mounted = Mounted(state);
+    home.served();
+    assert_eq!(home.copies().len(), 1);
+    let live = home.start();
+    let many: Vec<String> = (0..3_000).map(|n| format!("x{n}@bad.example")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    home.configure(&format!("{CONFIG}[safety]\nmax_growth = '99999999%'\n"));
+    home.list("spam", &many);
+    assert_eq!(live.reload(), Reloaded::Changed);
+    kept(&live);
+    complains(&live, &["cannot keep a copy", "must stay free"]);
+    assert_eq!((home.copies().len(), entries(&live)), (0, Some(3_000)));
+}
+
+/// The program itself, with all unnecessary permissions given up, is killed while it copies.
+#[test]
+fn the_daemon_keeps_copies_and_a_kill_leaves_nothing_behind() {
+    let mut site = Site::new(Transport::Unix);
+    let state = site.path().join("state");
+    fs::create_dir(&state).unwrap();
+    if let Some((uid, gid)) = site.user {
+        std::os::unix::fs::chown(&state, Some(uid), Some(gid)).unwrap();
+    }
+    let many: Vec<String> = (0..20_000).map(|n| format!("x{n}@listed.test")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    site.list("spam", &many);
+    site.configure(
+        "state = \"@DIR@/state\"\nstatus_file = \"@DIR@/status\"\n[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n",
+    );
+    let names = || -> Vec<String> {
+        let name = |entry: std::io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        let names = fs::read_dir(&state).unwrap().map(name);
+        names.map(|name| name.into_string().unwrap()).collect()
+    };
+    let is_whole = |path: &Path| Filter::verify(path).is_ok();
+    for delay_ms in [0, 2, 5, 10, 20, 40] {
+        let mut daemon = site.serve();
+        until("it begins", || (!names().is_empty()).then_some(()));
+        thread::sleep(Duration::from_millis(delay_ms));
+        daemon.signal(rustix::process::Signal::KILL);
+        daemon.ended();
+        for name in names().iter().filter(|name| !name.starts_with('.')) {
+            assert!(is_whole(&state.join(name)), "{name}");
+            fs::remove_file(state.join(name)).unwrap();
+        }
+    }
+    // Left by a kill.
+    site.write("state/.spam-0.last-good.blf.writing", "half");
+    let daemon = site.serve();
+    until("only the copy is there", || {
+        let names = names();
+        (names.len() == 1 && !names[0].starts_with('.')).then_some(())
+    });
+    assert!(daemon.terminate().success());
+
+    fs::write(site.path().join("spam.blf"), "half").unwrap();
+    let daemon = site.serve();
+    daemon.logged(&[
+        "WARN",
+        "list spam: an older copy of the filter is in use, generation 1",
+    ]);
+    let Socket::Unix(path) = &site.socket else {
+        unreachable!("asked for a unix socket")
+    };
+    let mut peer = Peer::unix(path).unwrap();
+    peer.stranger().unwrap();
+    let mut outcome = |sender: &str| {
+        let letter = TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"]);
+        verdict(&peer.deliver(&letter).unwrap())
+    };
+    assert_eq!(outcome("<x7@listed.test>"), "reject");
+    assert_eq!(outcome("<a@ok.example>"), "accept");
+    assert!(daemon.terminate().success());
+}

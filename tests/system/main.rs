@@ -1,0 +1,41 @@
+//! Tests of the daemon and the commands: as processes, or served by this process on a socket.
+
+mod campaign;
+mod clock;
+mod commands;
+mod compile;
+mod compile_ends;
+mod compile_expiry;
+mod compile_limits;
+mod crowd;
+mod daemon;
+mod deltas;
+mod dependencies;
+mod digest;
+mod explain;
+mod filter_bits;
+mod filter_damage;
+mod guides;
+mod junk;
+mod last_good;
+mod log;
+mod loss;
+mod messages;
+mod mixed;
+mod packages;
+mod parts;
+mod policy;
+mod reload;
+mod restart;
+mod sandbox;
+mod sender_differential;
+mod service;
+mod share_format;
+mod shares;
+mod sizing;
+mod status;
+mod system_calls;
+mod upkeep;
+
+#[path = "../support/mod.rs"]
+mod support;

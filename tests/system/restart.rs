@@ -1,0 +1,276 @@
+//! Restarts as systemd does them: the process is stopped, and then the next is started. No SMTP
+//! session loses its filter, at any command where its client pauses.
+
+use crate::support;
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use support::manager::Manager;
+use support::site::Socket;
+use support::until;
+use support::wire::Wire;
+
+/// The commands of an SMTP session with two listed messages and one unlisted message, each with its
+/// answer.
+const COMMANDS: [(u8, &[u8], &[u8]); 17] = [
+    (b'O', b"\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff", b"O"),
+    (b'C', b"mail.test\x004\x04\xd2192.0.2.1\0", b""),
+    (b'D', b"M{auth_authen}\0\0", b""),
+    (b'M', b"<someone@good.test>\0", b""),
+    (b'D', b"Ri\0AB12\0", b""),
+    (b'R', b"<one@our.test>\0", b"c"),
+    (b'R', b"<two@our.test>\0", b"c"),
+    (b'L', b"From\0spammer@listed.test\0", b""),
+    (b'N', b"", b"y"),
+    (b'A', b"", b""),
+    (b'M', b"<spammer@listed.test>\0", b""),
+    (b'R', b"<one@our.test>\0", b"y"),
+    (b'A', b"", b""),
+    (b'M', b"<someone@good.test>\0", b""),
+    (b'R', b"<one@our.test>\0", b"c"),
+    (b'N', b"", b"a"),
+    (b'A', b"", b""),
+];
+
+/// An SMTP session, as seen by the milter.
+struct Session {
+    wire: Wire,
+    next: usize,
+}
+
+impl Session {
+    fn connect(path: &Path) -> Self {
+        Self {
+            wire: Wire::open(path),
+            next: 0,
+        }
+    }
+
+    /// Continues to the next command at which a client can pause; `false` at the end.
+    fn step(&mut self) -> bool {
+        let Some((letter, payload, answer)) = COMMANDS.get(self.next) else {
+            return false;
+        };
+        self.next += 1;
+        self.wire.send(&[(*letter, payload)]);
+        if !answer.is_empty() {
+            let place = format!("{:?}, command {}", char::from(*letter), self.next);
+            let got = self.wire.try_answer();
+            let got = got.unwrap_or_else(|error| panic!("{place}: {error}"));
+            assert_eq!([got], **answer, "{place}");
+        }
+        // Headers come without a pause.
+        match letter {
+            b'L' => self.step(),
+            _ => true,
+        }
+    }
+
+    fn finish(mut self) {
+        while self.step() {}
+    }
+}
+
+/// Restarts under load: sessions that pause at every command, and others that never pause.
+fn restarts(count: usize) {
+    let mut manager = Manager::new(true);
+    let over = Arc::new(AtomicBool::new(false));
+    let quick: Vec<_> = (0..2)
+        .map(|_| {
+            let (over, path) = (Arc::clone(&over), manager.path());
+            thread::spawn(move || {
+                let mut sessions = 0;
+                while !over.load(SeqCst) {
+                    Session::connect(&path).finish();
+                    sessions += 1;
+                }
+                sessions
+            })
+        })
+        .collect();
+    // One session at each command, so that each restart finds all of them.
+    let mut slow: Vec<Session> = (0..COMMANDS.len())
+        .map(|commands| {
+            let mut session = Session::connect(&manager.path());
+            while session.next < commands && session.step() {}
+            session
+        })
+        .collect();
+    for _ in 0..count {
+        manager.restart();
+        slow.retain_mut(Session::step);
+        slow.push(Session::connect(&manager.path()));
+    }
+    slow.into_iter().for_each(Session::finish);
+    over.store(true, SeqCst);
+    for quick in quick {
+        assert!(quick.join().expect("every answer was right") > 0);
+    }
+    until("the workers have shown that they live", || {
+        (manager.told.alive.load(SeqCst) > 0).then_some(())
+    });
+}
+
+#[test]
+fn no_session_loses_its_filter() {
+    restarts(3);
+}
+
+#[test]
+#[ignore = "a minute: tests/run --long"]
+fn no_session_loses_its_filter_over_fifty_restarts() {
+    restarts(50);
+}
+
+/// Messages in a session.
+const MESSAGES: usize = 3;
+
+/// A hundred thousand messages during fifty restarts, each with a new file of the program: most of
+/// them in sessions that never pause, the others in sessions whose clients pause for 1 to 20 s
+/// between any two commands, so that restarts happen between all of them. Each answer is checked:
+/// an unfiltered message would be accepted, or its session closed.
+///
+/// Fails at the first restart without `handover::give` in `Daemon::stop`.
+#[test]
+#[ignore = "ten minutes: tests/run --long"]
+fn a_hundred_thousand_messages_are_filtered_through_fifty_restarts() {
+    const RESTARTS: u32 = 50;
+    const TOTAL: usize = 100_000;
+    const QUICK: usize = 4;
+    const SLOW: u64 = 100;
+    /// Time between two restarts: as long as the average pause of a slow session.
+    const PACE: Duration = Duration::from_secs(10);
+    let mut manager = Manager::new(true);
+    let over = Arc::new(AtomicBool::new(false));
+    let messages = Arc::new(AtomicUsize::new(0));
+    let began = Instant::now();
+    // The number due by now: the messages are spread over the whole time.
+    let due = move || {
+        let share = began.elapsed().as_secs_f64() / (PACE * RESTARTS).as_secs_f64();
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "a small positive number"
+        )]
+        let due = (share * TOTAL as f64) as usize;
+        due
+    };
+    let quick = (0..QUICK).map(|_| {
+        let (over, path, messages) = (Arc::clone(&over), manager.path(), Arc::clone(&messages));
+        thread::spawn(move || {
+            while !over.load(SeqCst) || messages.load(SeqCst) < TOTAL {
+                if messages.load(SeqCst) > due() && !over.load(SeqCst) {
+                    thread::sleep(Duration::from_millis(1));
+                    continue;
+                }
+                Session::connect(&path).finish();
+                messages.fetch_add(MESSAGES, SeqCst);
+            }
+            0
+        })
+    });
+    let slow = (0..SLOW).map(|seed| {
+        let (over, path, messages) = (Arc::clone(&over), manager.path(), Arc::clone(&messages));
+        thread::spawn(move || {
+            let mut random = seed;
+            let mut sessions = 0;
+            while !over.load(SeqCst) {
+                let mut session = Session::connect(&path);
+                while session.step() {
+                    // Knuth's random number generator; any would do.
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    thread::sleep(Duration::from_millis(1000 + (random >> 33) % 19_000));
+                }
+                sessions += 1;
+                messages.fetch_add(MESSAGES, SeqCst);
+            }
+            sessions
+        })
+    });
+    let clients: Vec<_> = quick.chain(slow).collect();
+    for restart in 1..=RESTARTS {
+        thread::sleep((PACE * restart).saturating_sub(began.elapsed()));
+        manager.restart();
+    }
+    over.store(true, SeqCst);
+    let slow: usize = clients
+        .into_iter()
+        .map(|client| client.join().expect("every answer was right"))
+        .sum();
+    let messages = messages.load(SeqCst);
+    let seconds = began.elapsed().as_secs();
+    println!(
+        "{messages} messages, {} of them of {slow} slow sessions, {RESTARTS} restarts, {seconds} s",
+        slow * MESSAGES
+    );
+    assert!(messages >= TOTAL && slow > 100);
+}
+
+/// If nobody stores connections, the next process may be started beside the old one, which serves
+/// its sessions until they end, and accepts no others.
+#[test]
+fn without_a_store_sessions_end_in_their_own_time() {
+    let mut manager = Manager::new(false);
+    let mut slow = Session::connect(&manager.path());
+    while slow.next < 5 && slow.step() {}
+    let mut old = manager.daemon.take().expect("it runs");
+    old.signal(Signal::TERM);
+    old.logged(&["waiting for connections to close"]);
+    manager.daemon = Some(manager.start());
+    Session::connect(&manager.path()).finish();
+    slow.finish();
+    // The old process has ended with the last of its sessions.
+    assert!(old.ended().success());
+}
+
+/// The sockets of `listen` also stay open, and new sessions wait in them.
+#[test]
+fn own_sockets_are_kept_for_the_next_process() {
+    let mut manager = Manager::with(true, false);
+    let mut slow = Session::connect(&manager.path());
+    while slow.next < 5 && slow.step() {}
+    manager.stop();
+    let between = Session::connect(&manager.path());
+    manager.daemon = Some(manager.start());
+    slow.finish();
+    between.finish();
+
+    // Not if the configuration no longer has that socket.
+    let path = manager.path();
+    let elsewhere = path.with_file_name("elsewhere.sock");
+    manager.stop();
+    manager.site.move_socket(Socket::Unix(elsewhere.clone()));
+    manager.daemon = Some(manager.start());
+    Session::connect(&elsewhere).finish();
+    assert!(UnixStream::connect(&path).is_err());
+}
+
+/// For example, if a process ended before it took over the connections.
+#[test]
+fn connections_of_two_processes_are_taken_over() {
+    let mut manager = Manager::new(true);
+    let mut first = Session::connect(&manager.path());
+    while first.next < 5 && first.step() {}
+    manager.stop();
+    let kept = std::mem::take(&mut *manager.told.store.lock().expect("not poisoned"));
+    assert_eq!(kept.len(), 1);
+    manager.daemon = Some(manager.start());
+    let mut second = Session::connect(&manager.path());
+    while second.next < 5 && second.step() {}
+    manager.stop();
+    let mut store = manager.told.store.lock().expect("not poisoned");
+    store.extend(kept);
+    drop(store);
+    manager.daemon = Some(manager.start());
+    first.finish();
+    second.finish();
+}

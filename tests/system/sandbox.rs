@@ -1,0 +1,368 @@
+//! What the daemon can no longer do once it serves, and what it still can.
+//!
+//! A process cannot regain a permission that it has given up, so forbidden operations are tried in
+//! a separate process: this program again, with the test `inside`.
+
+use crate::support;
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use blocklist_milter::daemon::{
+    Confined, Needs, fetch, keep_memory_private, limit_calls, limit_files,
+};
+use blocklist_milter::demo::peer::{Peer, TestMail};
+use blocklist_milter::endpoint::Endpoint;
+use rustix::process::{Resource, Signal, getppid, getrlimit, kill_process};
+use support::rig::verdict;
+use support::site::{Daemon, Site, Socket, Transport};
+use support::{run, until, usable};
+
+/// The folder in which `inside` tries the operations.
+const FOLDER: &str = "BLOCKLIST_MILTER_INSIDE";
+
+/// Returns why nothing can be tried here: an old kernel, or a container that forbids the calls.
+fn obstacle() -> Option<String> {
+    // On a thread that ends, so that only this thread is limited.
+    let tried = thread::spawn(|| limit_files(&Needs::default())).join();
+    let tried = tried.expect("no panic");
+    (tried != Confined::Fully).then(|| tried.to_string())
+}
+
+/// Fails without `restrict_self` in `limit_files`, or without `apply_filter_all_threads` in
+/// `limit_calls`: the first operation succeeds.
+#[test]
+fn what_is_forbidden_fails() {
+    if !usable("landlock", obstacle()) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = std::env::current_exe().expect("this program");
+    let arguments = [
+        "--exact",
+        "sandbox::inside",
+        "--ignored",
+        "--test-threads=1",
+    ];
+    let report = run(Command::new(program)
+        .args(arguments)
+        .arg("--nocapture")
+        .env(FOLDER, folder.path()));
+    assert!(report.contains("1 passed"), "{report}");
+}
+
+fn is_denied<T>(what: &str, result: io::Result<T>) {
+    let denied = [ErrorKind::PermissionDenied, ErrorKind::Unsupported];
+    match result {
+        Ok(_) => panic!("{what}: nobody prevents it"),
+        Err(error) => assert!(denied.contains(&error.kind()), "{what}: {error}"),
+    }
+}
+
+#[test]
+#[ignore = "part of what_is_forbidden_fails, in a process of its own"]
+fn inside() {
+    let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else {
+        return;
+    };
+    let at = |name: &str| folder.join(name);
+    for made in ["lists", "own", "other", "copies"] {
+        fs::create_dir(at(made)).expect("our own folder");
+    }
+    fs::write(at("lists/list"), "").expect("our own folder");
+    fs::write(at("other/list"), "").expect("our own folder");
+    let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let port = server.local_addr().expect("it is bound").port();
+    // Another thread, which could write before.
+    let (write, written) = (mpsc::channel::<PathBuf>(), mpsc::channel());
+    let (paths, done) = (write.1, written.0);
+    let other = thread::spawn(move || {
+        for path in paths {
+            fs::write(path, "").expect("this thread was there before");
+            done.send(()).expect("the test waits");
+        }
+        Command::new("true").spawn().map(drop)
+    });
+
+    let confined = limit_files(&Needs {
+        read: vec![at("lists/list")],
+        replaced: vec![at("own/status")],
+        kept: vec![at("copies")],
+        sockets: vec![at("own/socket")],
+        names: false,
+    });
+    assert_eq!(confined, Confined::Fully);
+    File::open(at("lists/list")).expect("it may be read");
+    write.0.send(at("lists/later")).expect("it listens");
+    written.1.recv().expect("it was written");
+    File::open(at("lists/later")).expect("it may be read, although it came later");
+    is_denied("reading", File::open(at("other/list")));
+    is_denied("listing", fs::read_dir(at("other")));
+    is_denied("writing", fs::write(at("lists/list"), "x"));
+    is_denied("making", File::create(at("lists/new")));
+    is_denied("removing", fs::remove_file(at("lists/list")));
+    is_denied("a folder", fs::create_dir(at("own/folder")));
+    is_denied("a link", symlink("/", at("own/link")));
+    is_denied("a socket", UnixListener::bind(at("lists/socket")));
+    is_denied("running", Command::new("true").spawn());
+    is_denied("connecting", TcpStream::connect(("127.0.0.1", port)));
+    let signal = kill_process(getppid().expect("a parent"), Signal::CONT);
+    is_denied("a signal", signal.map_err(io::Error::from));
+    fs::write(at("own/status.new"), "x").expect("its own");
+    fs::rename(at("own/status.new"), at("own/status")).expect("its own");
+    fs::write(at("copies/.a.writing"), "x").expect("its own");
+    fs::rename(at("copies/.a.writing"), at("copies/a")).expect("its own");
+    assert_eq!(fs::read_dir(at("copies")).expect("its own").count(), 1);
+    fs::remove_file(at("copies/a")).expect("its own");
+    let listener = UnixListener::bind(at("own/socket")).expect("its own");
+    fs::read_to_string("/proc/self/cgroup").expect("the system's");
+
+    assert_eq!(limit_calls(), Confined::Fully);
+    is_denied("a program", Command::new("/bin/true").spawn());
+    is_denied("TCP", TcpListener::bind("127.0.0.1:0"));
+    is_denied("UDP", UdpSocket::bind("127.0.0.1:0"));
+    is_denied("another socket", UnixListener::bind(at("own/other")));
+    let mode = fs::Permissions::from_mode(0o666);
+    is_denied("a mode", fs::set_permissions(at("own/status"), mode));
+    is_denied("a link", fs::hard_link(at("own/status"), at("own/link")));
+    // The other threads too.
+    drop(write.0);
+    is_denied("a program", other.join().expect("no panic"));
+
+    // The operations that it still needs.
+    let _client = UnixStream::connect(at("own/socket")).expect("a unix socket");
+    listener.accept().expect("a unix socket");
+    UnixDatagram::unbound().expect("for the service manager");
+    UnixStream::pair().expect("for connections that are handed over");
+    thread::spawn(|| thread::sleep(Duration::from_millis(1)))
+        .join()
+        .expect("a thread");
+    let raised = thread::spawn(|| panic!("a fault in one thread")).join();
+    assert!(raised.is_err());
+    fs::remove_file(at("own/socket")).expect("its own");
+    File::open(at("lists/later")).expect("it may be read");
+
+    keep_memory_private();
+    assert_eq!(getrlimit(Resource::Core).current, Some(0));
+}
+
+const SPAM: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
+
+fn site() -> Site {
+    let mut site = Site::new(Transport::Unix);
+    site.list("spam", &["spammer@listed.test"]);
+    site.configure(&format!("status_file = \"@DIR@/status\"\n{SPAM}"));
+    site
+}
+
+fn answer(site: &Site, sender: &str) -> String {
+    let Socket::Unix(path) = &site.socket else {
+        unreachable!("asked for a unix socket")
+    };
+    let mut peer = Peer::unix(path).expect("the daemon listens");
+    peer.stranger().expect("the daemon answers");
+    let letter = TestMail::new(sender, &["<bob@our.example>"], &["From: a@ok.example"]);
+    verdict(&peer.deliver(&letter).expect("the daemon answers"))
+}
+
+/// Returns a line of `/proc/PID/task/TID/status` for each thread.
+fn of_threads(daemon: &Daemon, field: &str) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("it runs");
+    let of = |task: PathBuf| {
+        let status = fs::read_to_string(task.join("status")).ok()?;
+        let value = status.lines().find_map(|line| line.strip_prefix(field));
+        Some(value?.trim().to_owned())
+    };
+    tasks.filter_map(|task| of(task.ok()?.path())).collect()
+}
+
+/// Returns name and nice value of a thread, from its `stat` (proc_pid_stat(5), fields 2 and 19).
+fn nice_of(stat: &str) -> Option<(String, i32)> {
+    let (before, after) = stat.rsplit_once(") ")?;
+    let name = before.split_once('(')?.1.to_owned();
+    Some((name, after.split(' ').nth(16)?.parse().ok()?))
+}
+
+/// Without `limit_calls` in `daemon::run` there is no filter; without `keep_memory_private` there
+/// are dumps.
+#[test]
+fn every_thread_of_the_daemon_is_limited() {
+    if !usable("landlock", obstacle()) {
+        return;
+    }
+    let mut site = site();
+    site.configure(&format!(
+        "status_file = \"@DIR@/status\"\n[status]\nlisten = \"unix:@DIR@/pages\"\n{SPAM}"
+    ));
+    let daemon = site.serve();
+    daemon.logged(&["listening"]);
+    until("every thread is limited", || {
+        let is_limited = of_threads(&daemon, "Seccomp:")
+            .iter()
+            .all(|mode| mode == "2");
+        is_limited.then_some(())
+    });
+    assert!(
+        of_threads(&daemon, "NoNewPrivs:")
+            .iter()
+            .all(|on| on == "1")
+    );
+    // Also what a thread requests after the calls are limited: a lower priority for work that may
+    // wait.
+    until(
+        "the slow lane and the status pages have less priority",
+        || {
+            let tasks = fs::read_dir(format!("/proc/{}/task", daemon.id())).expect("it runs");
+            let stats =
+                tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
+            let niced: Vec<_> = stats.filter_map(|stat| nice_of(&stat)).collect();
+            let of = |name: &str| {
+                let found = niced.iter().find(|(known, _)| known.starts_with(name));
+                found.map(|(_, nice)| *nice)
+            };
+            let low = ["slow lane", "status", "watch"];
+            low.iter().all(|name| of(name) == Some(10)).then_some(())
+        },
+    );
+    let limits = fs::read_to_string(format!("/proc/{}/limits", daemon.id())).expect("it runs");
+    let core = limits.lines().find(|line| line.starts_with("Max core"));
+    let core = core.expect("a limit").split_whitespace().nth(4);
+    assert_eq!(core, Some("0"), "{limits}");
+    until("the status", || {
+        site.path().join("status").exists().then_some(())
+    });
+    assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
+    let pages = site.path().join("pages");
+    let page = fetch(&Endpoint::Unix(pages.clone()), "/healthz");
+    assert_eq!(page.expect("pages are served").0, 200);
+    assert!(!daemon.log().contains("WARN"), "{}", daemon.log());
+    assert!(daemon.terminate().success());
+    assert!(!pages.exists(), "it is removed at the end");
+    let Socket::Unix(socket) = &site.socket else {
+        unreachable!("asked for a unix socket")
+    };
+    assert!(!socket.exists(), "it is removed at the end");
+
+    fs::remove_file(site.path().join("daemon.log")).expect("our own");
+    site.configure(&format!("sandbox = false\n{SPAM}"));
+    let daemon = site.serve();
+    daemon.logged(&["listening"]);
+    assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
+    assert!(
+        of_threads(&daemon, "Seccomp:")
+            .iter()
+            .all(|mode| mode == "0")
+    );
+    assert!(daemon.terminate().success());
+}
+
+/// The C library resolves the name of the host, and reads files of the system for that.
+#[test]
+fn it_listens_at_a_name() {
+    let mut site = Site::new(Transport::Tcp);
+    let Socket::Inet(port) = site.socket else {
+        unreachable!("asked for a port")
+    };
+    site.list("spam", &["spammer@listed.test"]);
+    site.configure(SPAM);
+    let written = fs::read_to_string(site.path().join("milter.toml")).expect("just written");
+    let named = written.replace("@127.0.0.1", "@localhost");
+    assert!(named.contains(&format!("inet:{port}@localhost")));
+    site.write("milter.toml", &named);
+    let daemon = site.serve();
+    daemon.logged(&["listening"]);
+    assert!(daemon.terminate().success());
+}
+
+/// Folders are allowed, not files; otherwise all of these would be refused until a restart.
+#[test]
+fn files_that_come_later_and_links_that_are_swapped_are_loaded() {
+    let mut site = site();
+    for folder in ["elsewhere/1", "elsewhere/2", "in/..1", "in/..2"] {
+        fs::create_dir_all(site.path().join(folder)).expect("our own folder");
+    }
+    let built = |site: &Site, sender: &str, to: &str| {
+        site.list("built", &[sender]);
+        fs::rename(site.path().join("built.blf"), site.path().join(to)).expect("our own");
+    };
+    let swap = |site: &Site, link: &str, to: &str| {
+        let aside = site.path().join("in/aside");
+        symlink(to, &aside).expect("our own folder");
+        fs::rename(aside, site.path().join(link)).expect("our own folder");
+    };
+    built(&site, "one@listed.test", "elsewhere/1/list.blf");
+    built(&site, "two@listed.test", "in/..1/list.blf");
+    swap(&site, "in/away", "../elsewhere/1");
+    swap(&site, "in/..data", "..1");
+    swap(&site, "in/list.blf", "..data/list.blf");
+    let list = |name: &str, file: &str| {
+        format!("[[list]]\nname = \"{name}\"\nfilter = \"@DIR@/{file}\"\nmax_age = \"none\"\n")
+    };
+    let lists = [
+        list("away", "in/away/list.blf"),
+        list("data", "in/list.blf"),
+        list("later", "in/later.blf"),
+    ];
+    site.configure(&lists.concat());
+    let daemon = site.serve();
+    daemon.logged(&["not serving as configured", "later.blf"]);
+    assert_eq!(answer(&site, "<one@listed.test>"), "reject");
+    assert_eq!(answer(&site, "<two@listed.test>"), "reject");
+    assert_eq!(answer(&site, "<three@listed.test>"), "tempfail");
+    let becomes = |sender: &str, expected: &str| {
+        until(&format!("{sender} gets {expected}"), || {
+            (answer(&site, sender) == expected).then_some(())
+        });
+    };
+    built(&site, "three@listed.test", "in/later.blf");
+    becomes("<three@listed.test>", "reject");
+    built(&site, "four@listed.test", "elsewhere/2/list.blf");
+    swap(&site, "in/away", "../elsewhere/2");
+    becomes("<four@listed.test>", "reject");
+    built(&site, "five@listed.test", "in/..2/list.blf");
+    swap(&site, "in/..data", "..2");
+    becomes("<five@listed.test>", "reject");
+    assert!(!daemon.log().contains("restart"), "{}", daemon.log());
+    assert!(daemon.terminate().success());
+}
+
+/// Fails without `note_confined`: the log mentions permissions, which are all correct.
+#[test]
+fn files_in_other_folders_need_a_restart_and_the_old_ones_stay() {
+    if !usable("landlock", obstacle()) {
+        return;
+    }
+    let mut site = site();
+    let outside = Site::new(Transport::Unix);
+    outside.list("other", &["other@listed.test"]);
+    let daemon = site.serve();
+    daemon.logged(&["filter in effect"]);
+    let filter = outside.path().join("other.blf");
+    let other = format!(
+        "[[list]]\nname = \"other\"\nfilter = \"{}\"\n",
+        filter.display()
+    );
+    site.configure(&format!("status_file = \"@DIR@/status\"\n{SPAM}{other}"));
+    daemon.logged(&["reload refused", "sandbox", "restart it", &shown(&filter)]);
+    assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
+    assert_eq!(answer(&site, "<other@listed.test>"), "accept");
+    assert!(daemon.terminate().success());
+    let daemon = site.serve();
+    until("both lists", || {
+        (answer(&site, "<other@listed.test>") == "reject").then_some(())
+    });
+    assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
+    assert!(daemon.terminate().success());
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

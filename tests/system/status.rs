@@ -1,0 +1,685 @@
+//! The daemon's reports about itself: their numbers are compared with the messages that were
+//! played.
+
+use crate::support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+
+use blocklist_milter::base::clock;
+use blocklist_milter::daemon::{Service as _, fetch};
+use blocklist_milter::demo::peer::TestMail;
+use blocklist_milter::endpoint::Endpoint;
+use blocklist_milter::policy::{Action, Exemption, Reason};
+use blocklist_milter::sender::Identity;
+use blocklist_milter::status::{Health, Report};
+use support::rig::{Rig, verdict};
+use support::until;
+
+const LISTS: &[(&str, &str)] = &[
+    ("spam.list", "@bad.example\nfriend@bad.example\n"),
+    ("mild.list", "@mild.example\n"),
+];
+const CONFIG: &str = "
+[[list]]
+name = 'spam'
+filter = 'spam.blf'
+[[list]]
+name = 'mild'
+filter = 'mild.blf'
+action = 'tag'
+[whitelist]
+entries = ['friend@bad.example']
+[exempt]
+networks = ['198.51.100.0/24']
+";
+
+fn from(mail_from: &str, headers: &[&str]) -> TestMail {
+    TestMail::new(mail_from, &["<bob@our.example>"], headers)
+}
+
+/// Plays a message of each kind; the tests know the counts.
+fn play(rig: &Rig) {
+    let shop = "From: shop@ok.example";
+    for (letter, expected) in [
+        (from("<a@ok.example>", &[shop]), "accept"),
+        (from("<b@ok.example>", &[shop]), "accept"),
+        (from("<a@bad.example>", &[shop]), "reject"),
+        (
+            TestMail::new(
+                "<a@bad.example>",
+                &["<bob@our.example>", "<al@our.example>"],
+                &[],
+            ),
+            "reject",
+        ),
+        (from("<friend@bad.example>", &[shop]), "accept"),
+        (
+            from("<a@ok.example>", &["From: a@bad.example, b@bad.example"]),
+            "reject",
+        ),
+        (
+            from("<a@mild.example>", &["Reply-To: b@mild.example", shop]),
+            "tag",
+        ),
+    ] {
+        assert_eq!(verdict(&rig.deliver(&letter)), expected);
+    }
+    let mut exempt = support::rig::unix(rig);
+    exempt
+        .client([198, 51, 100, 7].into(), 4321)
+        .expect("the daemon answers");
+    let outcome = exempt.deliver(&from("<a@bad.example>", &[shop]));
+    assert_eq!(verdict(&outcome.expect("the daemon answers")), "accept");
+}
+
+#[test]
+fn every_message_is_counted_once_and_every_hit() {
+    let rig = Rig::new(LISTS, CONFIG);
+    play(&rig);
+    let counters = &rig.live.counters;
+    let did = |action| counters.verdicts.get(action);
+    assert_eq!(
+        (did(None), did(Some(Action::Reject)), did(Some(Action::Tag))),
+        (4, 3, 1)
+    );
+    assert_eq!(counters.messages(), 8);
+    let reasons: Vec<_> = counters
+        .reasons
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            (Reason::Listed, 4),
+            (Reason::Unlisted, 2),
+            (Reason::Whitelisted, 1)
+        ]
+    );
+    assert_eq!(counters.exemptions.get(Exemption::Network), 1);
+    assert_eq!(counters.exemptions.sum(), 1);
+    assert_eq!(counters.durations.buckets().count, 8);
+
+    let snapshot = rig.live.snapshot();
+    let [spam, mild] = &snapshot.counts[..] else {
+        panic!("two lists");
+    };
+    assert_eq!(spam.list.hits.get(Identity::MailFrom), 3);
+    assert_eq!(spam.list.hits.get(Identity::From), 2);
+    assert_eq!(spam.list.whitelisted.get(), 1);
+    assert_eq!(spam.list.verdicts.get(Some(Action::Reject)), 3);
+    assert_eq!(spam.list.verdicts.get(None), 1);
+    assert_eq!(spam.by_source()["spam"], 5);
+    assert_eq!(mild.list.hits.get(Identity::ReplyTo), 1);
+    assert_eq!(mild.list.hits.sum(), 2);
+    assert_eq!(mild.list.verdicts.sum(), 1);
+}
+
+/// Also those of a list that is removed for a while.
+#[test]
+fn the_counts_of_a_list_outlive_reloads() {
+    let rig = Rig::new(LISTS, CONFIG);
+    play(&rig);
+    let reloaded = |count: u64| {
+        until("a reload", || {
+            (rig.live.counters.reloads.get() >= count).then_some(())
+        });
+    };
+    rig.write("c.toml", "[[list]]\nname = 'mild'\nfilter = 'mild.blf'\n");
+    // A removed list waits for a requested reload.
+    rig.live.reload();
+    reloaded(1);
+    assert_eq!(rig.live.snapshot().counts.len(), 1);
+    rig.write("c.toml", CONFIG);
+    reloaded(2);
+    rig.write("spam.list", "@worse.example\n");
+    reloaded(3);
+    let letter = from("<a@worse.example>", &[]);
+    assert_eq!(verdict(&rig.deliver(&letter)), "reject");
+    let snapshot = rig.live.snapshot();
+    let spam = &snapshot.counts[0];
+    assert_eq!(spam.list.hits.get(Identity::MailFrom), 4);
+    assert_eq!(spam.by_source()["spam"], 6, "by the name of the source");
+}
+
+#[test]
+fn connections_are_counted_and_what_breaks_the_protocol() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let traffic = rig.service.traffic();
+    let peer = rig.peer();
+    assert_eq!((traffic.opened.get(), traffic.open()), (1, 1));
+    for (sent, kind) in [
+        (&b"GET / HTTP/1.0\r\n\r\n"[..], "packet-length"),
+        (b"\0\0\0\x01M", "negotiation"),
+        (
+            b"\0\0\0\x0dO\0\0\0\x06\0\0\x01\xff\0\x1f\xff\xff\0\0\0\x01N",
+            "outside-message",
+        ),
+    ] {
+        let mut stream = UnixStream::connect(rig.path("m.sock")).expect("it listens");
+        stream.write_all(sent).expect("it reads");
+        // The answer to the negotiation may come before the end.
+        let _ = stream.read_to_end(&mut Vec::new());
+        until(kind, || {
+            (traffic.protocol_errors.get(kind) == 1).then_some(())
+        });
+    }
+    assert_eq!(traffic.protocol_errors.sum(), 3);
+    assert_eq!(traffic.opened.get(), 4);
+    peer.quit().expect("nothing is left over");
+    until("all are closed", || (traffic.open() == 0).then_some(()));
+}
+
+#[test]
+fn metrics_and_json_say_what_was_played() {
+    let rig = Rig::new(LISTS, CONFIG);
+    play(&rig);
+    let (code, metrics) = rig.page("/metrics");
+    assert_eq!(code, 200);
+    for line in [
+        "messages_total{verdict=\"accept\"} 4",
+        "messages_total{verdict=\"reject\"} 3",
+        "messages_total{verdict=\"tag\"} 1",
+        "messages_by_reason_total{reason=\"network\"} 1",
+        "messages_by_reason_total{reason=\"whitelisted\"} 1",
+        "message_duration_seconds_bucket{le=\"+Inf\"} 8",
+        "message_duration_seconds_count 8",
+        "connections_total 8",
+        "list_entries{list=\"spam\"} 2",
+        "list_generation{list=\"mild\"} 1",
+        "list_hits_total{list=\"spam\",identity=\"mail-from\"} 3",
+        "list_hits_total{list=\"spam\",identity=\"from\"} 2",
+        "list_source_hits_total{list=\"spam\",source=\"spam\"} 5",
+        "list_messages_total{list=\"mild\",verdict=\"tag\"} 1",
+        "list_whitelisted_hits_total{list=\"spam\"} 1",
+        "last_reload_successful 1",
+        "whitelist_entries 1",
+    ] {
+        let line = format!("blocklist_milter_{line}");
+        assert!(
+            metrics.lines().any(|one| one == line),
+            "{line} in\n{metrics}"
+        );
+    }
+    assert!(
+        !metrics.contains('@') && !metrics.contains(".example"),
+        "{metrics}"
+    );
+
+    let report: Report = serde_json::from_str(&rig.page("/status.json").1).expect("JSON");
+    assert_eq!(report.health, Health::Ok);
+    assert_eq!((report.messages.total, report.whitelist_entries), (8, 1));
+    assert_eq!(report.lists[0].hits["from"], 2);
+    assert_eq!(report.lists[0].hits_24h, 5);
+    let minutes = report
+        .minutes
+        .iter()
+        .map(|minute| minute.verdicts.values().sum::<u64>());
+    assert_eq!(minutes.sum::<u64>(), 8);
+    assert_eq!(report.last_refused, None, "addresses need a setting");
+    assert_eq!(rig.page("/nothing").0, 404);
+}
+
+#[test]
+fn refused_senders_are_shown_where_the_configuration_says_so() {
+    let rig = Rig::new(
+        LISTS,
+        &format!("{CONFIG}\n[status]\nshow_addresses = true\n"),
+    );
+    play(&rig);
+    let report: Report = serde_json::from_str(&rig.page("/status.json").1).expect("JSON");
+    let refused: Vec<_> = report
+        .last_refused
+        .iter()
+        .flatten()
+        .map(|one| {
+            (
+                one.address.as_str(),
+                one.identity.as_str(),
+                one.list.as_str(),
+            )
+        })
+        .collect();
+    let mail_from = ("a@bad.example", "mail-from", "spam");
+    assert_eq!(
+        refused,
+        [("a@bad.example", "from", "spam"), mail_from, mail_from]
+    );
+    assert!(!rig.page("/metrics").1.contains("bad.example"));
+}
+
+#[test]
+fn ready_means_that_mail_is_checked_as_configured() {
+    let config = format!("{CONFIG}\n[[list]]\nname = 'late'\nfilter = 'late.blf'\n");
+    let rig = Rig::started(LISTS, &config);
+    assert_eq!(rig.page("/healthz"), (200, "ok\n".to_owned()));
+    let (code, why) = rig.page("/readyz");
+    assert_eq!(code, 503);
+    assert!(why.contains("late.blf"), "{why}");
+    assert!(
+        rig.page("/metrics")
+            .1
+            .contains("list_available{list=\"late\"} 0\n")
+    );
+    rig.write("late.list", "@late.example\n");
+    until("it is ready", || {
+        (rig.page("/readyz").0 == 200).then_some(())
+    });
+
+    rig.write("c.toml", "nonsense");
+    until("the reload is refused", || {
+        let report: Report = serde_json::from_str(&rig.page("/status.json").1).expect("JSON");
+        let reloads = report.reloads;
+        (report.health == Health::Warning && reloads.is_old && reloads.refused > 0).then_some(())
+    });
+    assert_eq!(rig.page("/readyz").0, 200, "the old lists are in effect");
+    rig.write("c.toml", &config);
+    until("all is well", || {
+        let metrics = rig.page("/metrics").1;
+        metrics
+            .contains("blocklist_milter_last_reload_successful 1\n")
+            .then_some(())
+    });
+}
+
+/// The circuit breaker is on, and then a reload removes the limit: no report says any more that it
+/// is on.
+#[test]
+fn the_circuit_breaker_is_off_without_a_limit() {
+    let limited = format!("{CONFIG}[safety]\nmax_reject_share = '50%'\n");
+    let rig = Rig::new(LISTS, &limited);
+    let spam = from("<a@bad.example>", &["From: shop@ok.example"]);
+    let is_shown = || {
+        let report: Report = serde_json::from_str(&rig.page("/status.json").1).expect("JSON");
+        let problems = report.problems.iter();
+        let is_problem = problems
+            .filter(|one| one.text.contains("circuit breaker"))
+            .count()
+            > 0;
+        assert_eq!(is_problem, report.messages.circuit_breaker);
+        let metric = format!("circuit_breaker {}\n", u8::from(is_problem));
+        assert!(rig.page("/metrics").1.contains(&metric));
+        is_problem
+    };
+    assert!(!is_shown());
+    for _ in 0..100 {
+        assert_eq!(verdict(&rig.deliver(&spam)), "reject");
+    }
+    assert_eq!(verdict(&rig.deliver(&spam)), "tag");
+    assert!(is_shown());
+    rig.write("c.toml", &limited.replace("'50%'", "'100%'"));
+    until("the limit is gone", || {
+        (verdict(&rig.deliver(&spam)) == "reject").then_some(())
+    });
+    assert!(!is_shown());
+}
+
+/// Twice as many as there are connections and space in the socket's queue, and they come again and
+/// again.
+#[test]
+fn clients_that_ask_for_nothing_keep_no_monitor_waiting() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    let rig = Rig::new(LISTS, CONFIG);
+    let socket = rig.path("s.sock");
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let (socket, is_over) = (&socket, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    let crowd: Vec<UnixStream> = (0..40)
+                        .filter_map(|_| UnixStream::connect(socket).ok())
+                        .collect();
+                    for mut stream in &crowd {
+                        // Some send nothing, some an incomplete request.
+                        let _ = stream.write_all(&b"GET / HT"[..number * 2]);
+                    }
+                    // Until the daemon closes them.
+                    for mut stream in crowd {
+                        let _ = stream.set_read_timeout(Some(Duration::from_secs(2)));
+                        let _ = stream.read(&mut [0]);
+                    }
+                }
+            });
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        let slowest = (0..10)
+            .map(|_| {
+                let began = Instant::now();
+                let endpoint = Endpoint::Unix(socket.clone());
+                let answer = fetch(&endpoint, "/healthz").map(|(code, _)| code);
+                (began.elapsed(), answer.ok())
+            })
+            .max();
+        is_over.store(true, Ordering::Relaxed);
+        let (slowest, _) = slowest.expect("ten requests");
+        assert!(slowest < Duration::from_secs(4), "{slowest:?}");
+    });
+    assert_eq!(rig.page("/healthz").0, 200);
+}
+
+/// They use up the connections for a while, but have no other effect.
+#[test]
+fn hostile_clients_of_the_status_socket_keep_no_mail_waiting() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let connect = || {
+        let stream = UnixStream::connect(rig.path("s.sock")).expect("it listens");
+        stream
+            .set_read_timeout(Some(std::time::Duration::from_secs(60)))
+            .expect("a socket");
+        stream
+    };
+    let silent: Vec<UnixStream> = (0..100)
+        .map(|_| {
+            let mut stream = connect();
+            stream.write_all(b"GET / HT").expect("the kernel takes it");
+            stream
+        })
+        .collect();
+    play(&rig);
+    drop(silent);
+    assert_eq!(rig.page("/healthz").0, 200);
+    // More than the header may have, and a body that is never read.
+    for (sent, code) in [
+        (
+            format!(
+                "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+                "x".repeat(100_000)
+            ),
+            "431",
+        ),
+        (
+            "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n".to_owned(),
+            "405",
+        ),
+        ("\0\0\0\x0dO".repeat(100), "400"),
+    ] {
+        let mut stream = connect();
+        // It may be closed before everything is sent.
+        let _ = stream.write_all(sent.as_bytes());
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {code} ")),
+            "{answer:?}"
+        );
+    }
+    assert_eq!(rig.page("/healthz").0, 200);
+}
+
+#[test]
+fn a_list_that_is_older_than_it_should_be_is_shown() {
+    let limits = "max_age = '30d'\nmax_unchanged = '60d'\naction = 'tag'";
+    let config = CONFIG.replace("action = 'tag'", limits);
+    let rig = Rig::new(LISTS, &config);
+    assert_eq!(rig.live.complaints(), []);
+    // Other entries, built long ago.
+    let build = |days_ago: u64| {
+        let list = rig.path("mild.list");
+        fs::write(&list, "@mild.example\n@other.example\n").expect("a file");
+        support::rig::compile_at(&list, clock::now_s() - days_ago * 86_400);
+    };
+    let is_stale = |limit: &str| {
+        let line = format!("list_stale{{list=\"mild\",limit=\"{limit}\"}} 1\n");
+        rig.page("/metrics").1.contains(&line)
+    };
+    build(70);
+    until("it is too old", || is_stale("max_age").then_some(()));
+    let complaints = rig.live.complaints();
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(!complaints[0].is_critical);
+    let text = &complaints[0].text;
+    assert!(
+        text.contains("list mild: too old: built 70 d ago, max_age is 30d"),
+        "{text}"
+    );
+
+    // Built again from the same entries: new, but unchanged.
+    build(0);
+    until("the new build is in effect", || {
+        (!is_stale("max_age")).then_some(())
+    });
+    assert!(is_stale("max_unchanged"));
+    let text = rig.live.complaints().remove(0).text;
+    assert!(
+        text.contains("the same entries for 70 d, max_unchanged is 60d"),
+        "{text}"
+    );
+    rig.write("mild.list", "@mild.example\n@new.example\n");
+    until("other entries", || {
+        rig.live.complaints().is_empty().then_some(())
+    });
+}
+
+/// Runs the command of this build with the rig's socket.
+fn status_command(rig: &Rig, arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"));
+    command
+        .arg("status")
+        .arg("--config")
+        .arg(rig.path("c.toml"));
+    let output = command.args(arguments).output().expect("it runs");
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.code(),
+        String::from_utf8(text).expect("UTF-8"),
+    )
+}
+
+#[test]
+fn the_command_shows_the_same_and_exits_by_health() {
+    let rig = Rig::new(LISTS, CONFIG);
+    let (_, quiet) = status_command(&rig, &[]);
+    assert!(quiet.contains("since start  no messages\n"), "{quiet}");
+    assert!(
+        !quiet.contains("\nreasons") && !quiet.contains("\ntime"),
+        "{quiet}"
+    );
+    play(&rig);
+    let (code, text) = status_command(&rig, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    for part in [
+        "blocklist-milter ",
+        ": ok, up ",
+        "3 refused",
+        "8: accept 4, reject 3, tag 1",
+        "generation 1",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("3 refused, since the start "), "{text}");
+    let fields = |name: &str| {
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(name))
+            .unwrap_or_default();
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(fields("spam"), ["spam", "reject", "2", "5", "5"]);
+    assert_eq!(fields("mild"), ["mild", "tag", "1", "2", "2"]);
+    let (code, json) = status_command(&rig, &["--json"]);
+    let report: Report = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((code, report.messages.verdicts["reject"]), (Some(0), 3));
+
+    // The daemon still has the old configuration; the command uses the address in the new one.
+    rig.write("c.toml", &format!("{CONFIG}\nnonsense = 1\n"));
+    until("a warning", || {
+        (status_command(&rig, &[]).0 == Some(1)).then_some(())
+    });
+    let (_, text) = status_command(&rig, &[]);
+    assert!(
+        text.contains("warning: OLD configuration and filters since"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+
+    let gone = format!("unix:{}", rig.path("gone.sock").display());
+    let (code, text) = status_command(&rig, &["--socket", &gone]);
+    assert_eq!(code, Some(2));
+    assert!(text.contains("no answer from the daemon"), "{text}");
+    assert!(text.contains("is it running?"), "{text}");
+}
+
+#[test]
+fn mail_that_is_not_checked_as_configured_is_critical() {
+    let config = format!("{CONFIG}\n[[list]]\nname = 'late'\nfilter = 'late.blf'\n");
+    let rig = Rig::started(LISTS, &config);
+    let (code, text) = status_command(&rig, &[]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(
+        text.contains("critical: not serving as configured"),
+        "{text}"
+    );
+}
+
+/// Returns a browser's view of the page in a frame of this width: the width of its content, and its
+/// texts.
+fn view(chromium: &Path, folder: &Path, page: &str, width: u32) -> serde_json::Value {
+    let page = page.replace('&', "&amp;").replace('"', "&quot;");
+    let script = "const d = document.querySelector('iframe').contentDocument; \
+        const text = id => d.getElementById(id)?.textContent; \
+        const cells = id => [...d.querySelectorAll('#' + id + ' tbody tr')].map(r => [...r.cells].map(c => c.textContent)); \
+        const rows = k => [...d.querySelectorAll('.row.' + k)].map(r => r.firstChild.textContent + ' ' + r.lastChild.textContent); \
+        document.title = JSON.stringify({needs: d.documentElement.scrollWidth, health: text('health'), \
+        refused: text('refused'), marked: text('marked'), accepted: text('accepted'), lists: cells('lists'), \
+        hits: rows('hits'), source: rows('source'), last: cells('last-refused'), \
+        bars: d.querySelectorAll('svg rect').length, scripts: d.scripts.length})";
+    let outer = format!(
+        "<!doctype html><title>-</title><body style=\"margin:0\"><iframe style=\"border:0;width:{width}px;height:3000px\" \
+         onload=\"setTimeout(() => {{ {script} }}, 0)\" srcdoc=\"{page}\"></iframe>"
+    );
+    let file = folder.join(format!("outer-{width}.html"));
+    fs::write(&file, outer).expect("a file");
+    let mut command = browser(chromium, folder);
+    let output = command
+        .args(["--virtual-time-budget=3000", "--dump-dom"])
+        .arg(format!("file://{}", file.display()))
+        .output()
+        .expect("the browser runs");
+    let dom = String::from_utf8_lossy(&output.stdout);
+    let title = dom
+        .split("<title>")
+        .nth(1)
+        .and_then(|rest| rest.split("</title>").next());
+    let title = title
+        .unwrap_or_default()
+        .replace("&lt;", "<")
+        .replace("&gt;", ">")
+        .replace("&amp;", "&");
+    serde_json::from_str(&title).unwrap_or_else(|error| panic!("{error}: {title}\n{dom}"))
+}
+
+fn browser(chromium: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(chromium);
+    // Its sandbox does not start as root. Everything it shows is ours.
+    command.args([
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ]);
+    command.arg(format!(
+        "--user-data-dir={}",
+        folder.join("profile").display()
+    ));
+    command
+}
+
+/// Saves a screenshot of each width in the folder `STATUS_SCREENSHOTS`, if that is set.
+#[test]
+fn a_browser_shows_what_was_played_on_a_phone_and_on_a_desk() {
+    let chromium = support::find_program("chromium");
+    let obstacle = chromium.is_none().then(|| "not installed".to_owned());
+    if !support::usable("chromium", obstacle) {
+        return;
+    }
+    let chromium = chromium.expect("just asked");
+    let port = support::free_port();
+    let long = "a-list-with-a-name-that-is-as-long-as-a-name-of-a-list-may-be-64";
+    let config = CONFIG.replace("name = 'mild'", &format!("name = '{long}'"));
+    let status = format!("[status]\nlisten = 'inet:{port}@127.0.0.1'\nshow_addresses = true\n");
+    let rig = Rig::new(LISTS, &format!("{config}{status}"));
+    play(&rig);
+    let endpoint = Endpoint::Inet {
+        host: "127.0.0.1".to_owned(),
+        port,
+        v6: false,
+    };
+    let (code, page) = fetch(&endpoint, "/").expect("it is served");
+    assert_eq!(code, 200);
+    let page = String::from_utf8(page).expect("UTF-8");
+    let scratch = support::Scratch::new();
+    for width in [390, 1280] {
+        let seen = view(&chromium, scratch.path(), &page, width);
+        assert_eq!(seen["needs"], width, "nothing stands out at the side");
+        assert_eq!(seen["health"], "ok");
+        assert_eq!(
+            (&seen["refused"], &seen["marked"], &seen["accepted"]),
+            (&"3".into(), &"1".into(), &"4".into())
+        );
+        let list = |row: usize, cells: &[usize]| -> Vec<&str> {
+            cells
+                .iter()
+                .map(|cell| seen["lists"][row][cell].as_str().unwrap_or_default())
+                .collect()
+        };
+        assert_eq!(
+            list(0, &[0, 1, 2, 4, 5, 6]),
+            ["spam", "reject", "2", "5", "5", "625.0"]
+        );
+        assert_eq!(
+            list(1, &[0, 1, 2, 4, 5, 6]),
+            [long, "tag", "1", "2", "2", "250.0"]
+        );
+        let texts = |name: &str| -> Vec<String> {
+            serde_json::from_value(seen[name].clone()).expect("texts")
+        };
+        assert_eq!(
+            texts("hits"),
+            ["mail-from 3", "from 2", "mail-from 1", "reply-to 1"]
+        );
+        assert_eq!(texts("source"), ["spam 5", "mild 2"]);
+        assert_eq!(seen["last"].as_array().map(Vec::len), Some(3));
+        assert_eq!(seen["last"][0][1], "a@bad.example");
+        assert!(seen["bars"].as_u64() >= Some(3), "{seen}");
+        assert_eq!(seen["scripts"], 0);
+    }
+    // As the daemon serves it, with its security policy.
+    let url = format!("http://127.0.0.1:{port}/");
+    let output = browser(&chromium, scratch.path())
+        .arg("--dump-dom")
+        .arg(&url)
+        .output();
+    let dom = String::from_utf8_lossy(&output.expect("the browser runs").stdout).into_owned();
+    assert!(dom.contains("id=\"refused\">3</b>"), "{dom}");
+    if let Some(folder) = std::env::var_os("STATUS_SCREENSHOTS") {
+        for (name, size) in [("phone", "500,2400"), ("desk", "1280,1900")] {
+            let file = Path::new(&folder).join(format!("{name}.png"));
+            let mut command = browser(&chromium, scratch.path());
+            command
+                .arg(format!("--screenshot={}", file.display()))
+                .arg(format!("--window-size={size}"));
+            assert!(
+                command
+                    .arg(&url)
+                    .status()
+                    .expect("the browser runs")
+                    .success()
+            );
+        }
+    }
+}

@@ -1,0 +1,427 @@
+//! The scripts that keep lists up to date: `compile-list` for a folder of text lists, `update-feed`
+//! for a list on the web, which a test server serves in every wrong way.
+
+use crate::support;
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, SystemTime};
+
+use support::{Scratch, find_program, run, until, usable};
+
+const COMPILER: &str = env!("CARGO_BIN_EXE_blocklist-compile");
+
+/// A machine's folders for lists and filters.
+struct Machine {
+    scratch: Scratch,
+    compiler: PathBuf,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.join("state")).expect("our own folder");
+        Self {
+            scratch,
+            compiler: COMPILER.into(),
+        }
+    }
+
+    /// Uses a script as the compiler; it finds the path of the output in `$5`, and counts its runs.
+    fn with_compiler(body: &str) -> Self {
+        let mut machine = Self::new();
+        let folder = machine.scratch.path().display();
+        let text =
+            format!("#!/bin/sh\ncd {folder}; echo run >>runs\n{body}\ntouch state/own.blf\n");
+        machine.compiler = machine.scratch.write("compiler", &text);
+        let executable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(&machine.compiler, executable).expect("our own file");
+        machine
+    }
+
+    fn script(&self, name: &str, arguments: &[&str]) -> Output {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("contrib/lib");
+        let mut command = Command::new(path.join(name));
+        command
+            .args(arguments)
+            .env("BLOCKLIST_MILTER_CONFIG_DIR", self.scratch.join("etc"))
+            .env("BLOCKLIST_MILTER_STATE_DIR", self.scratch.join("state"))
+            .env("BLOCKLIST_COMPILE", &self.compiler)
+            .env("CURL_CA_BUNDLE", self.scratch.join("certificate.pem"))
+            .env_remove("https_proxy")
+            .env_remove("HTTPS_PROXY")
+            .env_remove("ALL_PROXY");
+        command.output().expect("the script starts")
+    }
+
+    fn compile(&self, list: &str) -> bool {
+        self.script("compile-list", &[list]).status.success()
+    }
+
+    fn runs(&self) -> usize {
+        fs::read_to_string(self.scratch.join("runs")).map_or(0, |runs| runs.lines().count())
+    }
+
+    fn lists(&self, filter: &str, address: &str) -> bool {
+        let filter = self.scratch.join("state").join(filter);
+        let mut command = Command::new(COMPILER);
+        let status = command.arg("query").arg(filter).arg(address);
+        status.output().expect("it starts").status.success()
+    }
+}
+
+/// The service must be able to replace what an administrator has compiled.
+#[test]
+fn root_compiles_as_the_owner_of_the_folder() {
+    let machine = Machine::with_compiler("");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/contrib/lib/compile-list");
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new("runuser");
+        command.args(["-u", "nobody", "--"]).args(arguments);
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    let obstacle = (!as_nobody(&["test", "-r", script]))
+        .then_some("not root, or nobody cannot read the sources");
+    if !usable("root", obstacle.map(str::to_owned)) {
+        return;
+    }
+    machine.scratch.write("etc/lists/own/list", "a@b.test");
+    let folder = machine.scratch.path();
+    run(Command::new("chown").args(["-R", "nobody"]).arg(folder));
+    assert!(machine.compile("own"));
+    assert!(as_nobody(&[
+        "test",
+        "-O",
+        &format!("{}/state/.own.compiled", folder.display())
+    ]));
+}
+
+/// The units start the script again after a change: `tests/machine/upkeep_booted.rs`.
+#[test]
+fn a_change_while_a_list_is_compiled_is_not_taken_for_compiled() {
+    let machine = Machine::with_compiler(
+        "[ -e etc/lists/own/late ] || until touch etc/lists/own/late && [ etc/lists/own/late -nt state/.own.compiling ]; do :; done",
+    );
+    machine.scratch.write("etc/lists/own/early", "a@b.test");
+    for runs in [1, 2, 2] {
+        assert!(machine.compile("own"));
+        assert_eq!(machine.runs(), runs);
+    }
+}
+
+#[test]
+fn only_what_has_changed_is_compiled() {
+    let machine = Machine::with_compiler("[ ! -e fault ] || exit 2");
+    let list = machine.scratch.write("etc/lists/own/list", "a@b.test");
+    let mut runs = 0;
+    let mut compiles = |change: &str, expected: bool| {
+        assert!(machine.compile("own"), "{change}");
+        assert_eq!(machine.runs() - runs, usize::from(expected), "{change}");
+        runs = machine.runs();
+    };
+    compiles("the first time", true);
+    compiles("nothing", false);
+
+    let target = machine.scratch.write("elsewhere", "c@d.test");
+    std::os::unix::fs::symlink(&target, list.with_file_name("link")).expect("our own folder");
+    compiles("a link", true);
+    fs::write(&target, "e@f.test").expect("our own file");
+    compiles("the target of a link", true);
+
+    let old = File::options().write(true).open(&list).expect("our own");
+    let long_ago = SystemTime::now() - Duration::from_secs(86_400);
+    old.set_modified(long_ago).expect("our own file");
+    compiles("an older file in its place", true);
+    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
+    old.set_modified(tomorrow).expect("our own file");
+    compiles("a file with a time in the future", true);
+    compiles("nothing since that", false);
+    fs::remove_file(&list).expect("our own file");
+    compiles("a file less", true);
+    fs::remove_file(machine.scratch.join("state/own.blf")).expect("our own file");
+    compiles("no filter", true);
+    let compiler = fs::read(&machine.compiler).expect("our own file");
+    fs::write(&machine.compiler, compiler).expect("our own file");
+    compiles("another compiler", true);
+
+    // A failed compilation is tried again.
+    fs::write(&target, "g@h.test").expect("our own file");
+    machine.scratch.write("fault", "");
+    assert!(!machine.compile("own"));
+    assert!(!machine.compile("own"));
+    fs::remove_file(machine.scratch.join("fault")).expect("our own file");
+    runs += 2;
+    let compiles = |change: &str| {
+        assert!(machine.compile("own"), "{change}");
+        assert_eq!(machine.runs() - runs, 1, "{change}");
+    };
+    compiles("the fault is mended");
+}
+
+#[test]
+fn an_own_list_is_compiled_and_may_become_empty() {
+    let machine = Machine::new();
+    fs::create_dir_all(machine.scratch.join("etc/lists/own")).expect("our own folder");
+    assert!(machine.compile("own"));
+    assert!(!machine.lists("own.blf", "a@listed.test"));
+    let list = machine
+        .scratch
+        .write("etc/lists/own/own.txt", "a@listed.test\n");
+    machine
+        .scratch
+        .write("etc/lists/own/own.txt.bak", "old@listed.test\n");
+    assert!(machine.compile("own"));
+    assert!(machine.lists("own.blf", "a@listed.test"));
+    assert!(!machine.lists("own.blf", "old@listed.test"));
+    fs::write(list, "# nobody now\n").expect("our own file");
+    assert!(machine.compile("own"));
+    assert!(!machine.lists("own.blf", "a@listed.test"));
+
+    let missing = machine.script("compile-list", &["other"]);
+    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(
+        !missing.status.success() && said.contains("etc/lists/other: no such folder"),
+        "{said}"
+    );
+    assert!(!machine.script("compile-list", &["../own"]).status.success());
+}
+
+/// A server of lists, ended with the test.
+struct Server {
+    child: Child,
+    port: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // An error means that it has already ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn serve(machine: &Machine) -> Option<Server> {
+    for program in ["curl", "openssl", "python3"] {
+        let missing = find_program(program).is_none();
+        if !usable(program, missing.then(|| "not installed".into())) {
+            return None;
+        }
+    }
+    let certificate = machine.scratch.join("certificate.pem");
+    run(Command::new("openssl")
+        .args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+        ])
+        .args([
+            "-subj",
+            "/CN=127.0.0.1",
+            "-addext",
+            "subjectAltName=IP:127.0.0.1",
+        ])
+        .arg("-keyout")
+        .arg(&certificate)
+        .arg("-out")
+        .arg(machine.scratch.join("public.pem")));
+    let public = fs::read_to_string(machine.scratch.join("public.pem")).expect("just made");
+    let key = fs::read_to_string(&certificate).expect("just made");
+    fs::write(&certificate, key + &public).expect("our own file");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/feed_server.py");
+    let child = Command::new("python3")
+        .arg(script)
+        .arg(machine.scratch.path())
+        .arg(&certificate)
+        .stdin(Stdio::null())
+        .spawn();
+    let mut server = Server {
+        child: child.expect("python3 starts"),
+        port: String::new(),
+    };
+    server.port = until("the server's port", || {
+        fs::read_to_string(machine.scratch.join("port")).ok()
+    });
+    Some(server)
+}
+
+#[test]
+fn whatever_a_server_sends_the_last_good_list_stays() {
+    let machine = Machine::new();
+    let Some(server) = serve(&machine) else {
+        return;
+    };
+    let describe = |case: &str, more: &str| {
+        let text = format!(
+            "url = https://127.0.0.1:{}/{case}\nmax_bytes = 100000\ntimeout_s = 2\n{more}",
+            server.port
+        );
+        machine.scratch.write("etc/feeds/web.conf", &text);
+    };
+    let update = || machine.script("update-feed", &["web"]);
+    let refused = |case: &str, words: &[&str]| {
+        let output = update();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{case}: {said}");
+        assert_eq!(said.lines().count(), 1, "{case}: {said}");
+        assert!(
+            words.iter().all(|word| said.contains(word)),
+            "{case}: {said}"
+        );
+    };
+    let entries = |count: usize| {
+        let lines: String = (0..count)
+            .map(|n| format!("user{n}@listed.test\n"))
+            .collect();
+        machine.scratch.write("good", &lines);
+    };
+
+    // Before there is a list, none of these makes one.
+    for case in ["404", "empty", "html"] {
+        describe(case, "");
+        refused(case, &["there is no list yet"]);
+    }
+    // Until the feed has a list, the files in the folder of that name are the list.
+    machine
+        .scratch
+        .write("etc/lists/web/own.txt", "own@listed.test\n");
+    assert!(machine.compile("web"));
+    assert!(machine.lists("web.blf", "own@listed.test"));
+
+    describe("good", "");
+    entries(300);
+    let output = update();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "web: 300 entries\n"
+    );
+    assert!(machine.compile("web"));
+    assert!(machine.lists("web.blf", "user299@listed.test"));
+    assert!(!machine.lists("web.blf", "own@listed.test"));
+
+    let output = update();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "web: unchanged\n");
+    let asked = fs::read_to_string(machine.scratch.join("unchanged")).expect("asked with its ETag");
+    assert_eq!(asked, "304\n");
+
+    let kept = "keeping the list of 2";
+    let cases: [(&str, &[&str]); 9] = [
+        ("404", &["gone (HTTP 404)", kept]),
+        ("410", &["gone (HTTP 410)", kept]),
+        ("503", &["HTTP 503", kept]),
+        ("empty", &["empty", kept]),
+        ("huge", &["more than max_bytes = 100000", kept]),
+        (
+            "slow",
+            &["too slow, not complete within timeout_s = 2", kept],
+        ),
+        ("html", &["web page", kept]),
+        ("downgrade", &["rotocol", kept]),
+        ("good", &["what came", "--max-shrink 20%", kept]),
+    ];
+    entries(200);
+    for (case, words) in cases {
+        describe(case, "");
+        refused(case, words);
+    }
+    assert!(
+        !machine
+            .script("update-feed", &["web", "--force"])
+            .status
+            .success()
+    );
+    describe("good", "max_byte = 5\n");
+    refused(
+        "key",
+        &["not \"key = value\" with a known key: max_byte = 5"],
+    );
+    describe("good", "max_bytes = 1M\n");
+    refused("number", &["max_bytes = 1M: must be a whole number"]);
+    describe("good", "url = http://127.0.0.1/good\n");
+    refused("http", &["only https"]);
+    assert!(machine.compile("web"));
+    assert!(machine.lists("web.blf", "user299@listed.test"));
+
+    describe("good", "");
+    let output = machine.script("update-feed", &["web", "--accept"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(machine.compile("web"));
+    assert!(machine.lists("web.blf", "user199@listed.test"));
+    assert!(!machine.lists("web.blf", "user299@listed.test"));
+
+    // A feed that nobody maintains any more.
+    describe("good", "max_age_days = 30\n");
+    let changed =
+        File::open(machine.scratch.join("state/feeds/.web/changed")).expect("it is there");
+    let long_ago = SystemTime::now() - Duration::from_secs(40 * 86_400);
+    changed.set_modified(long_ago).expect("our own file");
+    refused(
+        "stale",
+        &["longer than max_age_days = 30", "stays in effect"],
+    );
+
+    // Without the feed, the files are the list again.
+    fs::remove_dir_all(machine.scratch.join("state/feeds/web")).expect("our own folder");
+    let output = machine.script("compile-list", &["web", "--max-shrink=100%"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(machine.lists("web.blf", "own@listed.test"));
+}
+
+/// A feed with only the newest domains: each day's file counts for some days.
+#[test]
+fn a_feed_of_new_domains_is_kept_for_days() {
+    let machine = Machine::new();
+    let Some(server) = serve(&machine) else {
+        return;
+    };
+    let text = format!(
+        "url = https://127.0.0.1:{}/good\nkeep_days = 30\nexpires = 30d\nmax_shrink = 90%\n",
+        server.port
+    );
+    machine.scratch.write("etc/feeds/new.conf", &text);
+    machine.scratch.write("good", "today.example\n");
+    for (days, domain) in [(40, "expired"), (10, "recent")] {
+        let name = format!("state/feeds/new/new-{days}-days-ago.txt");
+        let path = machine.scratch.write(&name, &format!("{domain}.example\n"));
+        let file = File::options().write(true).open(path).expect("our own");
+        let then = SystemTime::now() - Duration::from_secs(days * 86_400);
+        file.set_modified(then).expect("our own file");
+    }
+    let output = machine.script("update-feed", &["new"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(machine.compile("new"));
+    assert!(machine.lists("new.blf", "a@today.example"));
+    assert!(machine.lists("new.blf", "a@recent.example"));
+    assert!(!machine.lists("new.blf", "a@expired.example"));
+    let query = run(Command::new(COMPILER)
+        .args(["query", "--json"])
+        .arg(machine.scratch.join("state/new.blf"))
+        .arg("a@today.example"));
+    assert!(query.contains("\"expires\":\"20"), "{query}");
+}
+
+/// The unit and a person start it at the same time: one compiles, the other finds nothing to do.
+#[test]
+fn two_compiles_of_one_list_take_turns() {
+    let machine = Machine::with_compiler("until [ -e go ]; do sleep 0.01; done");
+    machine
+        .scratch
+        .write("etc/lists/own/own.txt", "a@bad.example\n");
+    std::thread::scope(|scope| {
+        let both: Vec<_> = (0..2)
+            .map(|_| scope.spawn(|| machine.compile("own")))
+            .collect();
+        until("the first one to compile", || {
+            (machine.runs() > 0).then_some(())
+        });
+        machine.scratch.write("go", "");
+        assert!(both.into_iter().all(|one| one.join().expect("no panic")));
+    });
+    assert_eq!(machine.runs(), 1);
+}
