@@ -558,6 +558,40 @@ fn a_session_handed_on_knows_its_macros() {
     }
 }
 
+/// The bytes that each version writes and reads.
+#[test]
+fn the_form_of_a_history_stays() {
+    let agreed = b"\0\0\0\x06\0\0\0\x31\0\0\x53\x92";
+    let client = b"\0\0\0\x04Ch\04\0\0\0\x08DMi\0ABC\0";
+    let message = b"\0\0\0\x05M<a>\0\0\0\0\x05R<b>\0";
+    let first = [&agreed[..], &client[..], message].concat();
+    let handler = Scripted {
+        wanted: Wanted {
+            headers: true,
+            macros: MACROS,
+            ..Wanted::default()
+        },
+        ..Scripted::default()
+    };
+    let mut session = Session::resume(handler.clone(), &first).expect("the first version's");
+    let calls = ["connect h", "mail <a> i=ABC", "rcpt <b> i=ABC"];
+    assert_eq!(session.handler().calls, calls);
+    assert_eq!(session.history(&[]), first);
+
+    feed(&mut session, b"\0\0\0\x05Lf\0v\0");
+    let late = [
+        &first[..],
+        b"\0\0\0\x05Lf\0v\0",
+        // A recipient without an answer, and half a packet.
+        b"\0\0\0\x06O\0\0\0\0\0\0\0\0\x05R<c>\0\0\0\0\x05R<",
+    ];
+    let unread = b"\0\0\0\x05R<c>\0\0\0\0\x05R<";
+    assert_eq!(session.history(unread), late.concat());
+    let mut session = Session::resume(handler, &late.concat()).expect("its own");
+    assert_eq!(session.take_unread(), unread);
+    assert_eq!(session.handler().calls[3..], ["header f: v"]);
+}
+
 /// A list may change between two processes: an accepted recipient is then refused.
 #[test]
 fn a_recipient_refused_after_a_handover_puts_the_message_off() {
