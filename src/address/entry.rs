@@ -80,7 +80,7 @@ impl Entry {
 
     /// Reads an entry in full: one that is neither a plain mailbox nor a plain domain.
     fn read_full(&mut self, written: &[u8], rules: Rules) -> Result<(), ParseError> {
-        let Parts { local, domain } = parse::split(written)?;
+        let Parts { local, domain, .. } = parse::split(written)?;
         let Some(domain) = domain else {
             return self.read_domain(local, true);
         };

@@ -44,7 +44,7 @@ pub use entry::Entry;
 pub use error::ParseError;
 pub use escaped::{escaped, shortened};
 pub use kind::{Kind, Kinds};
-pub use parse::MAX_WRITTEN_BYTES;
+pub use parse::{MAX_WRITTEN_BYTES, behind_route};
 pub use rules::Rules;
 
 /// Increased whenever the canonical form of any address changes, so that a filter compiled with

@@ -167,9 +167,17 @@ fn end_of(mut nesting: Nesting, bytes: &[u8], mut at: usize) -> Option<usize> {
     None
 }
 
+/// Returns what follows a source route, which reads as the same address; `None` if there is none.
+pub fn behind_route(written: &[u8]) -> Option<&[u8]> {
+    memchr::memchr(b':', written)?;
+    written.get(split(written).ok()?.route?..)
+}
+
 /// The two parts of an address, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts<'a> {
+    /// Where its source route ends, if it has one.
+    route: Option<usize>,
     /// The part before the last `@`, or everything if there is none.
     pub(super) local: &'a [u8],
     /// The part after the last `@`.
@@ -191,6 +199,7 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
     let mut lexer = Lexer::new(written);
     let mut address = Address::from(0);
     let mut is_link = false;
+    let mut route = None;
     let mut end = written.len();
     while let Some(token) = lexer.next() {
         match token {
@@ -198,6 +207,7 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
             Token::Plain(b'<') => {
                 address = Address::from(lexer.next);
                 is_link = false;
+                route = None;
                 continue;
             }
             Token::Plain(b'>') if address.tokens == 0 => {
@@ -210,6 +220,7 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
             }
             Token::Plain(b':') if address.is_prefix() => {
                 is_link |= !address.is_route;
+                route = (!is_link).then_some(lexer.next);
                 address = Address::from(lexer.next);
                 continue;
             }
@@ -236,10 +247,12 @@ pub(super) fn split(written: &[u8]) -> Result<Parts<'_>, ParseError> {
     let end = address.trailing.unwrap_or(end);
     Ok(match address.at {
         Some(at) => Parts {
+            route,
             local: &written[address.start..at],
             domain: Some(&written[at + 1..end]),
         },
         None => Parts {
+            route,
             local: &written[address.start..end],
             domain: None,
         },

@@ -108,16 +108,17 @@ pub(super) struct Connection<S, H> {
 impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
     pub(super) fn new(
         stream: S,
-        session: Session<H>,
+        mut session: Session<H>,
         state: Arc<ConnectionState>,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Box<Self> {
+        let unread = session.take_unread();
         let connection = Box::new(Self {
             stream,
             session,
             state,
             unsent: Vec::new(),
-            unread: Vec::new(),
+            unread,
             ending: false,
             broken: None,
             pace: Pace::default(),
@@ -185,7 +186,14 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
         cx: &mut Context<'_>,
         buffers: &mut Buffers,
     ) -> Poll<io::Result<Option<Turn>>> {
-        ready!(self.poll_unsent(cx))?;
+        let sent = self.poll_unsent(cx)?;
+        if self.state.detaches() {
+            // Nobody waits for a mail server that does not read.
+            let goes_on = sent.is_ready() && !self.ending;
+            let history = goes_on.then(|| self.session.history(&self.unread));
+            return Poll::Ready(Ok(Some(Turn::Last(history))));
+        }
+        ready!(sent);
         if self.ending {
             return Poll::Ready(Ok(Some(Turn::Last(None))));
         }
@@ -194,11 +202,6 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
                 return Poll::Ready(Ok(Some(Turn::Long)));
             }
             return self.poll_rest(cx, buffers).map_ok(|()| None);
-        }
-        if self.state.detaches()
-            && let Some(history) = self.session.history()
-        {
-            return Poll::Ready(Ok(Some(Turn::Last(Some(history)))));
         }
         let mut read = ReadBuf::new(&mut buffers.input);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut read))?;
@@ -232,11 +235,21 @@ impl<S: Transport, H: Handler + Send + 'static> Connection<S, H> {
             || is_slow && self.session.is_waiting()
     }
 
-    /// Runs in the slow lane, until there is no unfinished work, or the mail server does not accept an answer.
+    /// Runs in the slow lane, until there is no unfinished work, the mail server does not accept an answer, or another
+    /// process takes over.
     async fn catch_up(&mut self) -> io::Result<()> {
         loop {
-            poll_fn(|cx| BUFFERS.with_borrow_mut(|buffers| self.poll_rest(cx, buffers))).await?;
-            if !self.is_behind() || !self.unsent.is_empty() || self.ending {
+            let mut detaches = false;
+            poll_fn(|cx| {
+                self.state.wake_by(cx);
+                detaches = self.state.detaches();
+                if detaches {
+                    return Poll::Ready(Ok(()));
+                }
+                BUFFERS.with_borrow_mut(|buffers| self.poll_rest(cx, buffers))
+            })
+            .await?;
+            if detaches || !self.is_behind() || !self.unsent.is_empty() || self.ending {
                 return Ok(());
             }
             yield_now().await;

@@ -23,7 +23,7 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Read, Seek, Write};
+use std::io::{self, BufWriter, IoSlice, IoSliceMut, Read, Seek, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -53,7 +53,7 @@ pub(super) const CONNECTIONS: &str = "connections";
 /// Name, in the store, of the listening sockets that the daemon has opened itself.
 pub(super) const LISTENER: &str = "listener";
 /// The first line of the file of histories: the version of this format. After it comes each history, preceded by its length
-/// in four bytes.
+/// in four bytes. A history that another version does not understand is refused by itself.
 const MAGIC: &[u8] = b"blocklist-milter connections 1\n";
 /// Sockets per message; the kernel allows 253.
 const SOCKETS_MAX: usize = 250;
@@ -146,16 +146,15 @@ pub(super) fn forget(name: &str) {
 
 /// Writes the histories one after the other into a file without a name.
 fn store(left: &[Detached]) -> io::Result<File> {
-    let mut bytes = MAGIC.to_vec();
+    let file = rustix::fs::memfd_create("blocklist-milter connections", MemfdFlags::CLOEXEC)?;
+    let mut file = BufWriter::new(File::from(file));
+    file.write_all(MAGIC)?;
     for Detached { history, .. } in left {
         let length = u32::try_from(history.len()).map_err(io::Error::other)?;
-        bytes.extend_from_slice(&length.to_be_bytes());
-        bytes.extend_from_slice(history);
+        file.write_all(&length.to_be_bytes())?;
+        file.write_all(history)?;
     }
-    let file = rustix::fs::memfd_create("blocklist-milter connections", MemfdFlags::CLOEXEC)?;
-    let mut file = File::from(file);
-    file.write_all(&bytes)?;
-    Ok(file)
+    file.into_inner().map_err(io::IntoInnerError::into_error)
 }
 
 /// The histories in such a file.

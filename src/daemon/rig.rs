@@ -92,9 +92,10 @@ impl Handler for Busy {
     fn rcpt(&mut self, _: &[u8], _: &Macros) -> Reply {
         Reply::Continue
     }
-    fn header(&mut self, name: &[u8], _: &[u8]) {
+    fn header(&mut self, name: &[u8], _: &[u8]) -> bool {
         let begun = processor_time();
         while name == BUSY && processor_time() < begun + 2 * LONG_STEP {}
+        false
     }
     fn end_of_headers(&mut self, _: &Macros) -> Reply {
         Reply::Accept
@@ -230,6 +231,14 @@ impl Site {
         stream.read_exact(&mut answer).await.expect("an answer");
         stream
     }
+}
+
+/// The letter of the next answer.
+pub(super) async fn answer(stream: &mut UnixStream) -> u8 {
+    let length = stream.read_u32().await.expect("an answer");
+    let mut answer = vec![0; length as usize];
+    stream.read_exact(&mut answer).await.expect("all of it");
+    answer[0]
 }
 
 /// Reads until the other side closes the connection; after how many seconds that was.

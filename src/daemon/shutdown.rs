@@ -1,7 +1,7 @@
 //! The end of a worker: what happens to its connections.
 //!
 //! ```text
-//!  HandOver: each connection detaches, with its history, between two commands
+//!  HandOver: each connection detaches at once, with its history and what was read of it
 //!  Finish:   idle connections are closed, messages continue
 //!  Stay:     nothing is closed; if no process accepts waiting mail servers: Finish
 //!                        |  no connection left, the time is over, or Now
@@ -99,11 +99,11 @@ async fn until_now(stops: &mut watch::Receiver<Option<Stop>>) {
 mod tests {
     use super::*;
     use crate::daemon::rig::{
-        END_OF_HEADERS, LATE_RCPT, LATE_SECONDS, MAIL, RCPT, Site, seconds_to_end,
+        END_OF_HEADERS, LATE_RCPT, LATE_SECONDS, MAIL, OFFER, RCPT, Site, answer, seconds_to_end,
     };
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::UnixStream;
-    use tokio::time::sleep;
+    use tokio::time::{sleep, timeout};
 
     #[tokio::test(start_paused = true)]
     async fn draining_ends_the_idle_and_lets_messages_finish() {
@@ -158,66 +158,87 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn connections_detach_between_two_commands() {
+    async fn connections_detach_at_once() {
         let site = Site::new(10);
         let _idle = site.negotiated().await;
         let mut half = site.negotiated().await;
         half.write_all(&MAIL[..7]).await.expect("written");
-        let mut stuck = site.negotiated().await;
-        stuck.write_all(&MAIL[..7]).await.expect("written");
+        let mut waits = site.negotiated().await;
+        waits.write_all(MAIL).await.expect("written");
+        waits.write_all(LATE_RCPT).await.expect("written");
+        waits.write_all(RCPT).await.expect("written");
+        let mut begun = site.connect().await;
+        begun.write_all(&OFFER[..7]).await.expect("written");
         sleep(Duration::from_secs(1)).await;
+        let stopped = Instant::now();
         site.stop.send_replace(Some(Stop::HandOver));
-        sleep(Duration::from_secs(1)).await;
-        half.write_all(&MAIL[7..]).await.expect("still served");
         let detached = site.worker.await.expect("no panic").expect("in order");
-        let mut histories: Vec<_> = detached.iter().map(|one| one.history.len()).collect();
-        histories.sort_unstable();
-        assert_eq!(histories, [12, 12 + MAIL.len()]);
+        assert_eq!(
+            (detached.len(), stopped.elapsed()),
+            (4, Duration::default())
+        );
+
+        // The next process has all that was read.
+        let next = Site::with(10, detached);
+        half.write_all(&MAIL[7..]).await.expect("written");
+        half.write_all(RCPT).await.expect("written");
+        assert_eq!(answer(&mut half).await, b'y');
+        assert_eq!(answer(&mut waits).await, b'y');
+        assert_eq!(stopped.elapsed().as_secs(), LATE_SECONDS);
+        assert_eq!(answer(&mut waits).await, b'y');
+        begun.write_all(&OFFER[7..]).await.expect("written");
+        assert_eq!(answer(&mut begun).await, b'O');
+        drop(next);
+    }
+
+    /// Nobody else waits for a mail server that does not read its answers.
+    #[tokio::test(start_paused = true)]
+    async fn a_deaf_mail_server_is_left() {
+        let site = Site::new(10);
+        let mut deaf = site.negotiated().await;
+        deaf.write_all(MAIL).await.expect("written");
+        // Each gets an answer of 13 KB.
+        let asks = async { while deaf.write_all(RCPT).await.is_ok() {} };
+        assert!(timeout(Duration::from_secs(5), asks).await.is_err());
+        let stopped = Instant::now();
+        site.stop.send_replace(Some(Stop::HandOver));
+        let detached = site.worker.await.expect("no panic").expect("in order");
+        assert_eq!(
+            (detached.len(), stopped.elapsed()),
+            (0, Duration::default())
+        );
     }
 
     /// A second signal to stop.
     #[tokio::test(start_paused = true)]
-    async fn what_has_detached_is_not_cut() {
+    async fn the_second_signal_ends_what_stays() {
         let site = Site::new(10);
-        let _idle = site.negotiated().await;
-        let mut half = site.negotiated().await;
-        half.write_all(&MAIL[..7]).await.expect("written");
-        sleep(Duration::from_secs(1)).await;
-        site.stop.send_replace(Some(Stop::HandOver));
+        let mut idle = site.negotiated().await;
+        site.stop.send_replace(Some(Stop::Stay));
         sleep(Duration::from_secs(1)).await;
         let begun = Instant::now();
         site.stop.send_replace(Some(Stop::Now));
         let detached = site.worker.await.expect("no panic").expect("in order");
-        assert_eq!((detached.len(), begun.elapsed().as_secs()), (1, 0));
-        assert_eq!(half.read(&mut [0]).await.expect("the end"), 0);
+        assert_eq!((detached.len(), begun.elapsed().as_secs()), (0, 0));
+        assert_eq!(idle.read(&mut [0]).await.expect("the end"), 0);
     }
 
-    /// This connection is not idle, and cannot be handed over: this process must send its answer.
+    /// This connection is not idle: this process must send its answer.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_is_late_is_waited_for_at_the_end() {
-        for stop in [Stop::Finish, Stop::HandOver] {
-            let site = Site::new(10);
-            let mut waits = site.negotiated().await;
-            waits.write_all(MAIL).await.expect("written");
-            waits.write_all(LATE_RCPT).await.expect("written");
-            sleep(Duration::from_secs(1)).await;
-            let begun = Instant::now();
-            site.stop.send_replace(Some(stop));
-            let mut prefix = [0; 5];
-            waits.read_exact(&mut prefix).await.expect("an answer");
-            assert_eq!(
-                (prefix[4], begun.elapsed().as_secs()),
-                (b'y', LATE_SECONDS - 1)
-            );
-            let length = prefix.first_chunk().map_or(0, |n| u32::from_be_bytes(*n));
-            let mut text = vec![0; length as usize - 1];
-            waits.read_exact(&mut text).await.expect("all of it");
-            if stop == Stop::Finish {
-                waits.write_all(END_OF_HEADERS).await.expect("still served");
-                waits.read_exact(&mut prefix).await.expect("an answer");
-            }
-            let detached = site.worker.await.expect("no panic").expect("in order");
-            assert_eq!(detached.len(), usize::from(stop == Stop::HandOver));
-        }
+        let site = Site::new(10);
+        let mut waits = site.negotiated().await;
+        waits.write_all(MAIL).await.expect("written");
+        waits.write_all(LATE_RCPT).await.expect("written");
+        sleep(Duration::from_secs(1)).await;
+        let begun = Instant::now();
+        site.stop.send_replace(Some(Stop::Finish));
+        assert_eq!(
+            (answer(&mut waits).await, begun.elapsed().as_secs()),
+            (b'y', LATE_SECONDS - 1)
+        );
+        waits.write_all(END_OF_HEADERS).await.expect("still served");
+        assert_eq!(answer(&mut waits).await, b'a');
+        assert!(site.worker.await.expect("no panic").is_ok());
     }
 }

@@ -4,7 +4,7 @@
 //! deadline has passed. So connections need no timers, and do not read the clock for each packet.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 
 /// From accept to the end of the negotiation.
@@ -26,7 +26,7 @@ pub(super) struct ConnectionState {
     last_active: AtomicU32,
     inside_message: AtomicBool,
     detaches: AtomicBool,
-    waker: OnceLock<Waker>,
+    waker: Mutex<Option<Waker>>,
 }
 
 impl ConnectionState {
@@ -39,19 +39,28 @@ impl ConnectionState {
             last_active: AtomicU32::new(second),
             inside_message: AtomicBool::new(false),
             detaches: AtomicBool::new(false),
-            waker: OnceLock::new(),
+            waker: Mutex::new(None),
         }
     }
 
-    /// Sets the task of the connection, which is woken to detach. Its waker never changes.
+    /// Sets the task that serves the connection now, which is woken to detach. Call it before
+    /// [`detaches`](Self::detaches).
     pub(super) fn wake_by(&self, cx: &Context<'_>) {
-        self.waker.get_or_init(|| cx.waker().clone());
+        let mut waker = self.waker();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
     }
 
-    /// Asks the connection to detach for another process as soon as it can.
+    fn waker(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the connection to detach for another process.
     pub(super) fn detach(&self) {
         self.detaches.store(true, Relaxed);
-        if let Some(waker) = self.waker.get() {
+        if let Some(waker) = &*self.waker() {
             waker.wake_by_ref();
         }
     }

@@ -1,10 +1,10 @@
 //! Adds the senders of messages that users report as junk to a separate blocklist.
 //!
 //! Only the sender's mailbox is listed, never a domain, because it is one user's opinion about one
-//! sender. Anybody can forge the address in From, so a sender who may be forged is not listed: if
-//! the administrator trusts results of DKIM (`authserv_ids`), DKIM must confirm the address.
-//! Correspondents, whitelisted senders and local users are not listed. An entry says who reported
-//! which message, and when it expires:
+//! sender. Anybody can forge the address in From, so DKIM or DMARC must confirm it, according to a
+//! server of ours (`authserv_ids`). Without such servers nobody is listed. Correspondents,
+//! whitelisted senders and local users are not listed. An entry says who reported which message, and
+//! when it expires:
 //!
 //! ```text
 //! spam@bad.example # expires 2027-02-19 added 2026-11-21 reported by alice <id@bad.example>
@@ -25,7 +25,7 @@ use crate::compile::{self, Plan};
 use crate::config::Config;
 use crate::explain::{Headers, each_message};
 use crate::list::{self, Day};
-use crate::policy::{Entries, dkim_domains, is_aligned};
+use crate::policy::{Entries, dkim_domains, dmarc, is_aligned};
 use crate::sender::{Identity, Senders, Strength};
 use crate::snapshot;
 
@@ -52,6 +52,11 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// Every sender may be forged.
+    #[error(
+        "nobody is listed, because anybody can forge a sender: set authserv_ids under [whitelist] to the name that your mail server writes at the beginning of Authentication-Results when it has checked DKIM or DMARC"
+    )]
+    NothingTrusted,
     /// A message or mailbox.
     #[error("{}: {source}", path.display())]
     Unreadable {
@@ -95,7 +100,8 @@ pub struct ListChange {
 /// Adds the senders of reported messages to the list.
 ///
 /// # Errors
-/// A mailbox or the whitelist cannot be read, or the list cannot be written.
+/// The configuration trusts no results of DKIM, a mailbox or the whitelist cannot be read, or the list
+/// cannot be written.
 pub fn report(
     mailboxes: &[PathBuf],
     options: &Options,
@@ -107,6 +113,9 @@ pub fn report(
         return Err(Error::IsWhitelist {
             path: options.list.clone(),
         });
+    }
+    if config.whitelist.authserv_ids.is_empty() {
+        return Err(Error::NothingTrusted);
     }
     let (whitelist, correspondents) = snapshot::cleared_senders(config)?;
     let mut plan = Plan::new(&options.list, Vec::new());
@@ -314,17 +323,28 @@ fn check(
         }
     }
     let trusted = &config.whitelist.authserv_ids;
-    if trusted.is_empty() {
-        return Ok(());
-    }
-    let mut results = headers
+    let is_results = |name: &[u8]| name.eq_ignore_ascii_case(b"Authentication-Results");
+    let mut confirmed = false;
+    for field in headers
         .fields
         .iter()
-        .filter(|field| field.name.eq_ignore_ascii_case(b"Authentication-Results"))
-        .flat_map(|field| dkim_domains(&field.value, trusted));
-    match results.any(|signer| is_aligned(&signer, form.domain())) {
+        .filter(|field| is_results(&field.name))
+    {
+        let dmarc = dmarc(&field.value, trusted);
+        if dmarc.failed {
+            return Err(format!("{sender}: DMARC failed, probably forged"));
+        }
+        let signers = dkim_domains(&field.value, trusted);
+        confirmed |= signers
+            .iter()
+            .any(|signer| is_aligned(signer, form.domain()))
+            || dmarc.passed.iter().any(|domain| domain == form.domain());
+    }
+    match confirmed {
         true => Ok(()),
-        false => Err(format!("{sender}: not confirmed by DKIM, perhaps forged")),
+        false => Err(format!(
+            "{sender}: neither DKIM nor DMARC confirms it, perhaps forged"
+        )),
     }
 }
 

@@ -1,5 +1,6 @@
 //! The interface to the code that decides about messages.
 
+use std::borrow::Cow;
 use std::task::{Context, Poll};
 
 use super::command::Client;
@@ -49,10 +50,29 @@ pub trait Handler {
     /// [`Reply::Discard`] end the whole message.
     fn rcpt(&mut self, argument: &[u8], macros: &Macros) -> Reply;
 
+    /// Returns what is kept of a recipient for another process that continues the message; its
+    /// [`rcpt`] gets this in place of the argument.
+    fn recipient_to_keep<'a>(&self, argument: &'a [u8]) -> Cow<'a, [u8]> {
+        argument.into()
+    }
+
+    /// Called before [`rcpt`] if another process would not get this recipient, because there are too
+    /// many. [`Reply::Continue`] accepts that; otherwise this is the answer, without a call of
+    /// [`rcpt`].
+    fn too_many_recipients(&mut self) -> Reply {
+        Reply::Tempfail
+    }
+
     /// One header, in the order of the message. The line breaks of a folded value are LF and the
     /// original white space. Name and value have at most [`HEADER_BYTES_MAX`] bytes together;
-    /// longer ones are cut.
-    fn header(&mut self, _name: &[u8], _value: &[u8]) {}
+    /// longer ones are cut. Returns whether another process that continues the message must get it.
+    fn header(&mut self, _name: &[u8], _value: &[u8]) -> bool {
+        false
+    }
+
+    /// The message continues that of another process, which could not keep all of it: recipients or
+    /// headers are missing.
+    fn mark_incomplete(&mut self) {}
 
     /// The headers are complete. Called once for every message that gets to this point.
     fn end_of_headers(&mut self, macros: &Macros) -> Reply;

@@ -2,24 +2,39 @@
 //!
 //! A restart passes each connection to the next process, which knows nothing about it. The protocol
 //! itself describes the state of a session best: the result of the negotiation, then the commands
-//! since then, as received.
+//! since then, as received. What is not yet answered comes last, behind a packet that has no other
+//! meaning there.
 //!
 //! ```text
-//!  [version, actions, steps] [D C] [D M] [D R]*        what the next process gets
-//!                            ------ -----------
-//!                            client   message, until its headers begin
+//!  [version, actions, steps] [D C][C]  [D M][M] ([D R][R])* [L]* [D N][N]  [O skip lost] bytes
+//!                            ------    ---------------------------------   -------------------
+//!                            client    message: answered, or without       if there is more: what
+//!                                      answers                             was read after that
 //! ```
 //!
-//! Only packets that still matter are kept: accepted recipients, and nothing of a completed
-//! message. From the first header to the end of the message there is no history. Mail servers send
-//! that part without pauses, so it takes milliseconds.
+//! * Only what the handler needs to decide again is kept: of a recipient, what
+//!   [`Handler::recipient_to_keep`](super::Handler::recipient_to_keep) returns; of the headers,
+//!   those that [`Handler::header`](super::Handler::header) asks for; of the macros between two
+//!   commands, the last packet; nothing of a refused recipient and of a completed message.
+//! * `bytes`: the command whose answer is pending, an incomplete packet, and input that was read
+//!   but not processed. Before them, `skip` bytes (`u32`) belong to a packet whose end is not
+//!   wanted.
+//! * `lost` (one byte, 1): the message has parts that were too much to keep, see
+//!   [`Handler::mark_incomplete`](super::Handler::mark_incomplete).
+//! * A connection without a negotiation has version 0.
+//!
+//! This is read by later and earlier versions of this program. They refuse a history with a packet
+//! that they do not know.
 
 use super::packet::write_packet;
 use super::protocol::Command;
 
-/// Enough for a thousand recipients with the longest addresses that SMTP allows. A message with
-/// more has no history.
-const HISTORY_BYTES_MAX: usize = 256 << 10;
+/// Most bytes of a history. What would exceed it is lost.
+const HISTORY_BYTES_MAX: usize = RECIPIENTS_BYTES_MAX + (512 << 10);
+/// With more bytes, further recipients are refused, if possible. This is enough for a thousand with
+/// the longest addresses that SMTP allows (256 bytes, RFC 5321 section 4.5.3.1.3), each as the client
+/// and as the server writes it.
+const RECIPIENTS_BYTES_MAX: usize = 1 << 20;
 /// A buffer that a message has made larger than this is freed.
 const HISTORY_BYTES_KEPT: usize = 1 << 10;
 
@@ -31,38 +46,38 @@ pub(super) struct History {
     client: usize,
     /// Where the last command ends; the macros after it are for the next.
     command: usize,
+    /// Where the command begins whose answer is pending.
+    pending: Option<usize>,
     /// Whether MAIL is among them.
     has_mail: bool,
-    /// Whether the last recipient is still unanswered.
-    is_unanswered: bool,
-    /// Whether a packet is missing that a continuation would need.
-    has_gap: bool,
+    /// Whether a part of the message is missing.
+    pub(super) is_lost: bool,
 }
 
 impl History {
-    /// Returns the packets, unless one is missing.
-    pub(super) fn packets(&self) -> Option<&[u8]> {
-        (!self.has_gap && !self.is_unanswered).then_some(&self.packets)
+    /// Returns the packets of commands that are answered or have no answer, and the one whose answer
+    /// is pending.
+    pub(super) fn packets(&self) -> (&[u8], &[u8]) {
+        let end = self.pending.unwrap_or(self.packets.len());
+        self.packets.split_at_checked(end).unwrap_or_default()
     }
 
     /// Adds the macros for the next command.
     pub(super) fn macros(&mut self, payload: &[u8]) {
         match payload.first().and_then(|&code| Command::of_code(code)) {
             Some(Command::Connect) => self.end_client(),
-            Some(_) | None if self.has_mail => {}
+            Some(_) | None if self.has_mail => self.packets.truncate(self.command),
             Some(Command::Mail) => self.end_message(),
             // Outside a message, no other macros are needed.
             Some(_) | None => return,
         }
-        self.push(Command::Macro, &[payload]);
+        self.push_if_it_fits(Command::Macro, payload);
     }
 
     pub(super) fn connect(&mut self, payload: &[u8]) {
         // Of what came before, keep only the macros that came just before this command.
         self.packets.drain(..self.command);
-        self.has_mail = false;
-        self.is_unanswered = false;
-        self.has_gap = false;
+        self.begin(false);
         self.push(Command::Connect, &[payload]);
         self.client = self.packets.len();
         self.command = self.client;
@@ -71,48 +86,56 @@ impl History {
     pub(super) fn mail(&mut self, argument: &[u8]) {
         // Of an abandoned message, keep only the macros that came just before this MAIL.
         self.packets.drain(self.client..self.command);
-        self.has_gap = false;
-        self.has_mail = true;
+        self.begin(true);
         self.push(Command::Mail, &[argument, b"\0"]);
         self.command = self.packets.len();
     }
 
+    /// Returns whether there is space for another recipient of this many bytes.
+    pub(super) fn has_space(&self, bytes: usize) -> bool {
+        self.packets.len() + bytes < RECIPIENTS_BYTES_MAX
+    }
+
+    /// Adds a recipient, whose answer is pending.
     pub(super) fn rcpt(&mut self, argument: &[u8]) {
-        self.is_unanswered = true;
+        self.pending = Some(self.packets.len());
         self.push(Command::Rcpt, &[argument, b"\0"]);
     }
 
-    /// Records the answer to the last recipient. A refused recipient and its macros are removed.
-    pub(super) fn end_rcpt(&mut self, accepted: bool) {
-        self.is_unanswered = false;
-        if accepted {
-            self.command = self.packets.len();
-        } else {
-            self.packets.truncate(self.command);
+    /// Adds a header, without its macros.
+    pub(super) fn header(&mut self, payload: &[u8]) {
+        self.packets.truncate(self.command);
+        self.push_if_it_fits(Command::Header, payload);
+        self.command = self.packets.len();
+    }
+
+    /// Adds the command that ends the headers, whose answer is pending.
+    pub(super) fn end_of_headers(&mut self, command: Command) {
+        self.pending = Some(self.packets.len());
+        self.push(command, &[]);
+    }
+
+    /// Records the answer to a command. Only an accepted recipient and the end of the headers are
+    /// kept, with their macros.
+    pub(super) fn end_command(&mut self, accepted: bool) {
+        if self.pending.take().is_some() && accepted {
+            if self.packets.len() <= HISTORY_BYTES_MAX {
+                self.command = self.packets.len();
+            } else {
+                self.is_lost = true;
+            }
         }
+        self.packets.truncate(self.command);
     }
 
-    /// Records that headers follow, which the history does not contain. It is not needed until the
-    /// end of the message.
-    pub(super) fn begin_headers(&mut self) {
-        self.has_gap = true;
-        self.forget_message();
-    }
-
-    fn forget_message(&mut self) {
+    /// Records the end of the message, for any reason.
+    pub(super) fn end_message(&mut self) {
         self.packets.truncate(self.client);
         if self.packets.capacity() > HISTORY_BYTES_KEPT {
             self.packets.shrink_to_fit();
         }
         self.command = self.client;
-    }
-
-    /// Records the end of the message, for any reason.
-    pub(super) fn end_message(&mut self) {
-        self.forget_message();
-        self.has_mail = false;
-        self.is_unanswered = false;
-        self.has_gap = false;
+        self.begin(false);
     }
 
     /// Records that the client has disconnected.
@@ -121,14 +144,22 @@ impl History {
         self.end_message();
     }
 
-    fn push(&mut self, command: Command, payload: &[&[u8]]) {
-        /// The length of a packet's length field and code.
-        const PREFIX_BYTES: usize = 5;
-        let bytes = payload.iter().map(|part| part.len()).sum::<usize>() + PREFIX_BYTES;
-        if self.packets.len() + bytes > HISTORY_BYTES_MAX {
-            self.has_gap = true;
+    /// Begins a message, or the time between two.
+    fn begin(&mut self, has_mail: bool) {
+        self.has_mail = has_mail;
+        self.pending = None;
+        self.is_lost = false;
+    }
+
+    fn push_if_it_fits(&mut self, command: Command, payload: &[u8]) {
+        if self.packets.len() + payload.len() < HISTORY_BYTES_MAX {
+            self.push(command, &[payload]);
         } else {
-            write_packet(&mut self.packets, command.code(), payload);
+            self.is_lost = true;
         }
+    }
+
+    fn push(&mut self, command: Command, payload: &[&[u8]]) {
+        write_packet(&mut self.packets, command.code(), payload);
     }
 }

@@ -51,6 +51,18 @@ impl Packets {
         self.excess > 0 || (!self.handed_out && !self.held.is_empty())
     }
 
+    /// Returns the received part of an incomplete packet, and how many bytes of the last one must
+    /// still be skipped.
+    pub(super) fn unfinished(&self) -> (&[u8], u32) {
+        let begun = if self.handed_out { &[] } else { &*self.held };
+        (begun, u32::try_from(self.excess).unwrap_or(u32::MAX))
+    }
+
+    /// Skips the next bytes.
+    pub(super) fn skip(&mut self, bytes: u32) {
+        self.excess += bytes as usize;
+    }
+
     /// Returns the length of the longest packet that this input completes, without skipped bytes;
     /// `None` if it completes none. `keep` returns the number of payload bytes wanted of a command.
     pub(super) fn longest(&self, input: &[u8], keep: impl Fn(Command) -> usize) -> Option<usize> {
@@ -188,6 +200,18 @@ pub(super) fn write_packet(out: &mut Vec<u8>, code: u8, payload: &[&[u8]]) {
     for part in payload {
         out.extend_from_slice(part);
     }
+}
+
+/// Divides packets before the first of this command.
+pub(super) fn split_at(packets: &[u8], command: Command) -> (&[u8], &[u8]) {
+    let mut rest = packets;
+    while let Some([a, b, c, d, code, ..]) = rest.first_chunk::<PREFIX_BYTES>()
+        && *code != command.code()
+    {
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        rest = rest.get(4 + length..).unwrap_or_default();
+    }
+    packets.split_at(packets.len() - rest.len())
 }
 
 /// Takes up to `len` bytes from the start of `input`.

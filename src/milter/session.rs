@@ -10,7 +10,8 @@ use std::task::{Context, Poll, ready};
 
 use super::error::ProtocolError;
 use super::handler::Handler;
-use super::packet::Packets;
+use super::packet::{Packets, split_at, write_packet};
+use super::protocol::Command;
 use super::state::{State, Status};
 
 /// With this much output waiting, no further command is read until it is sent. A mail server waits
@@ -34,8 +35,20 @@ pub struct Progress {
 pub struct Session<H> {
     packets: Packets,
     state: State<H>,
-    /// The part of the history that the handler has not seen yet; its answers are dropped.
-    replay: Option<Vec<u8>>,
+    /// What the handler has not seen yet of the history.
+    replay: Option<Replay>,
+    unread: Vec<u8>,
+}
+
+/// A part of a history.
+#[derive(Debug, Default)]
+struct Replay {
+    /// The packets whose answers are dropped.
+    packets: Vec<u8>,
+    /// Bytes of the following input that are not wanted.
+    skip: u32,
+    /// Whether packets are missing.
+    is_lost: bool,
 }
 
 impl<H: Handler> Session<H> {
@@ -45,54 +58,101 @@ impl<H: Handler> Session<H> {
             packets: Packets::default(),
             state: State::new(handler),
             replay: None,
+            unread: Vec::new(),
         }
     }
 
     /// Continues a connection that another session has served until now, from its
     /// [`history`](Self::history); `None` if the history is invalid.
     ///
-    /// The handler gets all of it again. Its answers are dropped, because the mail server already
-    /// has them. If it now refuses what was accepted then, the rest of the message gets a temporary
-    /// failure.
+    /// The handler gets all of it again. Its answers are dropped if the mail server already has
+    /// them. If it now refuses what was accepted then, the rest of the message gets a temporary
+    /// failure. If the headers had ended, it decides again.
     pub fn resume(handler: H, history: &[u8]) -> Option<Self> {
         let mut session = Self::new(handler);
         if history.is_empty() {
             return Some(session);
         }
-        let packets = session.state.resume(history)?.to_vec();
-        session.replay = Some(packets);
+        let rest = session.state.resume(history)?;
+        let (packets, rest) = split_at(rest, Command::Negotiate);
+        let mut replay = Replay {
+            packets: packets.to_vec(),
+            ..Replay::default()
+        };
+        if !rest.is_empty() {
+            let [0, 0, 0, 6, _, a, b, c, d, is_lost, unread @ ..] = rest else {
+                return None;
+            };
+            replay.skip = u32::from_be_bytes([*a, *b, *c, *d]);
+            replay.is_lost = *is_lost != 0;
+            session.unread = unread.to_vec();
+        }
+        session.replay = Some(replay);
         session.replay_history().then_some(session)
+    }
+
+    /// Returns the input of a history that was not yet processed. It comes before any other.
+    pub fn take_unread(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.unread)
     }
 
     /// Gives the handler the rest of the history, until it needs time for an answer; `false` if the
     /// history is invalid.
     fn replay_history(&mut self) -> bool {
-        while !self.is_waiting()
-            && let Some(mut history) = self.replay.take_if(|history| !history.is_empty())
-        {
-            match self.receive(&history, &mut Vec::new()) {
+        let Some(mut replay) = self.replay.take() else {
+            return true;
+        };
+        while !self.is_waiting() && !replay.packets.is_empty() {
+            match self.receive(&replay.packets, &mut Vec::new()) {
                 Ok(progress) if progress.status != Status::Quit => {
-                    history.drain(..progress.taken);
-                    self.replay = Some(history);
+                    replay.packets.drain(..progress.taken);
                 }
                 Ok(_) | Err(_) => return false,
             }
         }
-        if !self.is_waiting() {
-            self.replay = None;
-            self.state.end_replay();
+        if self.is_waiting() {
+            self.replay = Some(replay);
+            return true;
         }
-        self.is_waiting() || !self.is_inside_packet()
+        let is_whole = !self.is_inside_packet();
+        self.state.end_replay(replay.is_lost);
+        self.packets.skip(replay.skip);
+        is_whole
     }
 
     /// Returns what [`resume`](Self::resume) needs to continue from here, in this program or a
-    /// later version. Returns `None` where nobody else can continue: inside a packet, while an
-    /// answer is pending, and from the first header of a message to its end.
-    pub fn history(&self) -> Option<Vec<u8>> {
-        if self.is_inside_packet() || self.is_waiting() {
-            return None;
+    /// later version, at any time. `unread` is input that was not yet processed.
+    pub fn history(&self, unread: &[u8]) -> Vec<u8> {
+        let (numbers, history) = self.state.history();
+        let (answered, pending) = history.packets();
+        let (begun, mut skip) = self.packets.unfinished();
+        let mut is_lost = history.is_lost;
+        let mut bytes: Vec<u8> = numbers.chain(answered.iter().copied()).collect();
+        let rest = if let Some(replay) = &self.replay {
+            // The mail server has the answer to the pending command.
+            bytes.extend_from_slice(pending);
+            bytes.extend_from_slice(&replay.packets);
+            (skip, is_lost) = (replay.skip, replay.is_lost);
+            unread.to_vec()
+        } else {
+            let mut rest = [pending, begun, unread].concat();
+            if !pending.is_empty()
+                && let Some(length) = rest.first_chunk_mut()
+            {
+                // The end of this packet is not wanted, but comes.
+                *length = (u32::from_be_bytes(*length) + skip).to_be_bytes();
+                skip = 0;
+            }
+            rest
+        };
+        if is_lost || skip > 0 || !rest.is_empty() {
+            let payload = [&skip.to_be_bytes()[..], &[u8::from(is_lost)]];
+            write_packet(&mut bytes, Command::Negotiate.code(), &payload);
+            bytes.extend(rest);
+        } else if !self.is_negotiated() {
+            bytes.clear();
         }
-        self.state.history()
+        bytes
     }
 
     /// Processes bytes as received, and appends the answers to `out`. Packets may be split

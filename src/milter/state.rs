@@ -110,6 +110,9 @@ impl<H: Handler> State<H> {
     /// be processed next. There is no new negotiation, because the mail server keeps to the first.
     pub(super) fn resume<'h>(&mut self, history: &'h [u8]) -> Option<&'h [u8]> {
         let (agreed, packets) = Agreed::of_numbers(history)?;
+        if agreed == Agreed::default() {
+            return Some(packets);
+        }
         self.wanted = self.handler.wanted();
         self.agreed = agreed;
         self.macros.keep(self.wanted.macros);
@@ -118,20 +121,19 @@ impl<H: Handler> State<H> {
         Some(packets)
     }
 
-    /// Ends the history: from now on the input comes from the mail server.
-    pub(super) fn end_replay(&mut self) {
+    /// Ends the history: from now on the input comes from the mail server. `is_lost`: a part of the
+    /// message is missing.
+    pub(super) fn end_replay(&mut self, is_lost: bool) {
         self.replays = false;
+        if is_lost && self.is_inside_message() {
+            self.history.is_lost = true;
+            self.handler.mark_incomplete();
+        }
     }
 
-    /// Returns the input of [`resume`](Self::resume); `None` in a message after its first header.
-    pub(super) fn history(&self) -> Option<Vec<u8>> {
-        if !self.is_negotiated() {
-            return Some(Vec::new());
-        }
-        let packets = self.history.packets()?;
-        let mut history: Vec<u8> = self.agreed.numbers().collect();
-        history.extend_from_slice(packets);
-        Some(history)
+    /// Returns the agreement, as [`resume`](Self::resume) reads it, and the history since then.
+    pub(super) fn history(&self) -> (impl Iterator<Item = u8>, &History) {
+        (self.agreed.numbers(), &self.history)
     }
 
     pub(super) fn handler(&self) -> &H {
@@ -239,7 +241,7 @@ impl<H: Handler> State<H> {
                     Ok(if headers_ended {
                         Reply::Continue
                     } else {
-                        state.end_of_headers()
+                        state.end_of_headers(command)
                     })
                 })?;
             }
@@ -312,23 +314,31 @@ impl<H: Handler> State<H> {
         }
         let argument = string(payload).0;
         self.macros.begin_recipient();
-        self.history.rcpt(argument);
+        let kept = self.handler.recipient_to_keep(argument);
+        if !self.history.has_space(kept.len()) {
+            let reply = self.handler.too_many_recipients();
+            if reply != Reply::Continue {
+                return Ok(reply);
+            }
+        }
+        self.history.rcpt(&kept);
         Ok(self.handler.rcpt(argument, &self.macros))
     }
 
     fn header(&mut self, payload: &[u8], headers_ended: bool) {
-        self.history.begin_headers();
         if self.wanted.headers && !headers_ended {
             let (name, value) = header(payload);
-            self.handler.header(name, value);
+            if self.handler.header(name, value) {
+                self.history.header(payload);
+            }
         }
     }
 
-    fn end_of_headers(&mut self) -> Reply {
+    fn end_of_headers(&mut self, command: Command) -> Reply {
         self.phase = Phase::Message {
             headers_ended: true,
         };
-        self.history.begin_headers();
+        self.history.end_of_headers(command);
         self.handler.end_of_headers(&self.macros)
     }
 
@@ -351,14 +361,13 @@ impl<H: Handler> State<H> {
             }
             (Command::EndOfMessage, Reply::Continue) => return self.end_of_message(out),
             (Command::Body, Reply::Continue) if self.agreed.skips() => {
+                self.history.end_command(true);
                 return write_packet(out, SMFIR_SKIP, &[]);
             }
             _ => {}
         }
         self.answer(command, &reply, out);
-        if command == Command::Rcpt {
-            self.history.end_rcpt(matches!(reply, Reply::Continue));
-        }
+        self.history.end_command(matches!(reply, Reply::Continue));
         let ends = match &reply {
             Reply::Continue | Reply::Later => false,
             Reply::Accept | Reply::Discard => true,
@@ -369,8 +378,8 @@ impl<H: Handler> State<H> {
         let refuses = !matches!(reply, Reply::Accept | Reply::Discard);
         if ends && self.replays {
             // For the mail server this recipient is accepted, and it continues. It gets the new
-            // verdict at its next command. There is no history before the end of the message.
-            self.history.begin_headers();
+            // verdict at its next command, and what comes until then is not seen.
+            self.history.is_lost = true;
             self.phase = Phase::Decided(if refuses { Reply::Tempfail } else { reply });
         } else if ends {
             self.history.end_message();

@@ -1,4 +1,4 @@
-//! Domains that DKIM authenticates, read from `Authentication-Results` (RFC 8601).
+//! Domains that DKIM and DMARC authenticate, read from `Authentication-Results` (RFC 8601).
 //!
 //! ```text
 //! Authentication-Results: mx.our.example; dkim=pass (2048-bit) header.d=shop.example header.i=@x; spf=fail ...
@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Reads only the necessary parts: removes comments; a result is `dkim=pass`, its signer `header.d`
-//! (or the domain of `header.i`). A malformed field authenticates nothing.
+//! (or the domain of `header.i`), or `dmarc=pass` with the domain `header.from` (RFC 7489 section
+//! 11.1). A malformed field authenticates nothing.
 
 use crate::address::{Canonical, MAX_DOMAIN_BYTES, Rules};
 use crate::rfc5322::{Nesting, Place, is_atext, is_in_domain};
@@ -14,24 +15,66 @@ use crate::rfc5322::{Nesting, Place, is_atext, is_in_domain};
 /// Returns the domains with a valid signature in canonical form, according to an
 /// `Authentication-Results` of one of `trusted` (lower case).
 pub fn dkim_domains(value: &[u8], trusted: &[String]) -> Vec<Vec<u8>> {
-    // Only as our server writes it, at the very beginning. A server must remove a forged field from
-    // outside (section 5), but may not recognize its own name behind a comment or in quotes. A
-    // comment or a version may follow.
-    let own = value.trim_ascii_start();
-    let end = |&byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b'(');
-    let id = own.split(end).next().unwrap_or_default();
-    if !trusted
-        .iter()
-        .any(|ours| ours.as_bytes().eq_ignore_ascii_case(id))
-    {
+    if !is_ours(value, trusted) {
         return Vec::new();
     }
     let value = without_comments(value);
-    value
-        .split(|&byte| byte == b';')
-        .skip(1)
+    let signer = |result| {
+        let mut by_identity = None;
+        for (name, value) in words(result).filter_map(named) {
+            if name.eq_ignore_ascii_case(b"header.d") {
+                return domain(unquoted(value));
+            }
+            if name.eq_ignore_ascii_case(b"header.i") {
+                by_identity = value.rsplit(|&byte| byte == b'@').next().and_then(domain);
+            }
+        }
+        by_identity
+    };
+    results(&value, b"dkim", b"pass")
         .filter_map(signer)
         .collect()
+}
+
+/// What DMARC says of the domain in From.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Dmarc {
+    /// The domains that passed, in canonical form.
+    pub passed: Vec<Vec<u8>>,
+    /// Whether one has failed, whichever.
+    pub failed: bool,
+}
+
+/// Reads the results of DMARC of an `Authentication-Results` of one of `trusted` (lower case).
+pub fn dmarc(value: &[u8], trusted: &[String]) -> Dmarc {
+    if !is_ours(value, trusted) {
+        return Dmarc::default();
+    }
+    let value = without_comments(value);
+    let from = |result| {
+        let is_from = |name: &[u8]| name.eq_ignore_ascii_case(b"header.from");
+        let (_, value) = words(result)
+            .filter_map(named)
+            .find(|(name, _)| is_from(name))?;
+        domain(unquoted(value))
+    };
+    Dmarc {
+        passed: results(&value, b"dmarc", b"pass")
+            .filter_map(from)
+            .collect(),
+        failed: results(&value, b"dmarc", b"fail").next().is_some(),
+    }
+}
+
+/// Returns whether one of our servers wrote the field. Only as it writes it, at the very beginning:
+/// a server must remove a forged field from outside (section 5), but may not recognize its own name
+/// behind a comment or in quotes. A comment or a version may follow.
+fn is_ours(value: &[u8], trusted: &[String]) -> bool {
+    let own = value.trim_ascii_start();
+    let end = |&byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b';' | b'(');
+    let id = own.split(end).next().unwrap_or_default();
+    let mut trusted = trusted.iter();
+    trusted.any(|ours| ours.as_bytes().eq_ignore_ascii_case(id))
 }
 
 /// Returns whether a signature of `signer` authenticates `domain`: they are equal, or have the same
@@ -43,27 +86,24 @@ pub fn is_aligned(signer: &[u8], domain: &[u8]) -> bool {
     signer == domain || organization(signer).is_some_and(|org| Some(org) == organization(domain))
 }
 
-/// Returns the signer of one result, if it is `dkim=pass`.
-fn signer(result: &[u8]) -> Option<Vec<u8>> {
-    let mut words = result
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty());
-    let (method, result) = named(words.next()?)?;
-    // The version of the method, if it is given, is 1 (section 2.2).
-    let method = method.strip_suffix(b"/1").unwrap_or(method);
-    if !method.eq_ignore_ascii_case(b"dkim") || !result.eq_ignore_ascii_case(b"pass") {
-        return None;
-    }
-    let mut by_identity = None;
-    for (name, value) in words.filter_map(named) {
-        if name.eq_ignore_ascii_case(b"header.d") {
-            return domain(unquoted(value));
-        }
-        if name.eq_ignore_ascii_case(b"header.i") {
-            by_identity = value.rsplit(|&byte| byte == b'@').next().and_then(domain);
-        }
-    }
-    by_identity
+/// Returns the results of this method that are this one. `value` has no comments.
+fn results<'a>(value: &'a [u8], method: &[u8], result: &[u8]) -> impl Iterator<Item = &'a [u8]> {
+    let parts = value.split(|&byte| byte == b';').skip(1);
+    parts.filter(move |part| {
+        words(part)
+            .next()
+            .and_then(named)
+            .is_some_and(|(name, got)| {
+                // The version of the method, if it is given, is 1 (section 2.2).
+                let name = name.strip_suffix(b"/1").unwrap_or(name);
+                name.eq_ignore_ascii_case(method) && got.eq_ignore_ascii_case(result)
+            })
+    })
+}
+
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let words = text.split(u8::is_ascii_whitespace);
+    words.filter(|word| !word.is_empty())
 }
 
 /// Divides `name=value`.
@@ -127,6 +167,44 @@ mod tests {
     fn a_signer_is_no_longer_than_a_domain() {
         let long = format!("m; dkim=pass header.d={}.example", "a".repeat(100_000));
         assert!(dkim_domains(long.as_bytes(), &["m".to_owned()]).is_empty());
+    }
+
+    #[test]
+    fn dmarc_counts_if_our_own_server_reports_it() {
+        for (value, passed, failed) in [
+            (
+                "m; dmarc=pass (p=none) header.from=Shop.Example",
+                "shop.example",
+                false,
+            ),
+            (
+                "m; dkim=pass header.d=x.example; dmarc = fail header.from=shop.example",
+                "",
+                true,
+            ),
+            ("m; dmarc/1=FAIL", "", true),
+            ("m; dmarc=pass header.d=shop.example", "", false),
+            (
+                "m; x dmarc=pass header.from=shop.example; y dmarc=fail",
+                "",
+                false,
+            ),
+            ("m; dmarc=none header.from=shop.example", "", false),
+            (
+                "m; spf=pass reason=\"; dmarc=fail\" (dmarc=fail)",
+                "",
+                false,
+            ),
+            (
+                "x; dmarc=fail; dmarc=pass header.from=shop.example",
+                "",
+                false,
+            ),
+        ] {
+            let found = dmarc(value.as_bytes(), &["m".to_owned()]);
+            assert_eq!(found.passed.concat(), passed.as_bytes(), "{value}");
+            assert_eq!(found.failed, failed, "{value}");
+        }
     }
 
     #[test]

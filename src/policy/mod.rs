@@ -31,7 +31,7 @@ mod reply;
 mod verdict;
 
 pub use action::{Action, Effect, Mark};
-pub use authentication::{dkim_domains, is_aligned};
+pub use authentication::{Dmarc, dkim_domains, dmarc, is_aligned};
 pub use breaker::{Change, CircuitBreaker};
 pub use definition::{Error, LISTS_MAX, Policy};
 pub use examine::{Budget, Circumstances, Evidence, Hit, Scratch, Seen};

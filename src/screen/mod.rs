@@ -33,9 +33,11 @@ mod record;
 mod state;
 mod workspace;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use crate::address::behind_route;
 use crate::base::clock::today;
 use crate::milter::{Client, Edit, Handler, MacroStage, Macros, Reply, ReplyText, Wanted};
 use crate::policy::{
@@ -57,6 +59,9 @@ pub use state::Screen;
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
 /// The reply for a recipient that needs a transaction of its own (RFC 5321 section 4.5.3.1.10).
 const SEPARATE_REPLY: &str = "send to this recipient in a separate transaction";
+/// The reply for a recipient that a restart could not hand over, see
+/// [`Handler::too_many_recipients`].
+const TOO_MANY_REPLY: &str = "too many recipients in one transaction";
 /// Most bytes kept of a queue id, for the log. Those of mail servers have up to about 20.
 const QUEUE_ID_MAX_BYTES: usize = 200;
 /// Most bytes kept of a Message-ID, for the log.
@@ -96,13 +101,17 @@ impl<O: Observer> Screen<O> {
         Reply::Accept
     }
 
-    /// Returns whether a recipient needs a transaction of its own. Mail that was submitted on this
-    /// machine without SMTP would come again unchanged. A mail program that submits with
+    /// Returns whether a recipient cannot be put off to another transaction. Mail that was submitted
+    /// on this machine without SMTP would come again unchanged. A mail program that submits with
     /// authentication has no queue: it would show the 452 to its user and send nothing.
+    fn comes_back_unchanged(&self) -> bool {
+        self.origin.is_local || self.message.is_authenticated
+    }
+
+    /// Returns whether a recipient needs a transaction of its own.
     fn needs_own_transaction(&self, snapshot: &Snapshot, lists: u64) -> bool {
         let message = &self.message;
-        !self.origin.is_local
-            && !message.is_authenticated
+        !self.comes_back_unchanged()
             && snapshot
                 .policy
                 .is_apart(lists, &message.reach, &message.hits)
@@ -310,34 +319,51 @@ impl<O: Observer> Handler for Screen<O> {
         }
     }
 
-    fn header(&mut self, name: &[u8], value: &[u8]) {
+    fn recipient_to_keep<'a>(&self, argument: &'a [u8]) -> Cow<'a, [u8]> {
+        match behind_route(argument) {
+            // It stays an address with a route, which exempts nobody.
+            Some(address) => [b"<@:", address].concat().into(),
+            None => argument.into(),
+        }
+    }
+
+    fn too_many_recipients(&mut self) -> Reply {
+        if self.comes_back_unchanged() {
+            return Reply::Continue;
+        }
+        ReplyText::new(452, "4.5.3", &[TOO_MANY_REPLY]).map_or(Reply::Tempfail, Reply::Text)
+    }
+
+    fn header(&mut self, name: &[u8], value: &[u8]) -> bool {
         let shows_all = self.shows_all();
         let Some(snapshot) = self.snapshot() else {
-            return;
+            return false;
         };
         let message = &mut self.message;
         if let Some(identity) = Identity::of_header(name) {
             if message.exemption.is_some() && !shows_all {
-                return;
+                return true;
             }
             if shows_all || snapshot.policy.checks(identity) {
                 message.workspace().senders.add_header(identity, value);
             } else {
                 message.skip(identity);
             }
-            return;
+            return true;
         }
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
         if is(TAG_HEADER) {
             message.forged_tags += 1;
+            message.forged_tags <= FORGED_TAGS_MAX
         } else if is("List-Id") || is("List-Post") {
-            message.mailing_list = true;
+            !std::mem::replace(&mut message.mailing_list, true)
         } else if is("Message-ID") {
             let value = value.trim_ascii();
             message.message_id.clear();
             message
                 .message_id
                 .extend_from_slice(&value[..value.len().min(MESSAGE_ID_MAX_BYTES)]);
+            true
         } else if snapshot.policy.wants_dkim()
             && is("Authentication-Results")
             && message.dkim.len() < DKIM_MAX
@@ -346,7 +372,15 @@ impl<O: Observer> Handler for Screen<O> {
             let trusted = &snapshot.config.whitelist.authserv_ids;
             message.dkim.extend(dkim_domains(value, trusted));
             message.dkim.truncate(DKIM_MAX);
+            true
+        } else {
+            false
         }
+    }
+
+    fn mark_incomplete(&mut self) {
+        self.message.is_incomplete = true;
+        self.message.overtaken = true;
     }
 
     fn end_of_headers(&mut self, macros: &Macros) -> Reply {

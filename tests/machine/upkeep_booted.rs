@@ -49,3 +49,54 @@ fn a_change_at_any_moment_is_compiled() {
 fn many_changes_at_any_moment_are_compiled() {
     assert_each_change_is_compiled(60);
 }
+
+/// The same lines: from a user with `logger`, and from the units of mail servers.
+const CORRESPONDENTS: &str = r#"
+set -eu
+mkdir -p /run/built
+ln -s "$PROGRAMS" /run/built/release
+CARGO_TARGET_DIR=/run/built contrib/install --postfix >/dev/null
+lines() {
+    $1 smtpd "$2: client=host[192.0.2.5], sasl_method=PLAIN, sasl_username=alice"
+    $1 qmgr "$2: from=<alice@our.example>, size=500, nrcpt=1 (queue active)"
+    $1 smtp "$2: to=<$2@other.example>, relay=mx.other.example[198.51.100.1]:25, delay=1, status=sent (250 ok)"
+}
+as_user() { runuser -u nobody -- logger --priority mail.info --tag "postfix/$1" "$2"; }
+as_unit() {
+    echo "$2" >/run/line
+    printf '[Service]\nType=oneshot\nSyslogFacility=mail\nSyslogIdentifier=%s\nExecStart=cat /run/line\n' "postfix/$1" \
+        >"/etc/systemd/system/$unit"
+    systemctl daemon-reload
+    systemctl start "$unit"
+}
+lines as_user FORGED
+for unit in postfix.service postfix@-.service sendmail.service; do
+    lines as_unit "REAL${#unit}"
+done
+journalctl --sync
+journalctl --quiet SYSLOG_FACILITY=2 | grep -q FORGED
+systemctl start blocklist-correspondents.service
+cat /var/lib/blocklist-milter/correspondents.txt
+"#;
+
+#[test]
+fn a_user_of_the_machine_plants_no_correspondent() {
+    let Some(machine) = Booted::start() else {
+        return;
+    };
+    let programs = Path::new(PROGRAM).parent().expect("in a folder");
+    let output = machine.output(&format!(
+        "PROGRAMS={}; cd {}\n{CORRESPONDENTS}",
+        programs.display(),
+        root().display()
+    ));
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let kept: Vec<_> = said
+        .lines()
+        .filter_map(|line| line.split_once(" # seen "))
+        .map(|(address, _)| address)
+        .collect();
+    let real = ["real15", "real16", "real17"].map(|name| format!("{name}@other.example"));
+    assert_eq!(kept, real, "{said}");
+}

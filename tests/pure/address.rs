@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use blocklist_milter::address::{
-    Canonical, Entry, Kind, Kinds, ParseError, RULES_VERSION, Rules, escaped,
+    Canonical, Entry, Kind, Kinds, ParseError, RULES_VERSION, Rules, behind_route, escaped,
 };
 use blocklist_milter::filter::Key;
 use proptest::prelude::*;
@@ -599,6 +599,18 @@ proptest! {
             let each: BTreeSet<_> = found.iter().collect();
             prop_assert_eq!(each.len(), found.len(), "each once: {:?}", found);
         }
+    }
+
+    /// However the route is written; without a route there is nothing behind it.
+    #[test]
+    fn what_is_behind_a_route_is_the_address(written in anything(), route in "@[a-z@,\\[\\]:\" ]{0,9}:?", open in "<?") {
+        let written = [open.as_bytes(), route.as_bytes(), &written].concat();
+        if let Some(rest) = behind_route(&written) {
+            let short = [b"<@:", rest].concat();
+            prop_assert_eq!(form(&short, Rules::default()), form(&written, Rules::default()));
+        }
+        let plain = written.iter().filter(|&&byte| byte != b':').copied().collect::<Vec<_>>();
+        prop_assert_eq!(behind_route(&plain), None);
     }
 
     #[test]

@@ -20,13 +20,14 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use super::site::{Daemon, Site, Socket, Transport};
 use super::until;
 
-const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
+pub(crate) const LIST: &str = "[[list]]\nname = \"spam\"\nfilter = \"@DIR@/spam.blf\"\n";
 /// The sender on the list.
 pub(crate) const LISTED: &str = "spammer@listed.test";
 
-/// One test at a time: the descriptors of the program have fixed numbers.
+/// One test at a time: the descriptors of the program have consecutive numbers.
 static NUMBERS: Mutex<()> = Mutex::new(());
-const FIRST_NUMBER: i32 = 700;
+/// Far behind the last open one, because other tests open files meanwhile.
+const NUMBERS_BETWEEN: i32 = 300;
 
 /// A service manager with a unit of type notify, its socket and its descriptor store.
 pub(crate) struct Manager {
@@ -109,7 +110,10 @@ impl Manager {
         let (names, handed_over): (Vec<_>, Vec<_>) = unit.into_iter().chain(kept).unzip();
         drop(store);
         // With consecutive numbers, as a program expects them.
-        let numbered: Vec<_> = (FIRST_NUMBER..)
+        let open = fs::read_dir("/proc/self/fd").expect("Linux");
+        let open = open.filter_map(|name| name.ok()?.file_name().to_str()?.parse::<i32>().ok());
+        let first = open.max().unwrap_or_default() + NUMBERS_BETWEEN;
+        let numbered: Vec<_> = (first..)
             .zip(&handed_over)
             .map(|(number, handed_over)| {
                 let copy = fcntl_dupfd_cloexec(handed_over, number).expect("a number is free");
@@ -124,7 +128,7 @@ impl Manager {
             .arg(self.site.path().join("milter.toml"))
             .env("LISTEN_FDS", numbered.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
-            .env("LISTEN_FDS_FIRST_FD", FIRST_NUMBER.to_string())
+            .env("LISTEN_FDS_FIRST_FD", first.to_string())
             .env("NOTIFY_SOCKET", self.site.path().join("notify"))
             .env("WATCHDOG_USEC", "3000000");
         if self.keeps {

@@ -47,13 +47,14 @@ impl Handler for Fragile {
         assert!(!fault, "a fault, for the test");
         Reply::Continue
     }
-    fn header(&mut self, _: &[u8], value: &[u8]) {
+    fn header(&mut self, _: &[u8], value: &[u8]) -> bool {
         if value.len() >= LONG {
             let waits = self.gate.waits.lock().expect("not poisoned");
             waits.send(()).expect("the test listens");
             let go = self.gate.go.lock().expect("not poisoned");
             go.recv_timeout(PATIENCE).expect("told to go on");
         }
+        false
     }
     fn end_of_headers(&mut self, _: &Macros) -> Reply {
         Reply::Accept

@@ -42,14 +42,21 @@ fn reported(config: &str, messages: &[&str]) -> (tempfile::TempDir, String) {
     let mailbox = folder.path().join("Junk");
     fs::create_dir_all(mailbox.join("cur")).unwrap();
     for (number, message) in messages.iter().enumerate() {
-        let text = format!("Message-ID: <{number}@mail.test>\n{message}\nSubject: x\n\nspam\n");
+        let results = match message.starts_with("Authentication") {
+            true => "X: x",
+            false => RESULTS,
+        };
+        let text =
+            format!("Message-ID: <{number}@mail.test>\n{results}\n{message}\nSubject: x\n\nspam\n");
         fs::write(mailbox.join("cur").join(number.to_string()), text).unwrap();
     }
     let mailbox = mailbox.to_str().unwrap().to_owned();
     (folder, mailbox)
 }
 
-const CONFIG: &str = "[whitelist]\nentries = ['friend@good.test', '@partner.test']\ncorrespondents = ['people.txt']\n";
+const CONFIG: &str = "[whitelist]\nentries = ['friend@good.test', '@partner.test']\ncorrespondents = ['people.txt']\nauthserv_ids = ['mx.our.test']\n";
+/// Confirms all that the tests list.
+const RESULTS: &str = "Authentication-Results: mx.our.test; dkim=pass header.d=bad.test; dkim=pass header.d=gmail.com; dkim=pass header.d=our.test";
 
 #[test]
 fn a_sender_is_listed_unless_that_could_hurt_somebody() {
@@ -109,31 +116,80 @@ fn a_sender_is_listed_unless_that_could_hurt_somebody() {
     );
 }
 
+/// A reported forgery must not list its victim.
 #[test]
-fn nobody_is_listed_without_a_whitelist_or_for_a_forgery() {
-    let trusted = format!("{CONFIG}authserv_ids = ['mx.our.test']\n");
-    let (folder, mailbox) = reported(
-        &trusted,
-        &[
-            "From: forged@innocent.test",
-            "Authentication-Results: mx.other.test; dkim=pass header.d=innocent.test\nFrom: forged@innocent.test",
-            "Authentication-Results: mx.our.test; dkim=pass header.d=bad.test\nFrom: forged@innocent.test",
-            "Authentication-Results: mx.our.test; dkim=pass header.d=bad.test\nFrom: real@mail.bad.test",
-        ],
-    );
+fn only_a_sender_that_our_server_has_authenticated_is_listed() {
+    let results =
+        |results: &str, from: &str| format!("Authentication-Results: {results}\nFrom: {from}");
+    let forged = "ceo@partner.example";
+    let messages = [
+        results("mx.our.test; none", forged),
+        results("mx.other.test; dkim=pass header.d=partner.example", forged),
+        results("mx.our.test; dkim=pass header.d=bad.test", forged),
+        results(
+            "mx.our.test; spf=pass smtp.mailfrom=partner.example",
+            forged,
+        ),
+        results("mx.our.test; dmarc=pass header.from=bad.test", forged),
+        results(
+            "mx.our.test; dmarc=fail header.from=partner.example",
+            forged,
+        ),
+        // A list that changes a message and signs it; or a forged field that was not removed.
+        results(
+            "mx.our.test; dkim=pass header.d=partner.example; dmarc=fail header.from=partner.example",
+            forged,
+        ),
+        results(
+            "mx.our.test; dmarc=fail\nAuthentication-Results: mx.our.test; dmarc=pass header.from=partner.example",
+            forged,
+        ),
+        results(
+            "mx.our.test; dkim=pass header.d=bad.test",
+            "real@mail.bad.test",
+        ),
+        results(
+            "mx.our.test; dmarc=pass header.from=spf.test",
+            "other@spf.test",
+        ),
+    ];
+    let messages = messages.each_ref().map(String::as_str);
+    let (folder, mailbox) = reported(CONFIG, &messages);
     let outcome = junk(folder.path(), &[&mailbox]);
-    assert_eq!(outcome["added"], json!(["real@mail.bad.test"]), "{outcome}");
+    assert_eq!(
+        outcome["added"],
+        json!(["other@spf.test", "real@mail.bad.test"]),
+        "{outcome}"
+    );
+    let said = outcome["left_out"].to_string();
+    assert_eq!(
+        said.matches("DMARC failed, probably forged").count(),
+        3,
+        "{said}"
+    );
+
+    let refuses = |config: &str| {
+        fs::write(folder.path().join("milter.toml"), config).unwrap();
+        let done = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
+            .args(["junk", "--config"])
+            .arg(folder.path().join("milter.toml"))
+            .arg("--list")
+            .arg(folder.path().join("new.txt"))
+            .arg(&mailbox)
+            .output()
+            .unwrap();
+        assert_eq!(done.status.code(), Some(2));
+        assert!(!folder.path().join("new.txt").exists());
+        String::from_utf8(done.stderr).unwrap()
+    };
+    // Without servers that are trusted, every sender may be forged; without a whitelist, an innocent.
+    let said = refuses("[whitelist]\ncorrespondents = ['people.txt']\n");
+    assert!(
+        said.contains("set authserv_ids under [whitelist]"),
+        "{said}"
+    );
     fs::remove_file(folder.path().join("people.txt")).unwrap();
-    let done = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
-        .args(["junk", "--config"])
-        .arg(folder.path().join("milter.toml"))
-        .arg("--list")
-        .arg(folder.path().join("new.txt"))
-        .arg(&mailbox)
-        .output()
-        .unwrap();
-    assert_eq!(done.status.code(), Some(2));
-    assert!(!folder.path().join("new.txt").exists());
+    assert!(refuses(CONFIG).contains("people.txt"));
 }
 
 #[test]
@@ -263,7 +319,8 @@ fn a_hostile_message_is_a_report_like_any_other() {
 fn a_message_without_an_id_is_a_report() {
     let (folder, mailbox) = reported(CONFIG, &["From: spam@bad.test"]);
     let file = folder.path().join("Junk/cur/0");
-    fs::write(file, "From: spam@bad.test\nSubject: x\n\nspam\n").unwrap();
+    let text = format!("{RESULTS}\nFrom: spam@bad.test\nSubject: x\n\nspam\n");
+    fs::write(file, text).unwrap();
     junk(folder.path(), &[&mailbox]);
     let list = fs::read_to_string(folder.path().join("reported.txt")).unwrap();
     assert!(list.ends_with(" reported by a user\n"), "{list:?}");
@@ -328,7 +385,9 @@ fn a_further_report_renews_the_expiry() {
 fn a_report_comes_into_force() {
     let mut site = Site::new(Transport::Unix);
     site.list("reported", &["other@bad.test"]);
-    site.configure("[[list]]\nname = 'reported'\nfilter = '@DIR@/reported.blf'\n");
+    site.configure(
+        "[[list]]\nname = 'reported'\nfilter = '@DIR@/reported.blf'\n[whitelist]\nauthserv_ids = ['mx.our.test']\n",
+    );
     let daemon = site.serve();
     let Socket::Unix(path) = &site.socket else {
         panic!("a unix socket was asked for")
@@ -348,7 +407,7 @@ fn a_report_comes_into_force() {
     assert!(!refuses());
     let message = site.write(
         "message",
-        "Message-ID: <7@mail.test>\nFrom: spam@bad.test\n\n",
+        &format!("Message-ID: <7@mail.test>\n{RESULTS}\nFrom: spam@bad.test\n\n"),
     );
     let message = message.to_str().unwrap();
     junk(site.path(), &["--by", "alice", message]);

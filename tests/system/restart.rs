@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-use support::manager::Manager;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
+use support::manager::{LIST, Manager};
 use support::site::Socket;
 use support::until;
-use support::wire::Wire;
+use support::wire::{OFFER, Wire, packet};
 
 /// The commands of an SMTP session with two listed messages and one unlisted message, each with its
 /// answer.
@@ -52,7 +52,7 @@ impl Session {
         }
     }
 
-    /// Continues to the next command at which a client can pause; `false` at the end.
+    /// Continues to the next command; `false` at the end.
     fn step(&mut self) -> bool {
         let Some((letter, payload, answer)) = COMMANDS.get(self.next) else {
             return false;
@@ -65,11 +65,7 @@ impl Session {
             let got = got.unwrap_or_else(|error| panic!("{place}: {error}"));
             assert_eq!([got], **answer, "{place}");
         }
-        // Headers come without a pause.
-        match letter {
-            b'L' => self.step(),
-            _ => true,
-        }
+        true
     }
 
     fn finish(mut self) {
@@ -273,4 +269,141 @@ fn connections_of_two_processes_are_taken_over() {
     manager.daemon = Some(manager.start());
     first.finish();
     second.finish();
+}
+
+/// Restarts, with a configuration that lets a process wait for its sessions. It must not.
+fn restart_at_once(manager: &mut Manager) {
+    manager
+        .site
+        .configure(&format!("{LIST}[limits]\ndrain_s = 300\n"));
+    let began = Instant::now();
+    manager.restart();
+    assert!(began.elapsed() < Duration::from_secs(150), "it has waited");
+}
+
+/// A session until the recipients.
+fn mail(manager: &Manager) -> Wire {
+    let mut wire = Wire::negotiated(&manager.path());
+    wire.send(&[COMMANDS[1], COMMANDS[3]].map(|(letter, payload, _)| (letter, payload)));
+    wire
+}
+
+const LISTED_FROM: (u8, &[u8]) = (b'L', b"From\0spammer@listed.test\0");
+
+/// Each recipient comes with what a mail server says of it, behind a source route of 900 bytes.
+fn routed(wire: &mut Wire, number: usize) -> u8 {
+    let address = format!("{number:0>64}@{}our.test", "sub.".repeat(46));
+    let route = "@relay.test,".repeat(75);
+    let macros = format!("Ri\0ABCDEF012345\0{{rcpt_addr}}\0{address}\0");
+    let recipient = format!("<{route}:{address}>\0");
+    let packets: [(u8, &[u8]); 2] = [(b'D', macros.as_bytes()), (b'R', recipient.as_bytes())];
+    wire.ask(&packets)
+}
+
+#[test]
+fn a_thousand_recipients_behind_source_routes_are_handed_over() {
+    let mut manager = Manager::new(true);
+    let mut wires = [mail(&manager), mail(&manager)];
+    for wire in &mut wires {
+        for number in 0..1000 {
+            assert_eq!(routed(wire, number), b'c', "{number}");
+        }
+    }
+    restart_at_once(&mut manager);
+    let [listed, innocent] = &mut wires;
+    assert_eq!(listed.ask(&[LISTED_FROM, (b'N', b"")]), b'y');
+    listed.send(&[(b'A', b""), (b'M', b"<spammer@listed.test>\0")]);
+    assert_eq!(listed.ask(&[(b'R', b"<one@our.test>\0")]), b'y');
+
+    // Those that are too many to hand over are put off.
+    let most = 10_000;
+    let refused = (1000..most).find(|number| routed(innocent, *number) == b'y');
+    assert!(refused.is_some());
+    restart_at_once(&mut manager);
+    assert_eq!(innocent.ask(&[(b'N', b"")]), b'a');
+}
+
+/// The end of the headers is answered, and the change comes at the end of the message.
+#[test]
+fn a_message_is_changed_by_the_next_process() {
+    let mut manager = Manager::new(true);
+    let list = format!("{LIST}action = \"tag\"\n");
+    manager.site.configure(&list);
+    manager.restart();
+    let mut wire = mail(&manager);
+    assert_eq!(wire.ask(&[(b'R', b"<one@our.test>\0")]), b'c');
+    assert_eq!(wire.ask(&[LISTED_FROM, (b'N', b"")]), b'c');
+    manager.restart();
+    assert_eq!(wire.ask(&[(b'E', b"")]), b'h');
+    assert_eq!(wire.answer(), b'a');
+}
+
+/// No mail server sends so many long headers that matter.
+#[test]
+fn a_message_too_large_to_hand_over_is_decided_by_on_error() {
+    let mut manager = Manager::new(true);
+    let long = [b"Message-ID\0", &[b'x'; 120_000][..], b"\0"].concat();
+    for (headers, answer) in [(10, b'a'), (14, b'y')] {
+        let mut wire = mail(&manager);
+        assert_eq!(wire.ask(&[(b'R', b"<one@our.test>\0")]), b'c');
+        (0..headers).for_each(|_| wire.send(&[(b'L', &long)]));
+        restart_at_once(&mut manager);
+        assert_eq!(wire.ask(&[(b'N', b"")]), answer, "{headers} headers");
+    }
+    let daemon = manager.daemon.as_ref().expect("it runs");
+    daemon.logged(&["action=tempfail", "reason=undecided"]);
+}
+
+/// After the first header, inside a packet, and without a negotiation.
+#[test]
+fn sessions_are_handed_over_wherever_they_are() {
+    let mut manager = Manager::new(true);
+    in_any_state(&mut manager, 25);
+}
+
+#[test]
+#[ignore = "9,000 descriptors: tests/run --long"]
+fn four_thousand_sessions_in_headers_are_handed_over() {
+    let limit = getrlimit(Resource::Nofile);
+    let lacking = limit.maximum.filter(|most| *most < 10_000);
+    let obstacle = lacking.map(|most| format!("no more than {most}"));
+    if !support::usable("descriptors", obstacle) {
+        return;
+    }
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    setrlimit(Resource::Nofile, raised).expect("below the maximum");
+    let mut manager = Manager::new(true);
+    in_any_state(&mut manager, 1000);
+}
+
+/// Restarts with four times this many sessions.
+fn in_any_state(manager: &mut Manager, count: usize) {
+    let all = || 0..count;
+    let mut listed: Vec<_> = all().map(|_| mail(manager)).collect();
+    let mut innocent: Vec<_> = all().map(|_| mail(manager)).collect();
+    for wire in listed.iter_mut().chain(&mut innocent) {
+        assert_eq!(wire.ask(&[(b'R', b"<one@our.test>\0")]), b'c');
+    }
+    let mut half: Vec<_> = all().map(|_| Wire::open(&manager.path())).collect();
+    let from = packet(b'L', LISTED_FROM.1);
+    listed.iter_mut().for_each(|wire| wire.send(&[LISTED_FROM]));
+    innocent.iter_mut().for_each(|wire| wire.write(&from[..20]));
+    let offer = packet(b'O', OFFER);
+    half.iter_mut().for_each(|wire| wire.write(&offer[..7]));
+    restart_at_once(manager);
+    for wire in &mut listed {
+        assert_eq!(wire.ask(&[(b'N', b"")]), b'y');
+    }
+    for wire in &mut innocent {
+        // It becomes another sender.
+        wire.write(b"brary.org\0");
+        assert_eq!(wire.ask(&[(b'N', b"")]), b'a');
+    }
+    for wire in &mut half {
+        wire.write(&offer[7..]);
+        assert_eq!(wire.answer(), b'O');
+    }
 }

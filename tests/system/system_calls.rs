@@ -148,12 +148,15 @@ impl Trial {
             ("people.txt", "bob@else.example # seen 2026-09-20\n"),
             (
                 "milter.toml",
-                "[whitelist]\nentries = ['friend@good.example']\n",
+                "[whitelist]\nentries = ['friend@good.example']\nauthserv_ids = ['mx.our.example']\n",
             ),
         ]);
         let dir = folder.path();
         for (folder, head) in [
-            ("Junk", "From: spam@bad.example"),
+            (
+                "Junk",
+                "Authentication-Results: mx.our.example; dkim=pass header.d=bad.example\nFrom: spam@bad.example",
+            ),
             (
                 "Sent",
                 "From: a@our.example\nTo: eve@else.example\nDate: Mon, 21 Sep 2026 10:00:00 +0000",

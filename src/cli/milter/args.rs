@@ -170,10 +170,11 @@ pub enum Command {
     /// Add the senders of messages that users report as junk to a blocklist of your own.
     ///
     /// Adds the address in From, never a domain, with the reporter, the Message-ID and a day of expiry.
-    /// Does not add whitelisted senders, correspondents, your own domains, role mailboxes (postmaster, abuse) or,
-    /// if authserv_ids is set, addresses that DKIM does not confirm, because these may be forged. A message can be
-    /// reported several times; a report on a later day renews the expiry. The entries take effect with the next
-    /// build of the list.
+    /// Does not add whitelisted senders, correspondents, your own domains or role mailboxes (postmaster, abuse).
+    /// Anybody can forge an address, so DKIM or DMARC must confirm it in an Authentication-Results of your own
+    /// server (setting authserv_ids, which is required), and DMARC must not have failed. A message can be reported
+    /// several times; a report on a later day renews the expiry. The entries take effect with the next build of
+    /// the list.
     Junk(Junk),
     /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message
     /// through the milter.
