@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`access`] | who can read a file or connect to a socket, and what prevents it |
 //! | [`clock`] | the time in the units of lists and reports |
-//! | `file_state` | whether the file at a path is still the same |
+//! | [`file_state`] | whether the file at a path is still the same |
 //! | `memory` | how much more memory this process can use |
 //! | `numbers` | numbers formatted for people |
 //! | `parallel` | one task on several threads |
@@ -13,7 +13,7 @@
 
 pub mod access;
 pub mod clock;
-pub(crate) mod file_state;
+pub mod file_state;
 pub(crate) mod memory;
 pub(crate) mod numbers;
 pub(crate) mod parallel;

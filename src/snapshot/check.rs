@@ -4,10 +4,12 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use serde::Serialize;
 
-use super::{Error, Running, Snapshot, Tried};
+use super::assemble::{Assembled, Files, Round, Start};
+use super::{Error, Fault, Part, Running};
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
@@ -17,44 +19,58 @@ use crate::daemon::group_number;
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";
 
+/// An error for an administrator.
+#[derive(Clone, Debug)]
+pub struct CheckProblem {
+    /// The error, which may have several lines; about a filter, with its position in the configuration.
+    pub text: String,
+    /// The missing permission of this process or of the service, if that is the error.
+    pub obstacle: Option<Obstacle>,
+    /// The list whose filter file does not exist, if that is the error.
+    pub lacks_filter: Option<String>,
+}
+
 /// Checks configuration, filters and whitelists as at a start, for a report to an administrator.
 ///
 /// # Errors
-/// All errors; those of filters with their position in the configuration.
-pub fn check(config_path: &Path) -> Result<Checked, Error> {
-    let (config, problems) = Config::load_what_is_good(config_path);
-    let unreadable = matches!(problems, Some(crate::config::Error::Unreadable { .. }));
-    let places: Vec<_> = config
-        .enabled_lists()
-        .map(|list| (list.terms.name.clone(), list.place))
-        .collect();
-    if unreadable && let Some(problem) = problems {
-        return Err(problem.into());
+/// All errors.
+pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
+    let Start {
+        config,
+        fault,
+        last_good,
+        ..
+    } = Start::read(config_path);
+    let instead = last_good.map(|_| "the last good configuration is in use");
+    let is_unreadable = matches!(fault, Some(config::Error::Unreadable { .. }));
+    let fault = fault.map(|fault| problem(&fault.into(), instead, None));
+    let mut problems: Vec<_> = fault.into_iter().collect();
+    if is_unreadable {
+        return Err(problems);
     }
-    let mut snapshot = Snapshot::assemble(config, None, Some(&mut Tried::default()), Vec::new());
-    let faults = std::mem::take(&mut snapshot.faults);
-    let with_copy = |fault: Error| match fault.list() {
-        None => fault,
-        Some(list) => match Snapshot::copy_for(&snapshot.config, list) {
-            None => fault,
-            Some(copy) => Error::Covered {
-                error: Box::new(fault),
-                copy,
-            },
-        },
+    let round = Round {
+        is_start: false,
+        ..Round::first(Instant::now())
     };
-    snapshot.faults = faults.into_iter().map(with_copy).collect();
     // Wrong settings and missing filters are shown together, so that the user can fix them all at once.
-    snapshot.faults.splice(..0, problems.map(Error::from));
+    let Assembled {
+        snapshot, faults, ..
+    } = Files::default().assemble(config, round);
+    problems.extend(faults.iter().map(|Fault { error, instead }| {
+        let mut lists = snapshot.config.lists.iter();
+        let list = lists.find(|list| error.part() == Some(Part::List(&list.terms.name)));
+        let place = list.map(|list| (config_path, list.place));
+        problem(error, instead.as_deref(), place)
+    }));
     let denied = denied_to_service(config_path, &snapshot.config);
-    snapshot.faults.extend(
-        denied
-            .into_iter()
-            .map(|obstacle| Error::Denied(Box::new(obstacle))),
-    );
-    let snapshot = snapshot
-        .without_faults()
-        .map_err(|error| error.placed(config_path, &places))?;
+    problems.extend(denied.into_iter().map(|obstacle| CheckProblem {
+        text: format!("the service reads it as another user: {obstacle}"),
+        obstacle: Some(obstacle),
+        lacks_filter: None,
+    }));
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let lists = snapshot.config.lists.iter().map(|settings| {
         let terms = &settings.terms;
         let mut lists = snapshot.policy.lists().iter();
@@ -79,10 +95,10 @@ pub fn check(config_path: &Path) -> Result<Checked, Error> {
         warnings.push(format!("socket_group: {missing}"));
     }
     if let Some(running) = Running::read(&snapshot.config.status_file) {
-        let complaints = running.complaints.iter();
-        warnings.extend(complaints.map(|complaint| {
+        let problems = running.problems.iter();
+        warnings.extend(problems.map(|problem| {
             format!(
-                "the running daemon (process {}): {complaint}",
+                "the running daemon (process {}): {problem}",
                 running.process
             )
         }));
@@ -97,6 +113,27 @@ pub fn check(config_path: &Path) -> Result<Checked, Error> {
             .then(|| snapshot.policy.correspondents.len()),
         warnings,
     })
+}
+
+/// An error with its place, and what is in use until it is mended.
+fn problem(
+    error: &Error,
+    instead: Option<&str>,
+    place: Option<(&Path, (usize, usize))>,
+) -> CheckProblem {
+    let place = place.map_or_else(String::new, |(config, (line, column))| {
+        format!("{}:{line}:{column}: ", config.display())
+    });
+    let instead = instead.map_or_else(String::new, |instead| format!("; until then, {instead}"));
+    let list = match error.part() {
+        Some(Part::List(list)) if error.is_missing_filter() => Some(list.to_owned()),
+        _ => None,
+    };
+    CheckProblem {
+        text: format!("{place}{error}{instead}"),
+        obstacle: error.obstacle().cloned(),
+        lacks_filter: list,
+    }
 }
 
 /// What is in effect with a good configuration.

@@ -64,8 +64,8 @@ impl StatusFile {
             },
         };
         let mut text = format!("{}\n{reload}\n{}\n", std::process::id(), live.status());
-        for complaint in live.complaints() {
-            text.push_str(&complaint.text);
+        for problem in live.problems() {
+            text.push_str(&problem.text);
             text.push('\n');
         }
         let now = (path, text);
@@ -100,7 +100,7 @@ pub struct Running {
     /// How it is.
     pub status: String,
     /// What is wrong.
-    pub complaints: Vec<String>,
+    pub problems: Vec<String>,
 }
 
 /// Whether this process exists. It does not use `/proc`, where the units hide the process even from its own user.
@@ -131,7 +131,7 @@ impl Running {
             process,
             reload,
             status: lines.next().unwrap_or_default().to_owned(),
-            complaints: lines.map(str::to_owned).collect(),
+            problems: lines.map(str::to_owned).collect(),
         })
     }
 }
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!((fresh.process, fresh.reload), (7, None));
         assert_eq!(fresh.status, "serving");
         let refused = running("7\n42 refused: a: b\nreload refused\nreload refused\nold\n");
-        assert_eq!(refused.complaints, ["reload refused", "old"]);
+        assert_eq!(refused.problems, ["reload refused", "old"]);
         let reload = refused.reload.unwrap();
         assert_eq!(
             (reload.began_us, reload.refused.as_deref()),
@@ -175,7 +175,7 @@ mod tests {
         );
         // Of a version without the line about reloads.
         let older = running("7\nserving 1 list, 2 entries, 0 on the whitelist\nold\n");
-        assert_eq!((older.reload, older.complaints.len()), (None, 1));
+        assert_eq!((older.reload, older.problems.len()), (None, 1));
         assert!(older.status.starts_with("serving 1 list"));
         assert_eq!(running("7\n42 done\n").reload.unwrap().refused, None);
         for wrong in ["", "x", "7"] {

@@ -19,11 +19,10 @@ mod text;
 mod words;
 
 use crate::daemon::Page;
+pub use crate::snapshot::{Health, Problem};
 pub use counts::Counts;
 pub use history::Minute;
-pub use report::{
-    Connections, Durations, Filter, Health, List, Messages, Problem, Refused, Reloads, Report,
-};
+pub use report::{Connections, Durations, Filter, List, Messages, Refused, Reloads, Report};
 pub use source::Status;
 
 impl Status {
@@ -59,8 +58,10 @@ impl Status {
 
     /// Returns whether mail is checked as configured.
     fn readiness(&self) -> Page {
-        let complaints = self.live.complaints();
-        let critical = complaints.iter().filter(|complaint| complaint.is_critical);
+        let problems = self.live.problems();
+        let critical = problems
+            .iter()
+            .filter(|problem| problem.severity == Health::Critical);
         let lines: String = critical.map(|one| format!("{}\n", one.text)).collect();
         if lines.is_empty() {
             Page::text(200, "ok\n")

@@ -380,7 +380,8 @@ fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{List, Problem, Refused};
+    use super::super::Problem;
+    use super::super::report::{List, Refused};
     use super::*;
 
     /// For any name of a list file, a source or a sender.

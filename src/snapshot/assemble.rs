@@ -1,0 +1,297 @@
+//! From the files to a snapshot: what takes effect, what waits, and what stays in effect instead of a faulty file.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::filters::Filters;
+use super::whitelists::{self, Whitelist};
+use super::{Error, Fault, REST, Snapshot, configure, last_good};
+use crate::base::access;
+use crate::base::file_state::FileStates;
+use crate::config::{self, Config};
+use crate::policy::Policy;
+
+/// The configuration of a start.
+#[derive(Debug)]
+pub struct Start {
+    path: PathBuf,
+    /// What is good of the file.
+    pub(super) config: Config,
+    pub(super) fault: Option<config::Error>,
+    pub(super) last_good: Option<Config>,
+}
+
+impl Start {
+    /// Reads the configuration, and its last good copy. The folder of the copy is the one that a faulty configuration
+    /// still names, or the default.
+    pub fn read(path: &Path) -> Self {
+        let (config, fault) = Config::load_what_is_good(path);
+        let last_good = last_good::config(&config, path);
+        Self {
+            path: path.to_owned(),
+            config,
+            fault,
+            last_good,
+        }
+    }
+
+    /// The configuration to begin with; faulty settings have their defaults, if there is no good one.
+    pub fn config(&self) -> &Config {
+        let last_good = self.last_good.as_ref().filter(|_| self.fault.is_some());
+        last_good.unwrap_or(&self.config)
+    }
+
+    /// The good configurations, one of which takes effect.
+    pub fn good(&self) -> impl Iterator<Item = &Config> {
+        let config = Some(&self.config).filter(|_| self.fault.is_none());
+        config.into_iter().chain(&self.last_good)
+    }
+
+    /// Returns why there is no configuration, not even a part of one.
+    pub fn unreadable(self) -> Result<Self, Error> {
+        match self.fault {
+            Some(fault @ config::Error::Unreadable { .. }) if self.last_good.is_none() => {
+                Err(fault.into())
+            }
+            _ => Ok(self),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// A snapshot, and the files that are not in it as they are.
+#[derive(Debug)]
+pub(super) struct Assembled {
+    pub(super) snapshot: Snapshot,
+    pub(super) faults: Vec<Fault>,
+    pub(super) waiting: Vec<Waiting>,
+}
+
+/// A removal that has to wait, because the file may still be being written.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// What is removed.
+    pub(super) what: String,
+    /// How long the file must still rest.
+    pub(super) rest: Duration,
+}
+
+impl Waiting {
+    /// `None`: the file has rested.
+    pub(super) fn for_rest(what: String, rested: Duration) -> Option<Self> {
+        let rest = REST.checked_sub(rested).filter(|rest| !rest.is_zero())?;
+        Some(Self { what, rest })
+    }
+}
+
+impl Assembled {
+    fn without_config(config: Config, fault: config::Error) -> Self {
+        let error = fault.into();
+        Self {
+            snapshot: Snapshot::without_config(config),
+            faults: vec![Fault {
+                error,
+                instead: None,
+            }],
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Returns why this configuration is faulty: it needs what has no good version, and `old` has one, or does not
+    /// need it.
+    fn no_worse_than(self, old: &Snapshot) -> Result<Self, Error> {
+        let is_new = |fault: &Fault| {
+            fault.instead.is_none() && fault.error.part().is_some_and(|part| !old.lacks(part))
+        };
+        let (new, known): (Vec<_>, Vec<_>) = self.faults.into_iter().partition(is_new);
+        match Error::of(new.into_iter().map(|fault| fault.error).collect()) {
+            Some(error) => Err(error),
+            None => Ok(Self {
+                faults: known,
+                ..self
+            }),
+        }
+    }
+
+    /// Adds why this configuration is in effect, and not the one of the file.
+    fn instead_of(mut self, error: Error) -> Self {
+        let instead = Some("the last good configuration is in use".to_owned());
+        self.faults.insert(0, Fault { error, instead });
+        self
+    }
+}
+
+/// The circumstances in which files are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round<'a> {
+    /// What is in effect.
+    pub(super) old: Option<&'a Snapshot>,
+    /// Whether the daemon starts, and mail waits.
+    pub(super) is_start: bool,
+    /// Whether somebody has asked for it: then removals need not wait.
+    pub(super) is_asked: bool,
+    pub(super) now: Instant,
+}
+
+impl Round<'_> {
+    /// The round of a start.
+    pub(super) fn first(now: Instant) -> Self {
+        Self {
+            old: None,
+            is_start: true,
+            is_asked: false,
+            now,
+        }
+    }
+}
+
+/// What is known of the files.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    pub(super) states: FileStates,
+    pub(super) filters: Filters,
+}
+
+impl Files {
+    /// The snapshot of a start.
+    pub(super) fn start(&mut self, start: Start, now: Instant) -> Assembled {
+        let mut with = |config| self.assemble(config, Round::first(now));
+        match (start.fault, start.last_good) {
+            (Some(fault), None) => Assembled::without_config(start.config, fault),
+            (Some(fault), Some(last_good)) => with(last_good).instead_of(fault.into()),
+            (None, None) => with(start.config),
+            (None, Some(last_good)) => {
+                let new = with(start.config);
+                if new.faults.iter().all(|fault| fault.instead.is_some()) {
+                    return new;
+                }
+                let old = with(last_good);
+                match new.no_worse_than(&old.snapshot) {
+                    Ok(new) => new,
+                    Err(error) => old.instead_of(error),
+                }
+            }
+        }
+    }
+
+    /// The snapshot that replaces `old`.
+    pub(super) fn reload(
+        &mut self,
+        config_path: Option<&Path>,
+        old: &Snapshot,
+        is_asked: bool,
+        now: Instant,
+    ) -> Assembled {
+        let round = Round {
+            old: Some(old),
+            is_start: false,
+            is_asked,
+            now,
+        };
+        self.states.begin();
+        self.filters.begin();
+        let Some(path) = config_path else {
+            return self.assemble(old.config.clone(), round);
+        };
+        let (_, rested) = self.states.look(path, now);
+        let (config, fault) = read_config(path, &old.config);
+        let is_free = is_asked || !old.is_configured;
+        let (error, waiting) = match fault {
+            Some(fault) if !old.is_configured => return Assembled::without_config(config, fault),
+            Some(fault) => (Some(fault.into()), None),
+            None if is_free => (None, None),
+            None if config.lists.is_empty() && !old.config.lists.is_empty() => {
+                (Some(Error::NoList(path.to_owned())), None)
+            }
+            None => {
+                let removed = config.removes(&old.config);
+                let what = removed.map(|what| format!("{}: {what}", path.display()));
+                let waiting = what.and_then(|what| Waiting::for_rest(what, rested));
+                (None, waiting)
+            }
+        };
+        let error = match error {
+            None if waiting.is_none() => match self.assemble(config, round).no_worse_than(old) {
+                Ok(new) => return new,
+                Err(error) => Some(error),
+            },
+            error => error,
+        };
+        let mut kept = self.assemble(old.config.clone(), round);
+        kept.waiting.extend(waiting);
+        match error {
+            Some(error) => kept.instead_of(error),
+            None => kept,
+        }
+    }
+
+    /// The snapshot with this configuration.
+    pub(super) fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
+        let mut policy = Policy::new();
+        let (mut filters, mut whitelists) = (Vec::new(), Vec::new());
+        let (mut faults, mut waiting) = (Vec::new(), Vec::new());
+        for (index, list) in config.enabled_lists().enumerate() {
+            let (choice, fault) = self.filters.choose(list, &config, &mut self.states, round);
+            let reason = fault.as_ref().map(|fault| fault.error.to_string().into());
+            let terms = Arc::clone(&list.terms);
+            // It fails only if there are too many lists, which the configuration does not allow: the address rules of
+            // a chosen filter are known.
+            let _ = match choice.filter() {
+                Some(filter) => policy.add_list(terms, Arc::clone(filter)),
+                None => policy.add_unavailable(terms, reason.clone().unwrap_or_default()),
+            };
+            if let (Some(Error::MustMiss { .. }), Some(reason), false) = (
+                fault.as_ref().map(|fault| &fault.error),
+                reason,
+                choice.is_good,
+            ) {
+                policy.doubt(index, reason);
+            }
+            filters.push(choice);
+            faults.extend(fault);
+        }
+        for (path, names) in whitelists::files(&config.whitelist) {
+            let (_, rested) = self.states.look(path, round.now);
+            let mut old = round.old.iter().flat_map(|old| &old.whitelists);
+            let old = old.find(|file| file.path == path && file.names == names);
+            let rested = (!round.is_asked).then_some(rested);
+            let (file, read, wait) = Whitelist::read(path, names, old, rested);
+            whitelists.push(file);
+            faults.extend(read.err());
+            waiting.extend(wait);
+        }
+        (policy.whitelist, policy.correspondents) = whitelists::united(&config, &whitelists);
+        policy.whitelist_is_incomplete = whitelists.iter().any(|file| !file.is_whole);
+        configure(&mut policy, &config);
+        let snapshot = Snapshot {
+            config,
+            policy,
+            counts: Vec::new(),
+            filters,
+            whitelists,
+            is_configured: true,
+        };
+        Assembled {
+            snapshot,
+            faults,
+            waiting,
+        }
+    }
+}
+
+/// Reads what is good of a configuration. At a start, it may be a pipe; a reload would wait for its data forever.
+fn read_config(path: &Path, old: &Config) -> (Config, Option<config::Error>) {
+    match access::open_regular(path) {
+        Err(source) if source.kind() == ErrorKind::InvalidInput => {
+            let path = path.to_owned();
+            let fault = config::Error::Unreadable { path, source };
+            (old.clone(), Some(fault))
+        }
+        _ => Config::load_what_is_good(path),
+    }
+}
