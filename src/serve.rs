@@ -20,7 +20,7 @@ use crate::endpoint::Endpoint;
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::Screen;
-use crate::snapshot::{AskedReload, Live, Start, StatusFile, monotonic_us};
+use crate::snapshot::{AskedReload, Live, Start, StatusFile, monotonic_us, writable_by_others};
 use crate::status::Status;
 
 /// Why the daemon cannot serve.
@@ -208,28 +208,13 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         Some(Confined::Fully) | None => {}
     }
     let live = Arc::new(Live::start(start));
-    let snapshot = live.snapshot();
-    for list in snapshot.policy.lists() {
-        let Some(filter) = list.filter() else {
-            continue;
-        };
-        info!(
-            list = list.name(),
-            action = list.terms.action.name(),
-            dry_run = list.terms.dry_run,
-            generation = filter.spec().generation,
-            entries = filter.entries(),
-            "filter in effect"
-        );
-    }
     if rustix::process::geteuid().is_root() {
         warn!("running as root, which is not necessary: use a dedicated user");
     }
-    for warning in snapshot.warnings(Some(config_path)) {
+    for warning in writable_by_others(std::iter::once(&**config_path)) {
         warn!("{warning}");
     }
-    let options = options(&snapshot.config);
-    drop(snapshot);
+    let options = options(&live.snapshot().config);
     let service = Blocklists::new(Arc::clone(&live), logging.lost())?;
     let result = daemon::run(&options, &Arc::new(service));
     let counters = &live.counters;

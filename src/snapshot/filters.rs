@@ -95,10 +95,10 @@ impl Choice {
         self.file.as_ref().map(|file| &file.filter)
     }
 
-    /// Whether both are the same.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        self.filter().map(Arc::as_ptr) == other.filter().map(Arc::as_ptr)
-            && (self.is_newest, self.is_good) == (other.is_newest, other.is_good)
+    /// What distinguishes it from others.
+    pub(super) fn identity(&self) -> (Option<*const Filter>, bool, bool) {
+        let filter = self.filter().map(Arc::as_ptr);
+        (filter, self.is_newest, self.is_good)
     }
 }
 
@@ -248,7 +248,7 @@ impl Filters {
                     state,
                     load: list.load,
                     unchanged_since_s: before
-                        .map_or(filter.spec().built, |before| before.unchanged_since_s),
+                        .map_or_else(|| filter.spec().built, |before| before.unchanged_since_s),
                     filter: Arc::new(filter),
                     read: Arc::default(),
                 }

@@ -30,7 +30,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -89,7 +89,7 @@ fn is_fresh(copy: &Path) -> bool {
 }
 
 /// A copy that should exist.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     /// Of what, for messages.
     what: String,
@@ -98,29 +98,14 @@ struct Wanted {
 }
 
 /// What is in effect under the path of a copy.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Original {
-    /// A filter: its open file, in which something may have been damaged since, and its header.
-    Filter(File, Box<Header>),
+    /// A filter, known by its header.
+    Filter(Box<Header>),
     /// A configuration, printed.
     Config(String),
     /// Nothing good: an existing copy stays.
     Unknown,
-}
-
-/// What the last job has copied: the path of each copy and its filter, and the configuration.
-#[derive(Debug, Default)]
-struct Copied(Vec<(PathBuf, Weak<Filter>)>, String);
-
-impl PartialEq for Copied {
-    fn eq(&self, other: &Self) -> bool {
-        let is_same = |(one, other): (&(PathBuf, Weak<Filter>), &(PathBuf, Weak<Filter>))| {
-            one.0 == other.0 && one.1.ptr_eq(&other.1)
-        };
-        self.1 == other.1
-            && self.0.len() == other.0.len()
-            && self.0.iter().zip(&other.0).all(is_same)
-    }
 }
 
 /// A locked folder. Without the lock, another process with the same folder would remove these copies.
@@ -133,7 +118,7 @@ pub(super) struct Copies {
     job: Option<JoinHandle<(Option<Held>, Vec<String>)>>,
     held: Option<Held>,
     /// What the last job was to copy, and when it was started.
-    done: Option<(Copied, Instant)>,
+    done: Option<(Vec<Wanted>, Instant)>,
     /// Current problems, one line each.
     pub(super) problems: Vec<String>,
 }
@@ -157,37 +142,28 @@ impl Copies {
         if !snapshot.is_configured {
             return true;
         }
-        let config = &snapshot.config;
-        let text = config.to_string();
-        let (copied, mut wanted) = wanted(snapshot);
-        if config.safety.last_good_mib > 0
-            && let Some(path) = config_path
-        {
-            wanted.push(Wanted {
-                what: "the configuration".to_owned(),
-                copy: copy_of(&config.state, path, "toml"),
-                original: Original::Config(text.clone()),
-            });
-        }
-        let copied = Copied(copied, text);
+        let (wanted, filters) = wanted(snapshot, config_path);
         let pause = match self.problems.is_empty() {
             true => LOOK_AGAIN,
             false => TRY_AGAIN,
         };
         let is_done = self.done.as_ref().is_some_and(|(before, when)| {
-            *before == copied && now.saturating_duration_since(*when) < pause
+            *before == wanted && now.saturating_duration_since(*when) < pause
         });
         if is_done {
             return true;
         }
-        self.done = Some((copied, now));
-        let folder = config.state.clone();
-        let max_bytes = config.safety.last_good_mib.saturating_mul(1 << 20);
+        self.done = Some((wanted.clone(), now));
+        // The files, because a filter holds memory. In one that was opened long ago, something may have been damaged.
+        let files = filters.map(|filter| filter?.file().ok());
+        let wanted: Vec<_> = wanted.into_iter().zip(files).collect();
+        let folder = snapshot.config.state.clone();
+        let max_bytes = snapshot.config.safety.last_good_mib.saturating_mul(1 << 20);
         let held = self.held.take();
         // The new thread inherits the low priority of the calling thread.
         let job = thread::Builder::new()
             .name("copies".to_owned())
-            .spawn(move || work(folder, held, wanted, max_bytes));
+            .spawn(move || work(&folder, held, &wanted, max_bytes));
         match job {
             Ok(job) => self.job = Some(job),
             Err(error) => self.problems = vec![format!("cannot keep copies of filters: {error}")],
@@ -196,31 +172,44 @@ impl Copies {
     }
 }
 
-/// The filters in effect, and the copies of them that should exist.
-fn wanted(snapshot: &Snapshot) -> (Vec<(PathBuf, Weak<Filter>)>, Vec<Wanted>) {
-    let (mut filters, mut wanted) = (Vec::new(), Vec::<Wanted>::new());
+/// The copies that should exist, and the filter of each.
+fn wanted<'a>(
+    snapshot: &'a Snapshot,
+    config_path: Option<&Path>,
+) -> (Vec<Wanted>, impl Iterator<Item = Option<&'a Arc<Filter>>>) {
     let config = &snapshot.config;
+    let (mut wanted, mut filters) = (Vec::<Wanted>::new(), Vec::new());
     let lists = config.enabled_lists().zip(&snapshot.filters);
     for (settings, choice) in lists.filter(|_| config.safety.last_good_mib > 0) {
         let copy = copy_of(&config.state, &settings.filter, "blf");
-        let good = choice.file.as_ref();
-        let good = good.filter(|file| choice.is_good && file.is_whole() == Some(true));
-        let filter = good.map(|file| &file.filter);
-        let original = match filter.map(|filter| (filter.file(), filter.header())) {
-            Some((Ok(file), header)) => Original::Filter(file, Box::new(header.clone())),
-            Some((Err(_), _)) | None => Original::Unknown,
-        };
-        filters.push((copy.clone(), filter.map(Arc::downgrade).unwrap_or_default()));
         // Two lists may share a filter.
-        if !wanted.iter().any(|other| other.copy == copy) {
-            wanted.push(Wanted {
-                what: format!("list {}", settings.terms.name),
-                copy,
-                original,
-            });
+        if wanted.iter().any(|other| other.copy == copy) {
+            continue;
         }
+        let file = choice.file.as_ref().filter(|_| choice.is_good);
+        let filter = file
+            .filter(|file| file.is_whole() == Some(true))
+            .map(|file| &file.filter);
+        filters.push(filter);
+        wanted.push(Wanted {
+            what: format!("list {}", settings.terms.name),
+            copy,
+            original: filter.map_or(Original::Unknown, |filter| {
+                Original::Filter(Box::new(filter.header().clone()))
+            }),
+        });
     }
-    (filters, wanted)
+    if config.safety.last_good_mib > 0
+        && let Some(path) = config_path
+    {
+        filters.push(None);
+        wanted.push(Wanted {
+            what: "the configuration".to_owned(),
+            copy: copy_of(&config.state, path, "toml"),
+            original: Original::Config(config.to_string()),
+        });
+    }
+    (wanted, filters.into_iter())
 }
 
 /// Why a copy could not be made.
@@ -240,50 +229,54 @@ enum Error {
 
 /// Locks the folder, unless it is already locked, and updates the copies in it. Returns the problems, one line each.
 fn work(
-    folder: PathBuf,
+    folder: &Path,
     held: Option<Held>,
-    wanted: Vec<Wanted>,
+    wanted: &[(Wanted, Option<File>)],
     max_bytes: u64,
 ) -> (Option<Held>, Vec<String>) {
     const OTHER: &str =
         "another process keeps copies there; give each daemon its own folder (state)";
     let lock = || -> io::Result<Held> {
-        let file = File::open(&folder)?;
+        let file = File::open(folder)?;
         file.try_lock()?;
-        Ok(Held(folder.clone(), file))
+        Ok(Held(folder.to_owned(), file))
     };
     let held = held.filter(|held| held.0 == folder);
     let kept = held
         .map_or_else(lock, Ok)
-        .and_then(|held| Ok((keep(&folder, wanted, max_bytes)?, held)));
+        .and_then(|held| Ok((keep(folder, wanted, max_bytes)?, held)));
     match kept {
         Ok((problems, held)) => (Some(held), problems),
         Err(error) => match error.kind() {
             io::ErrorKind::NotFound => (None, Vec::new()),
-            io::ErrorKind::WouldBlock => (None, vec![problem(&folder, &OTHER)]),
-            _ => (None, vec![problem(&folder, &error)]),
+            io::ErrorKind::WouldBlock => (None, vec![problem(folder, &OTHER)]),
+            _ => (None, vec![problem(folder, &error)]),
         },
     }
 }
 
 /// Updates the copies in the folder. Returns the problems, one line each.
-fn keep(folder: &Path, wanted: Vec<Wanted>, max_bytes: u64) -> io::Result<Vec<String>> {
-    tidy(folder, &wanted)?;
+fn keep(
+    folder: &Path,
+    wanted: &[(Wanted, Option<File>)],
+    max_bytes: u64,
+) -> io::Result<Vec<String>> {
+    tidy(folder, wanted)?;
     let mut problems = Vec::new();
-    for one in wanted {
+    for (one, file) in wanted {
         let Wanted { what, copy, .. } = &one;
         let is_made = match &one.original {
-            Original::Filter(_, header) => {
+            Original::Filter(header) => {
                 Filter::open(copy, Load::Disk).is_ok_and(|kept| kept.header() == &**header)
             }
             Original::Config(text) => fs::read(copy).is_ok_and(|kept| kept == text.as_bytes()),
             Original::Unknown => continue,
         };
-        let kept = match &one.original {
+        let kept = match (&one.original, file) {
             _ if is_made => note_in_effect(copy).map_err(Error::from),
-            Original::Filter(file, _) => copy_filter(copy, file, max_bytes),
-            Original::Config(text) => copy_text(copy, text),
-            Original::Unknown => Ok(()),
+            (Original::Config(text), _) => copy_text(copy, text),
+            (_, Some(file)) => copy_filter(copy, file, max_bytes),
+            (_, None) => Err(Error::Io(io::ErrorKind::NotFound.into())),
         };
         if let Err(error) = kept {
             if !is_made {
@@ -304,11 +297,11 @@ fn problem(folder: &Path, error: &dyn std::fmt::Display) -> String {
 }
 
 /// Removes copies that nothing in effect belongs to, and unfinished copies of killed processes.
-fn tidy(folder: &Path, wanted: &[Wanted]) -> io::Result<()> {
+fn tidy(folder: &Path, wanted: &[(Wanted, Option<File>)]) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_old = !name.starts_with('.') && !wanted.iter().any(|one| one.copy == path);
+        let is_old = !name.starts_with('.') && !wanted.iter().any(|(one, _)| one.copy == path);
         // Another process may be writing it.
         let is_left = || name.starts_with('.') && is_unlocked(&path);
         if name.contains(MARK) && (is_old || is_left()) {

@@ -71,6 +71,7 @@ impl Live {
         let path = start.path().to_owned();
         let assembled = files.start(start, Instant::now());
         let live = Self::with(files, assembled.snapshot, Some(path));
+        report_changes(&live.snapshot(), None);
         {
             let mut problems = lock(&live.problems);
             problems.note_files(&assembled.faults);
@@ -224,7 +225,15 @@ impl Live {
     /// Puts a snapshot into effect. If its pages do not fit into memory together with the old ones, look-ups read
     /// them from disk until the old ones are freed.
     fn replace(&self, mut new: Snapshot, old: Arc<Snapshot>, began: Instant) {
-        report_changes(&new, &old, began);
+        report_changes(&new, Some(&old));
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        info!(
+            lists = new.policy.lists().len(),
+            whitelist = new.policy.whitelist.len(),
+            correspondents = new.policy.correspondents.len(),
+            ms,
+            "reloaded"
+        );
         new.counts = self.counters.of(&new.policy);
         drop(old);
         let new = Arc::new(new);
@@ -360,40 +369,33 @@ impl Reloading {
 }
 
 /// Logs the changes.
-fn report_changes(new: &Snapshot, old: &Snapshot, began: Instant) {
+fn report_changes(new: &Snapshot, old: Option<&Snapshot>) {
     for (list, choice) in new.policy.lists().iter().zip(&new.filters) {
         let Some(file) = &choice.file else { continue };
         let is_same = |before: &super::Loaded| Arc::ptr_eq(&before.filter, &file.filter);
-        if !old.files().any(is_same) {
+        if !old.is_some_and(|old| old.files().any(is_same)) {
             info!(
                 list = list.name(),
                 filter = %file.path.display(),
+                action = list.terms.action.name(),
+                dry_run = list.terms.dry_run,
                 generation = file.filter.spec().generation,
                 entries = file.filter.entries(),
                 "filter in effect"
             );
         }
     }
-    let restart = new.config.needs_restart(&old.config);
+    let restart = old.map_or_else(Vec::new, |old| new.config.needs_restart(&old.config));
     if !restart.is_empty() {
         warn!(
             settings = restart.join(", "),
             "these settings take effect only after a restart"
         );
     }
-    for warning in new.warnings(None) {
-        if !old.warnings(None).contains(&warning) {
-            warn!("{warning}");
-        }
+    let known = old.map_or_else(Vec::new, |old| old.warnings(None));
+    for warning in new.warnings(None).iter().filter(|one| !known.contains(one)) {
+        warn!("{warning}");
     }
-    let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    info!(
-        lists = new.policy.lists().len(),
-        whitelist = new.policy.whitelist.len(),
-        correspondents = new.policy.correspondents.len(),
-        ms,
-        "reloaded"
-    );
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -151,13 +151,17 @@ impl Snapshot {
             }
     }
 
-    /// Whether verdicts are the same with both.
+    /// Whether verdicts are the same with both, and their reasons.
     fn is_same(&self, old: &Self) -> bool {
-        let filters = self.filters.iter().zip(&old.filters);
+        let lists = |of: &Self| -> Vec<_> {
+            let lists = of.policy.lists().iter().zip(&of.filters);
+            lists
+                .map(|(list, choice)| (choice.identity(), list.doubt.clone()))
+                .collect()
+        };
         self.config == old.config
             && self.is_configured == old.is_configured
-            && self.filters.len() == old.filters.len()
-            && filters.into_iter().all(|(one, other)| one.is(other))
+            && lists(self) == lists(old)
             && self.policy.whitelist == old.policy.whitelist
             && self.policy.correspondents == old.policy.correspondents
             && self.policy.whitelist_is_incomplete == old.policy.whitelist_is_incomplete
