@@ -11,6 +11,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::{info, warn};
 
 use crate::base::access;
+use crate::base::permissions::writable_by_others;
 use crate::config::{Config, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
 use crate::daemon::{
@@ -20,8 +21,8 @@ use crate::endpoint::Endpoint;
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::Screen;
-use crate::snapshot::{AskedReload, Live, Start, StatusFile, monotonic_us, writable_by_others};
-use crate::status::Status;
+use crate::snapshot::{Live, Start};
+use crate::status::{AskedReload, Status, StatusFile, monotonic_us};
 
 /// Why the daemon cannot serve.
 #[derive(Debug, thiserror::Error)]

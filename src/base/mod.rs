@@ -9,6 +9,7 @@
 //! | `memory` | how much more memory this process can use |
 //! | `numbers` | numbers formatted for people |
 //! | `parallel` | one task on several threads |
+//! | `permissions` | files that other users can write |
 //! | [`replacement`] | a temporary file that replaces the old one when it is complete |
 
 pub mod access;
@@ -17,4 +18,5 @@ pub mod file_state;
 pub(crate) mod memory;
 pub(crate) mod numbers;
 pub(crate) mod parallel;
+pub(crate) mod permissions;
 pub mod replacement;

@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::units::{self, Units};
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::config::{Config, ListSettings};
-use crate::snapshot::{self, CheckProblem};
+use crate::status::{self, CheckProblem};
 
 const ABOUT: &str = "config";
 
@@ -21,7 +21,7 @@ const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
 pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
     let mut denied = Vec::new();
-    match snapshot::check(config_path) {
+    match status::check(config_path) {
         Ok(checked) => {
             for line in checked.good() {
                 findings.good(ABOUT, line);

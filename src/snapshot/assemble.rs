@@ -13,14 +13,16 @@ use crate::base::file_state::FileStates;
 use crate::config::{self, Config};
 use crate::policy::Policy;
 
+const LAST_CONFIG: &str = "the last good configuration is in use";
+
 /// The configuration of a start.
 #[derive(Debug)]
 pub struct Start {
     path: PathBuf,
     /// What is good of the file.
-    pub(super) config: Config,
-    pub(super) fault: Option<config::Error>,
-    pub(super) last_good: Option<Config>,
+    config: Config,
+    fault: Option<config::Error>,
+    last_good: Option<Config>,
 }
 
 impl Start {
@@ -62,6 +64,28 @@ impl Start {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Reads the configuration and all files that it names, completely. Returns the snapshot of a start, if the
+/// configuration can be read at all, and all faults.
+pub fn examine(config_path: &Path) -> (Option<Snapshot>, Vec<Fault>) {
+    let start = Start::read(config_path);
+    let is_unreadable = matches!(start.fault, Some(config::Error::Unreadable { .. }));
+    let instead = start.last_good.map(|_| LAST_CONFIG.to_owned());
+    let faults = start.fault.map(|fault| Fault {
+        error: fault.into(),
+        instead,
+    });
+    if is_unreadable {
+        return (None, faults.into_iter().collect());
+    }
+    let round = Round {
+        is_start: false,
+        ..Round::first(Instant::now())
+    };
+    let read = Files::default().assemble(start.config, round);
+    let faults = faults.into_iter().chain(read.faults);
+    (Some(read.snapshot), faults.collect())
 }
 
 /// A snapshot, and the files that are not in it as they are.
@@ -120,7 +144,7 @@ impl Assembled {
 
     /// Adds why this configuration is in effect, and not the one of the file.
     fn instead_of(mut self, error: Error) -> Self {
-        let instead = Some("the last good configuration is in use".to_owned());
+        let instead = Some(LAST_CONFIG.to_owned());
         self.faults.insert(0, Fault { error, instead });
         self
     }

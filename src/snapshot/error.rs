@@ -86,7 +86,7 @@ impl Error {
     }
 
     /// The missing permission of this process, if that is the error.
-    pub(super) fn obstacle(&self) -> Option<&Obstacle> {
+    pub fn obstacle(&self) -> Option<&Obstacle> {
         match self {
             Self::Config(config::Error::Unreadable { source, .. })
             | Self::Whitelist { source, .. } => explanation(source),
@@ -95,7 +95,7 @@ impl Error {
     }
 
     /// Whether the filter file of a list does not exist.
-    pub(super) fn is_missing_filter(&self) -> bool {
+    pub fn is_missing_filter(&self) -> bool {
         let source = self.of_filter_file();
         source.is_some_and(|source| source.kind() == io::ErrorKind::NotFound)
     }
@@ -110,6 +110,14 @@ impl Error {
                 _ => None,
             },
             _ => None,
+        }
+    }
+
+    /// The list to which it belongs.
+    pub fn list(&self) -> Option<&str> {
+        match self.part() {
+            Some(Part::List(list)) => Some(list),
+            Some(Part::Whitelist(_)) | None => None,
         }
     }
 

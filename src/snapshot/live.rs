@@ -245,23 +245,24 @@ impl Live {
                 "not enough memory for old and new pages: look-ups read from disk until the new pages are loaded"
             );
             self.take_back();
-            self.load_lacking_pages(&new);
         }
     }
 
-    /// Loads pages that are still on disk into memory; `false` if there is not enough memory.
+    /// Loads pages that are still on disk into memory, as far as there is room. Returns whether there were any.
     fn load_lacking_pages(&self, snapshot: &Snapshot) -> bool {
+        let mut is_loaded = false;
         for filter in snapshot.lacking_pages() {
             if !(self.has_room_for)(filter.memory_bytes()) {
-                return false;
+                break;
             }
-            if let Err(failure) = filter.load_pages() {
-                error!(reason = %failure, "cannot load the pages into memory, look-ups read from disk");
-                return false;
+            match filter.load_pages() {
+                Ok(()) => is_loaded = true,
+                Err(failure) => {
+                    error!(reason = %failure, "cannot load the pages into memory, look-ups read from disk");
+                }
             }
-            info!(list = filter.spec().name, "pages are in memory");
         }
-        true
+        is_loaded
     }
 
     /// Revokes all old snapshots from the messages that hold them, and frees them.
@@ -287,7 +288,9 @@ impl Live {
         let freed = self.shelf.tidy();
         let waits = !lock(&self.reloading).waiting.is_empty();
         let snapshot = self.snapshot();
-        self.load_lacking_pages(&snapshot);
+        if self.load_lacking_pages(&snapshot) {
+            info!("pages that were on disk are in memory");
+        }
         let mut copies = lock(&self.copies);
         let is_copied = copies.update(&snapshot, self.config_path.as_deref(), now);
         let mut problems = lock(&self.problems);

@@ -15,9 +15,8 @@
 //! | `last_good` | copies of what is in effect, for a start with a faulty file |
 //! | `lease` | which message uses which snapshot, and which thread frees it |
 //! | `counters` | counters since the start, by list and in total |
-//! | `problems`, `freshness`, `permissions` | current problems; lists that are out of date; files that others can write |
+//! | `problems`, `freshness` | current problems; lists that are out of date |
 //! | `live` | the snapshot in effect, and its replacement |
-//! | `check`, `status` | the report of `check`, and the status file that the running daemon writes for it |
 //!
 //! Each file is accepted or refused by itself:
 //!
@@ -36,7 +35,6 @@
 //! (it may exempt the sender), and to all mail without a configuration.
 
 mod assemble;
-mod check;
 mod counters;
 mod error;
 mod filters;
@@ -45,18 +43,15 @@ mod gate;
 mod last_good;
 mod lease;
 mod live;
-mod permissions;
 mod problems;
-mod status;
 mod whitelists;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub use assemble::Start;
 use assemble::{Files, Round};
-pub use check::{CheckProblem, Checked, CheckedList, check};
+pub use assemble::{Start, examine};
 pub use counters::{Counters, ListCounters, ListCounts, Refusal};
 pub use error::Error;
 use error::Part;
@@ -64,13 +59,11 @@ use filters::{Choice, Loaded};
 pub use freshness::{Freshness, approximate};
 pub use lease::Lease;
 pub use live::{Live, Reloaded};
-pub use permissions::writable_by_others;
-use problems::Fault;
-pub use problems::{Health, Problem, Reloads};
-pub use status::{AskedReload, Running, StatusFile, is_running, monotonic_us};
+pub use problems::{Fault, Health, Problem, Reloads};
 use whitelists::Whitelist;
 pub use whitelists::cleared_senders;
 
+use crate::base::permissions::writable_by_others;
 use crate::config::{Config, ListSettings, OnError};
 use crate::filter::Filter;
 use crate::policy::{Action, Policy};
@@ -215,7 +208,7 @@ impl Snapshot {
     /// Warnings for the administrator, also about the permissions of the configuration file.
     pub fn warnings(&self, config_path: Option<&Path>) -> Vec<String> {
         let files = config_path.into_iter().chain(self.config.files());
-        let mut warnings = permissions::writable_by_others(files);
+        let mut warnings = writable_by_others(files);
         for endpoint in &self.config.listen {
             if !endpoint.is_local() {
                 warnings.push(format!(

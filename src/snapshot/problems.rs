@@ -51,10 +51,11 @@ impl Problem {
 
 /// A file that is not in effect as it is.
 #[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) error: Error,
+pub struct Fault {
+    /// Why.
+    pub error: Error,
     /// What is in effect instead, as a clause; `None`: nothing is, and `on_error` applies.
-    pub(super) instead: Option<String>,
+    pub instead: Option<String>,
 }
 
 impl From<&Fault> for Problem {

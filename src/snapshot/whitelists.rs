@@ -81,7 +81,7 @@ impl Whitelist {
             entries: same.map_or_else(|| Arc::new(entries), |old| Arc::clone(&old.entries)),
             is_whole,
         };
-        let instead = "the entries that it had before are in use, too";
+        let instead = "the last good whitelist is in use, with its new entries";
         let read = read.map_err(|error| Fault {
             error,
             instead: is_whole.then(|| instead.to_owned()),

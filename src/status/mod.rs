@@ -7,9 +7,13 @@
 //!                                                    +-- a terminal     text
 //! ```
 //!
+//! `check` examines the files that a start would read, and asks the running daemon through a `file`, as `reload` does.
+//!
 //! `/healthz` answers as long as the program runs, `/readyz` only if mail is checked as configured.
 
+mod check;
 mod counts;
+mod file;
 mod history;
 mod page;
 mod prometheus;
@@ -20,7 +24,9 @@ mod words;
 
 use crate::daemon::Page;
 pub use crate::snapshot::{Health, Problem};
+pub use check::{CheckProblem, Checked, CheckedList, check};
 pub use counts::Counts;
+pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 pub use history::Minute;
 pub use report::{Connections, Durations, Filter, List, Messages, Refused, Reloads, Report};
 pub use source::Status;

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use blocklist_milter::demo::peer::{Peer, TestMail};
 use blocklist_milter::filter::Filter;
-use blocklist_milter::snapshot::{Live, Start, check};
+use blocklist_milter::snapshot::{Live, Start};
+use blocklist_milter::status::check;
 use support::rig::{compile, verdict};
 use support::site::{Site, Socket, Transport};
 use support::until;

@@ -14,7 +14,7 @@ use clap::Args;
 use crate::cli::{Done, Output, whole_number};
 use crate::config::Config;
 use crate::daemon::ask_for_reload;
-use crate::snapshot::{Running, is_running, monotonic_us};
+use crate::status::{Running, is_running, monotonic_us};
 
 /// Time between two reads of the daemon's status file.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -38,8 +38,12 @@ fn process(text: &str) -> Result<i32, String> {
 }
 
 pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
-    // An error here is reported without the daemon, with line and column.
-    let file = Config::load(config)?.status_file;
+    // The daemon says what is wrong with the settings, and with all other files.
+    let (settings, fault) = Config::load_what_is_good(config);
+    if let Some(fault @ crate::config::Error::Unreadable { .. }) = fault {
+        return Err(fault.into());
+    }
+    let file = settings.status_file;
     let process = match args.pid {
         Some(process) if command_of(process).is_none_or(|command| command == COMMAND) => process,
         Some(process) => return Err(format!("process {process} is not a blocklist-milter").into()),
@@ -66,7 +70,7 @@ pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
         }
     };
     match running.reload.and_then(|reload| reload.refused) {
-        Some(reason) => Err(format!("reload refused: {reason}").into()),
+        Some(reason) => Err(format!("not every file is in effect as it is: {reason}").into()),
         None => {
             writeln!(out, "{}", running.status)?;
             Ok(ExitCode::SUCCESS)

@@ -4,17 +4,16 @@ use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use serde::Serialize;
 
-use super::assemble::{Assembled, Files, Round, Start};
-use super::{Error, Fault, Part, Running};
+use super::Running;
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
 use crate::config::{self, Config};
 use crate::daemon::group_number;
+use crate::snapshot::{Fault, examine};
 
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";
@@ -35,33 +34,33 @@ pub struct CheckProblem {
 /// # Errors
 /// All errors.
 pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
-    let Start {
-        config,
-        fault,
-        last_good,
-        ..
-    } = Start::read(config_path);
-    let instead = last_good.map(|_| "the last good configuration is in use");
-    let is_unreadable = matches!(fault, Some(config::Error::Unreadable { .. }));
-    let fault = fault.map(|fault| problem(&fault.into(), instead, None));
-    let mut problems: Vec<_> = fault.into_iter().collect();
-    if is_unreadable {
-        return Err(problems);
-    }
-    let round = Round {
-        is_start: false,
-        ..Round::first(Instant::now())
+    let (snapshot, faults) = examine(config_path);
+    let lists = snapshot.iter().flat_map(|snapshot| &snapshot.config.lists);
+    let problem = |fault: &Fault| {
+        let list = fault.error.list();
+        let mut lists = lists.clone();
+        let list = list.and_then(|name| lists.find(|list| list.terms.name == name));
+        let place = list.map_or_else(String::new, |list| {
+            let (line, column) = list.place;
+            format!("{}:{line}:{column}: ", config_path.display())
+        });
+        let instead = fault.instead.iter();
+        let instead: String = instead
+            .map(|text| format!("; until then, {text}"))
+            .collect();
+        CheckProblem {
+            text: format!("{place}{}{instead}", fault.error),
+            obstacle: fault.error.obstacle().cloned(),
+            lacks_filter: list
+                .filter(|_| fault.error.is_missing_filter())
+                .map(|list| list.terms.name.clone()),
+        }
     };
     // Wrong settings and missing filters are shown together, so that the user can fix them all at once.
-    let Assembled {
-        snapshot, faults, ..
-    } = Files::default().assemble(config, round);
-    problems.extend(faults.iter().map(|Fault { error, instead }| {
-        let mut lists = snapshot.config.lists.iter();
-        let list = lists.find(|list| error.part() == Some(Part::List(&list.terms.name)));
-        let place = list.map(|list| (config_path, list.place));
-        problem(error, instead.as_deref(), place)
-    }));
+    let mut problems: Vec<_> = faults.iter().map(problem).collect();
+    let Some(snapshot) = snapshot else {
+        return Err(problems);
+    };
     let denied = denied_to_service(config_path, &snapshot.config);
     problems.extend(denied.into_iter().map(|obstacle| CheckProblem {
         text: format!("the service reads it as another user: {obstacle}"),
@@ -113,27 +112,6 @@ pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
             .then(|| snapshot.policy.correspondents.len()),
         warnings,
     })
-}
-
-/// An error with its place, and what is in use until it is mended.
-fn problem(
-    error: &Error,
-    instead: Option<&str>,
-    place: Option<(&Path, (usize, usize))>,
-) -> CheckProblem {
-    let place = place.map_or_else(String::new, |(config, (line, column))| {
-        format!("{}:{line}:{column}: ", config.display())
-    });
-    let instead = instead.map_or_else(String::new, |instead| format!("; until then, {instead}"));
-    let list = match error.part() {
-        Some(Part::List(list)) if error.is_missing_filter() => Some(list.to_owned()),
-        _ => None,
-    };
-    CheckProblem {
-        text: format!("{place}{error}{instead}"),
-        obstacle: error.obstacle().cloned(),
-        lacks_filter: list,
-    }
 }
 
 /// What is in effect with a good configuration.
