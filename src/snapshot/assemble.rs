@@ -3,15 +3,15 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::filters::Filters;
-use super::whitelists::{self, Whitelist};
-use super::{Error, Fault, REST, Snapshot, configure, last_good};
+use super::filters::{Choice, Circumstances, Filters};
+use super::whitelists::{self, Waiting, Whitelist};
+use super::{Error, Fault, Snapshot, last_good};
 use crate::base::access;
 use crate::base::file_state::FileStates;
-use crate::config::{self, Config};
-use crate::policy::Policy;
+use crate::config::{self, Config, ListSettings, OnError};
+use crate::policy::{Action, Policy};
 
 const LAST_CONFIG: &str = "the last good configuration is in use";
 
@@ -96,23 +96,6 @@ pub(super) struct Assembled {
     pub(super) waiting: Vec<Waiting>,
 }
 
-/// A removal that has to wait, because the file may still be being written.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    /// What is removed.
-    pub(super) what: String,
-    /// How long the file must still rest.
-    pub(super) rest: Duration,
-}
-
-impl Waiting {
-    /// `None`: the file has rested.
-    pub(super) fn for_rest(what: String, rested: Duration) -> Option<Self> {
-        let rest = REST.checked_sub(rested).filter(|rest| !rest.is_zero())?;
-        Some(Self { what, rest })
-    }
-}
-
 impl Assembled {
     fn without_config(config: Config, fault: config::Error) -> Self {
         let error = fault.into();
@@ -152,19 +135,19 @@ impl Assembled {
 
 /// The circumstances in which files are read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Round<'a> {
+struct Round<'a> {
     /// What is in effect.
-    pub(super) old: Option<&'a Snapshot>,
+    old: Option<&'a Snapshot>,
     /// Whether the daemon starts, and mail waits.
-    pub(super) is_start: bool,
+    is_start: bool,
     /// Whether somebody has asked for it: then removals need not wait.
-    pub(super) is_asked: bool,
-    pub(super) now: Instant,
+    is_asked: bool,
+    now: Instant,
 }
 
 impl Round<'_> {
     /// The round of a start.
-    pub(super) fn first(now: Instant) -> Self {
+    fn first(now: Instant) -> Self {
         Self {
             old: None,
             is_start: true,
@@ -255,12 +238,18 @@ impl Files {
     }
 
     /// The snapshot with this configuration.
-    pub(super) fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
+    fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
         let mut policy = Policy::new();
         let (mut filters, mut whitelists) = (Vec::new(), Vec::new());
         let (mut faults, mut waiting) = (Vec::new(), Vec::new());
+        let circumstances = Circumstances {
+            config: &config,
+            in_effect: &round.old.map_or_else(Vec::new, |old| old.files().collect()),
+            is_start: round.is_start,
+        };
         for (index, list) in config.enabled_lists().enumerate() {
-            let (choice, fault) = self.filters.choose(list, &config, &mut self.states, round);
+            let (state, _) = self.states.look(&list.filter, round.now);
+            let (choice, fault) = self.filters.choose(list, state, &circumstances);
             let reason = fault.as_ref().map(|fault| fault.error.to_string().into());
             let terms = Arc::clone(&list.terms);
             // It fails only if there are too many lists, which the configuration does not allow: the address rules of
@@ -306,6 +295,55 @@ impl Files {
             waiting,
         }
     }
+}
+
+impl Snapshot {
+    /// Opens all files that a configuration names.
+    ///
+    /// # Errors
+    /// All errors found.
+    pub fn build(config: Config) -> Result<Self, Error> {
+        let assembled = Files::default().assemble(config, Round::first(Instant::now()));
+        let errors = assembled.faults.into_iter().map(|fault| fault.error);
+        match Error::of(errors.collect()) {
+            None => Ok(assembled.snapshot),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// The snapshot without a valid configuration: every sender is undecided.
+    fn without_config(mut config: Config) -> Self {
+        config.lists = vec![ListSettings::unknown("configuration")];
+        let mut policy = Policy::new();
+        for settings in &config.lists {
+            let reason = "the configuration is faulty".into();
+            // It fails only if there are too many lists, and this is the only one.
+            let _ = policy.add_unavailable(settings.terms.clone(), reason);
+        }
+        configure(&mut policy, &config);
+        Self {
+            filters: vec![Choice::NONE; config.lists.len()],
+            config,
+            policy,
+            counts: Vec::new(),
+            whitelists: Vec::new(),
+            is_configured: false,
+        }
+    }
+}
+
+/// Applies the settings that concern all lists.
+fn configure(policy: &mut Policy, config: &Config) {
+    policy.whitelist_wants_dkim = config.whitelist.require_dkim;
+    policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;
+    policy
+        .exempt_recipients
+        .clone_from(&config.exempt.recipients.entries);
+    policy.mixed_recipients = config.mixed_recipients;
+    policy.undecided = Some(match config.on_error {
+        OnError::Tempfail => Action::Tempfail,
+        OnError::Accept => Action::Log,
+    });
 }
 
 /// Reads what is good of a configuration. At a start, it may be a pipe; a reload would wait for its data forever.

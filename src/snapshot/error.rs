@@ -69,6 +69,15 @@ pub enum Error {
     Several(Vec<Self>),
 }
 
+/// A file that is not in effect as it is.
+#[derive(Debug)]
+pub struct Fault {
+    /// Why.
+    pub error: Error,
+    /// What is in effect instead, as a clause; `None`: nothing is, and `on_error` applies.
+    pub instead: Option<String>,
+}
+
 /// The list, or the file of the whitelist, to which an error belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {

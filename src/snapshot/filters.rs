@@ -15,15 +15,15 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use super::assemble::Round;
+use super::error::{Error, Fault};
 use super::gate::{self, Facts};
-use super::{Error, Fault, Snapshot, last_good};
+use super::last_good;
 use crate::address::Canonical;
 use crate::base::access;
 use crate::base::clock::{minute, now_s};
-use crate::base::file_state::{FileState, FileStates};
+use crate::base::file_state::FileState;
 use crate::base::memory;
-use crate::config::{Config, ListSettings, SafetySettings};
+use crate::config::{Config, ListSettings};
 use crate::filter::{self, Filter, Load};
 use crate::lookup::{self, Lookup, Outcome, Reads};
 
@@ -102,6 +102,15 @@ impl Choice {
     }
 }
 
+/// The circumstances of a choice.
+pub(super) struct Circumstances<'a> {
+    pub(super) config: &'a Config,
+    /// The filters in effect.
+    pub(super) in_effect: &'a [&'a Loaded],
+    /// Whether the daemon starts, and mail waits.
+    pub(super) is_start: bool,
+}
+
 /// What is known about filters beside those in effect.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
@@ -137,16 +146,15 @@ impl Filters {
         }
     }
 
-    /// Chooses the filter of a list.
+    /// Chooses the filter of a list, whose file is in this state.
     pub(super) fn choose(
         &mut self,
         list: &ListSettings,
-        config: &Config,
-        states: &mut FileStates,
-        round: Round<'_>,
+        state: Option<FileState>,
+        now: &Circumstances<'_>,
     ) -> (Choice, Option<Fault>) {
-        let must_miss = &config.safety.must_miss;
-        let newest = self.newest(list, &config.safety, states, round);
+        let must_miss = &now.config.safety.must_miss;
+        let newest = self.newest(list, state, now);
         let (newest, error) = match newest {
             Err(error) => (None, error),
             Ok(file) => match check_addresses(list, must_miss, &file) {
@@ -164,9 +172,9 @@ impl Filters {
         let is_good = |file: &Loaded| {
             file.is_whole() != Some(false) && check_addresses(list, must_miss, file).is_ok()
         };
-        let at_path = || in_effect(round).filter(|file| file.path == list.filter);
-        let older = at_path().find(|file| is_good(file)).cloned();
-        let older = older.or_else(|| self.copy(list, config, round).filter(is_good));
+        let at_path = || now.in_effect.iter().filter(|file| file.path == list.filter);
+        let older = at_path().find(|file| is_good(file)).copied().cloned();
+        let older = older.or_else(|| self.copy(list, now).filter(is_good));
         let instead = older.as_ref().map(Loaded::description);
         let choice = Choice {
             is_newest: false,
@@ -181,6 +189,7 @@ impl Filters {
                 // It may be damaged in a few places only, and each read is checked.
                 (None, _) => at_path()
                     .find(|file| file.is_whole() == Some(false))
+                    .copied()
                     .cloned(),
             },
         };
@@ -191,32 +200,31 @@ impl Filters {
     fn newest(
         &mut self,
         list: &ListSettings,
-        safety: &SafetySettings,
-        states: &mut FileStates,
-        round: Round<'_>,
+        state: Option<FileState>,
+        now: &Circumstances<'_>,
     ) -> Result<Loaded, Error> {
         let path = &list.filter;
-        let (state, _) = states.look(path, round.now);
-        let file = self.open(list, path, state, round)?;
-        let is_same = |known: &Loaded| Arc::ptr_eq(&known.filter, &file.filter);
-        if in_effect(round).any(is_same) && file.is_whole() != Some(false) {
+        let file = self.open(list, path, state, now)?;
+        let is_same = |known: &&Loaded| Arc::ptr_eq(&known.filter, &file.filter);
+        if now.in_effect.iter().any(is_same) && file.is_whole() != Some(false) {
             return Ok(file);
         }
         if let Some(last) = self.last.get(path)
-            && let Err(why) = gate::compare(&Facts::of(&file.filter), last, safety, now_s())
+            && let Err(why) =
+                gate::compare(&Facts::of(&file.filter), last, &now.config.safety, now_s())
         {
             return Err(unfit(list, why));
         }
-        vouch(list, &file, round.is_start)?;
+        vouch(list, &file, now.is_start)?;
         Ok(file)
     }
 
     /// The last good copy for a list, if there is one that can be vouched for.
-    fn copy(&mut self, list: &ListSettings, config: &Config, round: Round<'_>) -> Option<Loaded> {
-        let at = last_good::filter(config, &list.filter)?;
+    fn copy(&mut self, list: &ListSettings, now: &Circumstances<'_>) -> Option<Loaded> {
+        let at = last_good::filter(now.config, &list.filter)?;
         let state = FileState::of(&at).ok();
-        let file = self.open(list, &at, state, round).ok()?;
-        vouch(list, &file, round.is_start).ok()?;
+        let file = self.open(list, &at, state, now).ok()?;
+        vouch(list, &file, now.is_start).ok()?;
         Some(file)
     }
 
@@ -226,19 +234,19 @@ impl Filters {
         list: &ListSettings,
         at: &Path,
         state: Option<FileState>,
-        round: Round<'_>,
+        now: &Circumstances<'_>,
     ) -> Result<Loaded, Error> {
         let is_same = |known: &&Loaded| {
             (&*known.at, known.load, known.state) == (at, list.load, state) && state.is_some()
         };
-        let known = in_effect(round).chain(&self.opened);
+        let known = now.in_effect.iter().copied().chain(&self.opened);
         let known = known.chain(&self.before).find(is_same).cloned();
         let file = match known {
             Some(file) => file,
             None => {
                 let filter = Filter::open(at, Load::Disk);
                 let filter = filter.map_err(|error| unreadable(list, with_advice(error)))?;
-                let before = in_effect(round).find(|before| {
+                let before = now.in_effect.iter().find(|before| {
                     before.path == list.filter
                         && filter.header().has_entries_of(before.filter.header())
                 });
@@ -257,10 +265,6 @@ impl Filters {
         self.opened.push(file.clone());
         Ok(file)
     }
-}
-
-fn in_effect(round: Round<'_>) -> impl Iterator<Item = &Loaded> {
-    round.old.into_iter().flat_map(Snapshot::files)
 }
 
 fn unfit(list: &ListSettings, reason: String) -> Error {

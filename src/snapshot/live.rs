@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use tracing::{error, info, warn};
 
-use super::assemble::{Assembled, Files, Start, Waiting};
-use super::last_good::Copies;
+use super::assemble::{Assembled, Files, Start};
+use super::copies::Copies;
 use super::lease::Shelf;
 use super::problems::{Problems, Reloads};
+use super::whitelists::{REST, Waiting};
 use super::{Counters, Lease, Problem, Snapshot};
 use crate::base::clock::now_s;
 use crate::base::memory;
@@ -364,7 +365,7 @@ impl Reloading {
         for what in waiting.iter().filter(|what| !self.waiting.contains(what)) {
             info!(
                 "no longer in {what}: this takes effect when the file has not changed for {} s, or by blocklist-milter reload",
-                super::REST.as_secs()
+                REST.as_secs()
             );
         }
         self.waiting = waiting;

@@ -12,7 +12,7 @@
 //! | `assemble` | from the files to a snapshot: what takes effect, what waits, what stays |
 //! | `filters`, `whitelists` | the filter of each list; the entries of each whitelist |
 //! | `gate` | reasons not to use a valid filter in place of the one in effect |
-//! | `last_good` | copies of what is in effect, for a start with a faulty file |
+//! | `copies`, `last_good` | making copies of what is in effect; using them at a start with a faulty file |
 //! | `lease` | which message uses which snapshot, and which thread frees it |
 //! | `counters` | counters since the start, by list and in total |
 //! | `problems`, `freshness` | current problems; lists that are out of date |
@@ -23,7 +23,7 @@
 //! | file | if it is faulty | removals |
 //! |---|---|---|
 //! | a filter | the one in effect stays, for this list alone | at once |
-//! | a whitelist | its old entries stay, and the good new ones are added | after [`REST`] without a change |
+//! | a whitelist | its old entries stay, and the good new ones are added | after ten seconds without a change |
 //! | the configuration | the old one stays, and its files are still reloaded | likewise; all lists only on request |
 //!
 //! A configuration is faulty, too, if it newly names a filter or a whitelist of which there is no good version, or if
@@ -35,6 +35,7 @@
 //! (it may exempt the sender), and to all mail without a configuration.
 
 mod assemble;
+mod copies;
 mod counters;
 mod error;
 mod filters;
@@ -48,28 +49,23 @@ mod whitelists;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use assemble::{Files, Round};
 pub use assemble::{Start, examine};
 pub use counters::{Counters, ListCounters, ListCounts, Refusal};
-pub use error::Error;
 use error::Part;
+pub use error::{Error, Fault};
 use filters::{Choice, Loaded};
 pub use freshness::{Freshness, approximate};
 pub use lease::Lease;
 pub use live::{Live, Reloaded};
-pub use problems::{Fault, Health, Problem, Reloads};
+pub use problems::{Health, Problem, Reloads};
 use whitelists::Whitelist;
 pub use whitelists::cleared_senders;
 
 use crate::base::permissions::writable_by_others;
-use crate::config::{Config, ListSettings, OnError};
+use crate::config::{Config, OnError};
 use crate::filter::Filter;
 use crate::policy::{Action, Policy};
-
-/// How long a file must not change before what it no longer has is removed.
-const REST: Duration = Duration::from_secs(10);
 
 /// Everything on which a verdict depends.
 #[derive(Debug)]
@@ -88,39 +84,6 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Opens all files that a configuration names.
-    ///
-    /// # Errors
-    /// All errors found.
-    pub fn build(config: Config) -> Result<Self, Error> {
-        let assembled = Files::default().assemble(config, Round::first(Instant::now()));
-        let errors = assembled.faults.into_iter().map(|fault| fault.error);
-        match Error::of(errors.collect()) {
-            None => Ok(assembled.snapshot),
-            Some(error) => Err(error),
-        }
-    }
-
-    /// The snapshot without a valid configuration: every sender is undecided.
-    fn without_config(mut config: Config) -> Self {
-        config.lists = vec![ListSettings::unknown("configuration")];
-        let mut policy = Policy::new();
-        for settings in &config.lists {
-            let reason = "the configuration is faulty".into();
-            // It fails only if there are too many lists, and this is the only one.
-            let _ = policy.add_unavailable(settings.terms.clone(), reason);
-        }
-        configure(&mut policy, &config);
-        Self {
-            filters: vec![Choice::NONE; config.lists.len()],
-            config,
-            policy,
-            counts: Vec::new(),
-            whitelists: Vec::new(),
-            is_configured: false,
-        }
-    }
-
     /// The opened filters.
     fn files(&self) -> impl Iterator<Item = &Loaded> {
         self.filters
@@ -255,18 +218,4 @@ impl Snapshot {
         }
         warnings
     }
-}
-
-/// Applies the settings that concern all lists.
-fn configure(policy: &mut Policy, config: &Config) {
-    policy.whitelist_wants_dkim = config.whitelist.require_dkim;
-    policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;
-    policy
-        .exempt_recipients
-        .clone_from(&config.exempt.recipients.entries);
-    policy.mixed_recipients = config.mixed_recipients;
-    policy.undecided = Some(match config.on_error {
-        OnError::Tempfail => Action::Tempfail,
-        OnError::Accept => Action::Log,
-    });
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tracing::{error, info, warn};
 
-use super::{Error, Snapshot};
+use super::{Fault, Snapshot};
 use crate::base::clock::{minute, now_s};
 
 /// Whether somebody should look, and how soon.
@@ -47,15 +47,6 @@ impl Problem {
         let text = text.replace('\n', "; ");
         Self { severity, text }
     }
-}
-
-/// A file that is not in effect as it is.
-#[derive(Debug)]
-pub struct Fault {
-    /// Why.
-    pub error: Error,
-    /// What is in effect instead, as a clause; `None`: nothing is, and `on_error` applies.
-    pub instead: Option<String>,
 }
 
 impl From<&Fault> for Problem {

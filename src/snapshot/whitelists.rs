@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::assemble::Waiting;
-use super::{Error, Fault};
+use super::error::{Error, Fault};
 use crate::address::{Kind, escaped};
 use crate::base::access;
 use crate::base::numbers::counted;
@@ -19,6 +18,9 @@ use crate::config::{Config, WhitelistSettings};
 use crate::filter::format::MAGIC;
 use crate::list::{self, Format, Reader, Row};
 use crate::policy::Entries;
+
+/// How long a file must not change before what it no longer has is removed.
+pub(super) const REST: Duration = Duration::from_secs(10);
 
 /// How much of a file is read to find out whether it is a text.
 const HEAD_BYTES: u64 = 64 << 10;
@@ -42,6 +44,23 @@ pub(super) struct Whitelist {
     pub(super) entries: Arc<Entries>,
     /// Whether the file was read without a fault, now or before. If not, anybody may be on it.
     pub(super) is_whole: bool,
+}
+
+/// A removal that has to wait, because the file may still be being written.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// What is removed.
+    pub(super) what: String,
+    /// How long the file must still rest.
+    pub(super) rest: Duration,
+}
+
+impl Waiting {
+    /// `None`: the file has rested.
+    pub(super) fn for_rest(what: String, rested: Duration) -> Option<Self> {
+        let rest = REST.checked_sub(rested).filter(|rest| !rest.is_zero())?;
+        Some(Self { what, rest })
+    }
 }
 
 /// Returns the files of a configuration.

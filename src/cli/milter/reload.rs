@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::cli::{Done, Output, whole_number};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::daemon::ask_for_reload;
 use crate::status::{Running, is_running, monotonic_us};
 
@@ -37,24 +37,32 @@ fn process(text: &str) -> Result<i32, String> {
     id.ok_or_else(|| "must be a process ID, such as 1234".to_owned())
 }
 
-pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
-    // The daemon says what is wrong with the settings, and with all other files.
-    let (settings, fault) = Config::load_what_is_good(config);
-    if let Some(fault @ crate::config::Error::Unreadable { .. }) = fault {
-        return Err(fault.into());
-    }
+pub(super) fn reload(path: &Path, args: &Reload, out: &mut Output) -> Done {
+    // The daemon says what is wrong with the configuration, but a faulty one may not say where its status is.
+    let (settings, mut fault) = Config::load_what_is_good(path);
     let file = settings.status_file;
     let process = match args.pid {
         Some(process) if command_of(process).is_none_or(|command| command == COMMAND) => process,
         Some(process) => return Err(format!("process {process} is not a blocklist-milter").into()),
-        None => known_process(&file)?,
+        None => match fault.take_if(|fault| matches!(fault, config::Error::Unreadable { .. })) {
+            Some(unreadable) => return Err(unreadable.into()),
+            None => known_process(&file).map_err(|unknown| match fault.take() {
+                Some(fault) => fault.into(),
+                None => unknown,
+            })?,
+        },
     };
+    let is_it = |running: &Running| running.process == process;
+    fault.take_if(|_| Running::read(&file).as_ref().is_some_and(is_it));
     let asked_us = monotonic_us();
     let end = Instant::now() + Duration::from_secs(args.timeout.into());
     ask_for_reload(process).map_err(|error| format!("process {process}: {error}"))?;
+    if let Some(fault) = fault {
+        return Err(fault.into());
+    }
     let running = loop {
         sleep(PAUSE);
-        let named = Running::read(&file).filter(|running| running.process == process);
+        let named = Running::read(&file).filter(is_it);
         let began = |running: &Running| running.reload.as_ref().map(|reload| reload.began_us);
         match named {
             Some(running) if began(&running) >= Some(asked_us) => break running,
