@@ -69,13 +69,19 @@ pub(super) fn compare(
     }
     let (found, running) = (found.entries, running.entries);
     let changed = u128::from(found.abs_diff(running)) * 100;
-    let (what, limit, most) = match found < running {
-        true => ("shrank", "max_shrink", safety.max_shrink),
-        false => ("grew", "max_growth", safety.max_growth),
+    let (why, most) = match found < running {
+        true => (
+            "it shrank by more than max_shrink allows; if that is right, restart the daemon",
+            safety.max_shrink,
+        ),
+        false => (
+            "it grew by more than max_growth allows; if that is right, restart the daemon",
+            safety.max_growth,
+        ),
     };
     if running >= COMPARED_FROM && changed > u128::from(running) * u128::from(most.0) {
         return Err(format!(
-            "the new filter has {found} entries, the one in effect has {running}: it {what} by more than {limit} allows; if that is right, restart the daemon"
+            "the new filter has {found} entries, the one in effect has {running}: {why}"
         ));
     }
     Ok(())

@@ -44,7 +44,7 @@ pub(super) fn render(report: &Report) -> String {
     out.sample(&[("result", "refused")], reloads.refused);
     out.gauge(
         "last_reload_successful",
-        "0 while the previous configuration and filters are in effect because a reload was refused.",
+        "0 while a file is faulty, and what it said before is in effect.",
     );
     out.sample(&[], u8::from(!reloads.is_old));
     out.gauge("whitelist_entries", "Entries of the whitelist.");
