@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::level_filters::LevelFilter;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::base::access;
-use crate::config::{self, Config, Level, LogFormat};
+use crate::base::permissions::writable_by_others;
+use crate::config::{Config, Level, LogFormat};
 use crate::daemon::logging::{LineFormat, Logging};
 use crate::daemon::{
     self, Cause, Confined, Needs, Options, Page, Readers, Service, SocketAccess, Traffic,
@@ -20,8 +21,8 @@ use crate::endpoint::Endpoint;
 use crate::metrics::Counter;
 use crate::policy::Action;
 use crate::screen::Screen;
-use crate::snapshot::{AskedReload, Live, Reloaded, Snapshot, StatusFile, monotonic_us};
-use crate::status::Status;
+use crate::snapshot::{Live, Start};
+use crate::status::{AskedReload, Status, StatusFile, monotonic_us};
 
 /// Why the daemon cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -84,32 +85,22 @@ impl Service for Blocklists {
         self.live.files()
     }
 
-    fn reload(&self, cause: Cause) -> bool {
+    fn is_out_of_date(&self) -> bool {
+        self.live.is_out_of_date(Instant::now())
+    }
+
+    fn reload(&self, cause: Cause) {
         let began_us = monotonic_us();
-        let reloaded = match cause {
-            Cause::Asked => self.live.reload(),
-            Cause::Changed => self.live.reload_changed(),
-        };
-        let refused = match reloaded {
-            Reloaded::Kept(doubt) => Some(doubt),
-            Reloaded::Waits => None,
-            done @ (Reloaded::Same | Reloaded::Changed) => {
-                if done == Reloaded::Same && cause == Cause::Asked {
-                    info!("reload requested, nothing has changed");
-                }
-                // A fault may go away without a change of a file, so the reload must be tried
-                // again.
-                let snapshot = self.live.snapshot();
-                let faults = snapshot.faults().iter().map(ToString::to_string);
-                let faults = faults.chain(snapshot.stand_ins());
-                Some(faults.collect::<Vec<_>>().join("; ")).filter(|faults| !faults.is_empty())
-            }
-        };
-        let is_good = refused.is_none();
-        if cause == Cause::Asked {
-            self.status_file().note(AskedReload { began_us, refused });
+        if cause == Cause::Changed {
+            self.live.reload_changed(Instant::now());
+            return;
         }
-        is_good
+        let reloaded = self.live.reload();
+        if !reloaded.changed {
+            info!("reload requested, nothing has changed");
+        }
+        let refused = (!reloaded.refused.is_empty()).then(|| reloaded.refused.join("; "));
+        self.status_file().note(AskedReload { began_us, refused });
     }
 
     fn upkeep(&self) -> bool {
@@ -158,18 +149,20 @@ pub fn options(config: &Config) -> Options {
     }
 }
 
-/// Returns the files that the daemon needs with these settings.
-fn needs(config_path: &Path, config: &Config) -> Needs {
-    let configured = || config.listen.iter().chain(&config.status.listen);
+/// Returns the files that the daemon needs with these settings, one of which takes effect.
+fn needs(config_path: &Path, configs: &[&Config]) -> Needs {
+    let configs = || configs.iter();
+    let configured =
+        || configs().flat_map(|config| config.listen.iter().chain(&config.status.listen));
     let unix = |endpoint: &Endpoint| match endpoint {
         Endpoint::Unix(path) => Some(path.clone()),
         Endpoint::Inet { .. } => None,
     };
-    let read = config.files().map(Path::to_owned);
+    let read = configs().flat_map(|config| config.files().map(Path::to_owned));
     Needs {
         read: read.chain([config_path.to_owned()]).collect(),
-        replaced: vec![config.status_file.clone()],
-        kept: vec![config.state.clone()],
+        replaced: configs().map(|config| config.status_file.clone()).collect(),
+        kept: configs().map(|config| config.state.clone()).collect(),
         sockets: configured().filter_map(unix).collect(),
         names: configured().any(|endpoint| match endpoint {
             Endpoint::Unix(_) => false,
@@ -185,25 +178,24 @@ fn needs(config_path: &Path, config: &Config) -> Needs {
 pub fn run(config_path: &Path) -> Result<(), Error> {
     daemon::outlive_hangup()?;
     let config_path = &std::path::absolute(config_path)?;
-    let (config, fault) = Config::load_what_is_good(config_path);
-    let fault = match fault {
-        // Without the file it is not known where to listen.
-        Some(fault @ config::Error::Unreadable { .. }) if !daemon::inherits_sockets() => {
-            return Err(crate::snapshot::Error::from(fault).into());
-        }
-        fault => fault,
+    let start = Start::read(config_path);
+    // Without any configuration it is not known where to listen.
+    let start = match daemon::inherits_sockets() {
+        true => start,
+        false => start.unreadable()?,
     };
     daemon::keep_memory_private();
+    let config = start.config();
+    let good: Vec<&Config> = start.good().collect();
     // Before any other thread starts. A faulty configuration does not say which files it needs.
-    let confined = (config.sandbox && fault.is_none()).then(|| {
-        let confined = daemon::limit_files(&needs(config_path, &config));
+    let confined = (config.sandbox && !good.is_empty()).then(|| {
+        let confined = daemon::limit_files(&needs(config_path, &good));
         if !matches!(confined, Confined::Not(_)) {
             access::note_confined();
         }
         confined
     });
     let logging = Logging::start(level(config.log.level), format(config.log.format))?;
-    let options = options(&config);
     // Logged before the filters are read, which may take long.
     info!(version = env!("CARGO_PKG_VERSION"), config = %config_path.display(), "starting");
     match confined {
@@ -216,40 +208,14 @@ pub fn run(config_path: &Path) -> Result<(), Error> {
         ),
         Some(Confined::Fully) | None => {}
     }
-    let snapshot = match fault {
-        None => Snapshot::start(config),
-        Some(fault) => Snapshot::without_config(config, fault),
-    };
-    for list in snapshot.policy.lists() {
-        let Some(filter) = list.filter() else {
-            continue;
-        };
-        info!(
-            list = list.name(),
-            action = list.terms.action.name(),
-            dry_run = list.terms.dry_run,
-            generation = filter.spec().generation,
-            entries = filter.entries(),
-            "filter in effect"
-        );
-    }
-    for fault in snapshot.faults() {
-        error!(
-            reason = fault.to_string().replace('\n', "; "),
-            on_error = snapshot.config.on_error.name(),
-            "not serving as configured; on_error applies to the affected mail"
-        );
-    }
-    for text in snapshot.stand_ins() {
-        warn!("{text}");
-    }
+    let live = Arc::new(Live::start(start));
     if rustix::process::geteuid().is_root() {
         warn!("running as root, which is not necessary: use a dedicated user");
     }
-    for warning in snapshot.warnings(Some(config_path)) {
+    for warning in writable_by_others(std::iter::once(&**config_path)) {
         warn!("{warning}");
     }
-    let live = Arc::new(Live::new(snapshot, Some(config_path.clone())));
+    let options = options(&live.snapshot().config);
     let service = Blocklists::new(Arc::clone(&live), logging.lost())?;
     let result = daemon::run(&options, &Arc::new(service));
     let counters = &live.counters;

@@ -1,14 +1,16 @@
-//! The identity and state of the file at a path: a file that is replaced or written to has another
-//! state.
+//! The identity and state of the file at a path, and which files have changed since they were read:
+//! a file that is replaced or written to has another state.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Device, inode, size and change time (ctime) of the file at a path. The modification time is not
 /// used, since a copy can take it over from the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FileState {
+pub struct FileState {
     device: u64,
     inode: u64,
     size: u64,
@@ -31,8 +33,91 @@ impl FileState {
     }
 }
 
+/// The states of the files that were read last, each as it was just before the file was read: a
+/// change during the reading is a change after it.
+#[derive(Debug, Default)]
+pub struct FileStates {
+    files: BTreeMap<PathBuf, Known>,
+    /// Those of the round before.
+    before: BTreeMap<PathBuf, Known>,
+}
+
+/// The state of a file, if there is one, and since when it is known to be in this state.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    state: Option<FileState>,
+    since: Instant,
+}
+
+impl FileStates {
+    /// Begins another round of reading files. Files that are not looked at in it are forgotten.
+    pub fn begin(&mut self) {
+        self.before = std::mem::take(&mut self.files);
+    }
+
+    /// Returns the state of a file when it was first looked at in this round, and for how long it
+    /// had been in this state.
+    pub fn look(&mut self, path: &Path, now: Instant) -> (Option<FileState>, Duration) {
+        let known = *self.files.entry(path.to_owned()).or_insert_with(|| {
+            let state = FileState::of(path).ok();
+            let before = self.before.get(path).filter(|known| known.state == state);
+            let since = before.map_or(now, |known| known.since);
+            Known { state, since }
+        });
+        (known.state, now.saturating_duration_since(known.since))
+    }
+
+    /// Returns the files of this round.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.files.keys().cloned().collect()
+    }
+
+    /// Returns whether a file is no longer as it was in the last round.
+    pub fn have_changed(&self) -> bool {
+        let mut files = self.files.iter();
+        files.any(|(path, known)| FileState::of(path).ok() != known.state)
+    }
+}
+
 /// Whether two paths lead to one file, also through links. A path that leads nowhere has no other.
 pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     let id = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
     matches!((id(one), id(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// A generator that writes on now and then: each write starts the rest again. A file that was
+    /// changed while it was read has changed.
+    #[test]
+    fn a_file_rests_from_its_last_change_on() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("white.txt");
+        let (now, minute) = (Instant::now(), Duration::from_secs(60));
+        let mut states = FileStates::default();
+        let look = |states: &mut FileStates, minutes: u32| {
+            states.begin();
+            states.look(&path, now + minutes * minute).1
+        };
+        assert_eq!(look(&mut states, 0), Duration::ZERO);
+        assert_eq!(look(&mut states, 2), 2 * minute, "there is no file");
+        fs::write(&path, "a@ok.example\n").expect("our own folder");
+        assert!(states.have_changed());
+        assert_eq!(look(&mut states, 3), Duration::ZERO);
+        assert!(!states.have_changed());
+        assert_eq!(look(&mut states, 4), minute);
+        fs::write(&path, "a@ok.example\nb@ok.example\n").expect("our own folder");
+        assert_eq!(
+            states.look(&path, now + 9 * minute).1,
+            6 * minute,
+            "one round"
+        );
+        assert!(states.have_changed());
+        assert_eq!(look(&mut states, 5), Duration::ZERO);
+        states.begin();
+        assert!(!states.have_changed(), "nothing is looked at any more");
+    }
 }

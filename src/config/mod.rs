@@ -34,6 +34,7 @@ use thiserror::Error;
 pub use values::age_text;
 
 use crate::base::access;
+use crate::base::numbers::counted;
 
 /// The path of the configuration, unless `--config` gives another.
 pub const DEFAULT_PATH: &str = "/etc/blocklist-milter/blocklist-milter.toml";
@@ -79,8 +80,8 @@ impl fmt::Display for Faults<'_> {
 impl Config {
     /// Reads and checks a file.
     ///
-    /// The file cannot be read, or it has errors; all are reported.
-    /// It cannot be read, or it has faults: all of them at once.
+    /// # Errors
+    /// The file cannot be read, or it has errors: all of them.
     pub fn load(path: &Path) -> Result<Self, Error> {
         Self::parse(&text_of(path)?, path)
     }
@@ -130,6 +131,41 @@ impl Config {
             .map(|list| list.filter.as_path())
             .chain(self.whitelist.files.iter().map(PathBuf::as_path))
             .chain(self.whitelist.correspondents.iter().map(PathBuf::as_path))
+    }
+
+    /// Returns what `old` names and this configuration does not: lists, even if disabled, files and
+    /// entries of the whitelist, exempt recipients. `None`: there is nothing.
+    pub fn removes(&self, old: &Self) -> Option<String> {
+        let is_named = |name: &str| self.lists.iter().any(|list| list.terms.name == name);
+        let lists = old.lists.iter().map(|list| &list.terms.name);
+        let lists = lists.filter(|name| !is_named(name));
+        let files = |of: fn(&WhitelistSettings) -> &Vec<PathBuf>| {
+            let old = of(&old.whitelist).iter();
+            old.filter(move |file| !of(&self.whitelist).contains(file))
+                .map(|file| file.display().to_string())
+        };
+        let entries = |now: &WrittenEntries, old: &WrittenEntries, one, many| {
+            let removed = now.entries.lacks(&old.entries) as u64;
+            (removed > 0).then(|| counted(removed, one, many))
+        };
+        let removed: Vec<String> = lists
+            .map(|name| format!("the list {name}"))
+            .chain(files(|whitelist| &whitelist.files))
+            .chain(files(|whitelist| &whitelist.correspondents))
+            .chain(entries(
+                &self.whitelist.entries,
+                &old.whitelist.entries,
+                "whitelist entry",
+                "whitelist entries",
+            ))
+            .chain(entries(
+                &self.exempt.recipients,
+                &old.exempt.recipients,
+                "exempt recipient",
+                "exempt recipients",
+            ))
+            .collect();
+        (!removed.is_empty()).then(|| removed.join(", "))
     }
 
     /// Returns the settings that differ from those of `running` and take effect only after a

@@ -104,13 +104,17 @@ pub trait Service: Send + Sync + 'static {
     /// The files to watch. Called again after each reload.
     fn watched(&self) -> Vec<PathBuf>;
 
-    /// Loads the files again; `false` if they are not in effect, and the reload must be tried again later. Called on a
-    /// separate thread, on which it may take any time; never twice at once. The first call is at the start, because files
-    /// may have changed since they were loaded.
-    fn reload(&self, cause: Cause) -> bool;
+    /// Whether a file has changed since it was loaded, or must be loaded again now. Called after changes in the folders of
+    /// the watched files, and regularly.
+    fn is_out_of_date(&self) -> bool {
+        false
+    }
+
+    /// Loads the files again. Called on a separate thread, on which it may take any time; never twice at once.
+    fn reload(&self, _cause: Cause) {}
 
     /// Regular work. Called on the same thread as [`reload`](Self::reload), after it and every half minute; `false`: call
-    /// again in a second.
+    /// again in a second, [`is_out_of_date`](Self::is_out_of_date) too.
     fn upkeep(&self) -> bool {
         true
     }

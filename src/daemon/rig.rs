@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
 
+use super::Service;
 use super::accept::ConnectionLimit;
 use super::handover::Detached;
 use super::listen::Listener;
@@ -27,7 +28,6 @@ use super::slow_lane::{LONG_STEP, processor_time};
 use super::socket::Transport;
 use super::watchdog::Heartbeat;
 use super::worker::{Shared, run};
-use super::{Cause, Service};
 use crate::milter::{Edit, Handler, Macros, Reply, ReplyText, Wanted};
 
 /// Answers each recipient at length, some of them late, and takes every message.
@@ -70,9 +70,6 @@ impl Service for Verbose {
     }
     fn watched(&self) -> Vec<PathBuf> {
         Vec::new()
-    }
-    fn reload(&self, _: Cause) -> bool {
-        true
     }
 }
 

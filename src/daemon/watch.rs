@@ -1,18 +1,15 @@
 //! Notices changed files and loads them again.
 //!
 //! The *folders* of the files are watched: a watch on a file reports nothing more after another file was renamed to its
-//! name, and Kubernetes replaces a link (`..data`) next to the files. An event is only a hint to check. A change is
-//! detected by comparing size, time and inode of each file. The files are also compared every 30 s without any hint,
-//! because some file systems report no events.
+//! name, and Kubernetes replaces a link (`..data`) next to the files. An event is only a hint to check: the service
+//! compares the files with those that it has loaded. It is also asked every 30 s without any hint, because some file
+//! systems report no events.
 //!
 //! ```text
 //!  folder event --> wait until it is quiet --+
-//!  30 s passed -----------------------------+--> a file differs? --> Service::reload
-//!  SIGHUP -------> wait until it is quiet --------------------------> Service::reload
+//!  30 s passed -----------------------------+--> Service::is_out_of_date? --> Service::reload
+//!  SIGHUP -------> wait until it is quiet ----------------------------------> Service::reload
 //! ```
-//!
-//! A failed reload is tried again when a watched file has changed, or after 30 s. Other events in the same folders do not
-//! count: there may be many, and each attempt may read gigabytes.
 //!
 //! All of this runs on a separate thread, so mail does not wait while files are loaded.
 
@@ -30,7 +27,6 @@ use sd_notify::NotifyState;
 use super::Service;
 use super::changes::Changes;
 use super::priority;
-use crate::base::file_state::FileState;
 
 /// Time between two checks of the files without a hint.
 const POLL: Duration = Duration::from_secs(30);
@@ -93,54 +89,51 @@ impl Drop for Watch {
 
 fn watch<S: Service>(service: &S, hints: &Hints, received: &Receiver<Message>) {
     let mut folders = Folders::new(hints.clone());
-    let mut loaded = folders.look(service);
-    // Files may have changed between their loading and the start of this thread.
-    let mut unsure = (!reload(service, Cause::Changed)).then(Instant::now);
     let mut status = String::new();
+    let mut cause = Cause::Changed;
     loop {
+        folders.watch(&service.watched());
+        if cause == Cause::Asked || attempt(|| service.is_out_of_date()) {
+            tell(&[NotifyState::Reloading, monotonic_now()]);
+            attempt(|| {
+                service.reload(cause);
+                true
+            });
+            tell(&[NotifyState::Ready]);
+            // Files may be named now that have changed while nobody watched their folder.
+            if folders.watch(&service.watched()) {
+                cause = Cause::Changed;
+                continue;
+            }
+        }
         let patience = match upkeep(service, &mut status) {
             true => POLL,
             false => SOON,
         };
-        let Some(cause) = reason_to_look(received, hints, patience) else {
-            return;
+        cause = match reason_to_look(received, hints, patience) {
+            Some(cause) => cause,
+            None => return,
         };
-        let mut found = folders.look(service);
-        let retry = unsure.is_some_and(|since| since.elapsed() >= POLL);
-        if cause == Cause::Changed && found == loaded && !retry {
-            continue;
-        }
-        tell(&[NotifyState::Reloading, monotonic_now()]);
-        loop {
-            unsure = (!reload(service, cause)).then(Instant::now);
-            // The state before the reload, so that a change during the reload is not missed.
-            loaded = found;
-            if loaded.are(&service.watched()) {
-                break;
-            }
-            // The new configuration may name other files, which were not checked yet.
-            found = folders.look(service);
-        }
-        tell(&[NotifyState::Ready]);
     }
 }
 
-/// Loads the files again. A panic in there, which is logged, must not end the only thread that loads files.
-fn reload<S: Service>(service: &S, cause: Cause) -> bool {
-    panic::catch_unwind(AssertUnwindSafe(|| service.reload(cause))).unwrap_or(false)
+/// Calls the service. A panic in there, which is logged, must not end the only thread that loads files.
+fn attempt(call: impl FnOnce() -> bool) -> bool {
+    panic::catch_unwind(AssertUnwindSafe(call)).unwrap_or(false)
 }
 
 /// Calls the service's regular work, and sends the service manager the state, if it has changed.
 fn upkeep<S: Service>(service: &S, status: &mut String) -> bool {
-    let done = panic::catch_unwind(AssertUnwindSafe(|| {
-        let done = service.upkeep();
-        (done, service.status())
-    }));
-    let Ok((done, now)) = done else { return true };
-    if *status != now {
-        tell(&[NotifyState::Status(&now)]);
-        *status = now;
-    }
+    let mut done = true;
+    attempt(|| {
+        done = service.upkeep();
+        let now = service.status();
+        if *status != now {
+            tell(&[NotifyState::Status(&now)]);
+            *status = now;
+        }
+        done
+    });
     done
 }
 
@@ -163,35 +156,6 @@ fn reason_to_look(
         begun.get_or_insert_with(Instant::now);
     }
     Some(cause)
-}
-
-/// The state of a file; `None` if it does not exist.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct File {
-    path: PathBuf,
-    state: Option<FileState>,
-}
-
-/// The states of the watched files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Files(Vec<File>);
-
-impl Files {
-    fn look(paths: &[PathBuf]) -> Self {
-        Self(
-            paths
-                .iter()
-                .map(|path| File {
-                    path: path.clone(),
-                    state: FileState::of(path).ok(),
-                })
-                .collect(),
-        )
-    }
-
-    fn are(&self, paths: &[PathBuf]) -> bool {
-        self.0.iter().map(|file| &file.path).eq(paths)
-    }
 }
 
 /// Sends hints, but no further one before the last one was received.
@@ -241,18 +205,11 @@ impl Folders {
         }
     }
 
-    /// The present states of the files; later changes will be reported.
-    fn look<S: Service>(&mut self, service: &S) -> Files {
-        let paths = service.watched();
-        // Folders are created and removed; watching one twice does no harm.
-        self.watch(&paths);
-        Files::look(&paths)
-    }
-
-    /// Watches the folders in which the files are named, and those in which they are.
-    fn watch(&mut self, paths: &[PathBuf]) {
+    /// Watches the folders in which the files are named, and those in which they are. Returns whether these are
+    /// others than before.
+    fn watch(&mut self, paths: &[PathBuf]) -> bool {
         let Some(changes) = &mut self.changes else {
-            return;
+            return false;
         };
         let mut wanted = BTreeSet::new();
         for path in paths {
@@ -264,7 +221,7 @@ impl Folders {
         for gone in self.watched.difference(&wanted) {
             changes.unwatch(gone);
         }
-        // Known ones too: a folder can be replaced by another one with the same name.
+        // Known ones too: a folder can be replaced by another one with the same name; watching one twice does no harm.
         for folder in &wanted {
             if let Err(error) = changes.watch(folder)
                 && !self.watched.contains(folder)
@@ -272,7 +229,9 @@ impl Folders {
                 tracing::warn!(folder = %folder.display(), %error, "cannot watch this folder, polling instead");
             }
         }
+        let is_other = self.watched != wanted;
         self.watched = wanted;
+        is_other
     }
 }
 

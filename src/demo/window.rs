@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::daemon::{Cause, Service};
+use crate::daemon::Service;
 use crate::screen::{Decision, Observer, Screen};
 use crate::snapshot::Live;
 
@@ -34,11 +34,7 @@ impl Service for ObservedService {
     }
 
     fn watched(&self) -> Vec<PathBuf> {
-        self.live.files()
-    }
-
-    fn reload(&self, _cause: Cause) -> bool {
-        true
+        Vec::new()
     }
 }
 

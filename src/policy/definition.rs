@@ -35,14 +35,14 @@ pub struct Policy {
     /// The different rules of the lists. An address is converted to canonical form once for each.
     pub(super) rules: Vec<Rules>,
     /// Addresses that are never refused.
-    pub whitelist: Entries,
+    pub whitelist: Arc<Entries>,
     /// Whether parts of the whitelist could not be read. Then no sender is refused who might be on
     /// it.
     pub whitelist_is_incomplete: bool,
     /// Whether a whitelisted address in a header counts only with an aligned DKIM signature.
     pub whitelist_wants_dkim: bool,
     /// Addresses to which local users write: never refused either.
-    pub correspondents: Entries,
+    pub correspondents: Arc<Entries>,
     /// Whether a correspondent in a header counts only with an aligned DKIM signature.
     pub correspondents_want_dkim: bool,
     /// Recipients whose mail no list affects.

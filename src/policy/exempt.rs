@@ -124,9 +124,32 @@ impl Entries {
     pub fn add_until(&mut self, written: &[u8], expires: Option<u16>) -> Result<Kind, ParseError> {
         let entry = Entry::parse(written, Self::rules())?;
         self.kinds.get_or_insert(Kinds::EMPTY).insert(entry.kind());
-        let end = self.ends.entry(entry.as_bytes().into()).or_insert(expires);
-        *end = end.zip(expires).map(|(one, other)| one.max(other));
+        self.insert(entry.as_bytes().into(), expires);
         Ok(entry.kind())
+    }
+
+    fn insert(&mut self, entry: Box<[u8]>, expires: Option<u16>) {
+        let end = self.ends.entry(entry).or_insert(expires);
+        *end = end.zip(expires).map(|(one, other)| one.max(other));
+    }
+
+    /// Adds all entries of another set. Of two that are the same, the one that ends later counts.
+    pub fn add_all(&mut self, other: &Self) {
+        let held = |kind: &Kind| other.kinds.is_some_and(|kinds| kinds.contains(*kind));
+        for kind in Kind::ALL.into_iter().filter(held) {
+            self.kinds.get_or_insert(Kinds::EMPTY).insert(kind);
+        }
+        for (entry, &expires) in &other.ends {
+            self.insert(entry.clone(), expires);
+        }
+    }
+
+    /// Returns how many entries of another set are not in this one.
+    pub fn lacks(&self, other: &Self) -> usize {
+        let entries = other.ends.keys();
+        entries
+            .filter(|entry| !self.ends.contains_key(*entry))
+            .count()
     }
 
     /// Returns the number of entries, including those that have ended.

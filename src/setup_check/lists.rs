@@ -9,7 +9,7 @@ use super::findings::Findings;
 use super::units::{self, Units};
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::config::{Config, ListSettings};
-use crate::snapshot::{self, Error};
+use crate::status::{self, CheckProblem};
 
 const ABOUT: &str = "config";
 
@@ -21,7 +21,7 @@ const HIDDEN: [&str; 3] = ["/home", "/root", "/run/user"];
 
 pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings: &mut Findings) {
     let mut denied = Vec::new();
-    match snapshot::check(config_path) {
+    match status::check(config_path) {
         Ok(checked) => {
             for line in checked.good() {
                 findings.good(ABOUT, line);
@@ -30,11 +30,11 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
                 findings.notice(ABOUT, warning, "");
             }
         }
-        Err(error) => {
-            for error in error.each() {
-                match error.obstacle() {
+        Err(problems) => {
+            for problem in &problems {
+                match &problem.obstacle {
                     Some(obstacle) => check_obstacle(obstacle, &mut denied, findings),
-                    None => check_error(error, config, units, findings),
+                    None => check_problem(problem, config, units, findings),
                 }
             }
         }
@@ -80,17 +80,17 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.
-fn check_error(error: &Error, config: &Config, units: &Units, findings: &mut Findings) {
-    let missing = error.list_without_filter().and_then(|name| {
+fn check_problem(problem: &CheckProblem, config: &Config, units: &Units, findings: &mut Findings) {
+    let missing = problem.lacks_filter.as_ref().and_then(|name| {
         let mut lists = config.enabled_lists();
-        lists.find(|list| list.terms.name == name)
+        lists.find(|list| list.terms.name == *name)
     });
     let remedy = match missing.and_then(|list| of_units(list, units)) {
         Some(name) => format!("systemctl start blocklist-compile@{name}.service"),
         None => String::new(),
     };
     // The errors of the configuration file come together, one on each line.
-    for line in error.to_string().lines() {
+    for line in problem.text.lines() {
         findings.wrong(ABOUT, line, &remedy);
     }
 }

@@ -1,6 +1,7 @@
 //! Whether lists are out of date (`max_age`, `max_unchanged`).
 
 use super::Snapshot;
+use crate::base::clock::minute;
 use crate::config::age_text;
 
 /// The age of a list, in seconds.
@@ -19,9 +20,9 @@ pub struct Freshness {
 impl Snapshot {
     /// The age of each list, in the order of the policy's lists; `None` without a filter.
     pub fn freshness(&self, now_s: u64) -> impl Iterator<Item = Option<Freshness>> + '_ {
-        let lists = self.config.enabled_lists().zip(&self.loaded);
-        lists.map(move |(settings, file)| {
-            let file = file.as_ref()?;
+        let lists = self.config.enabled_lists().zip(&self.filters);
+        lists.map(move |(settings, choice)| {
+            let file = choice.file.as_ref()?;
             let age_s = now_s.saturating_sub(file.filter.spec().built);
             let unchanged_s = now_s.saturating_sub(file.unchanged_since_s);
             Some(Freshness {
@@ -38,20 +39,21 @@ impl Snapshot {
     /// The lists that are out of date, one line each.
     pub(super) fn stale(&self, now_s: u64) -> impl Iterator<Item = String> + '_ {
         let lists = self.config.enabled_lists().zip(self.freshness(now_s));
-        lists.filter_map(|(settings, freshness)| {
+        lists.filter_map(move |(settings, freshness)| {
             let name = &settings.terms.name;
             let fresh = freshness?;
             let limit = |max: Option<u64>| max.map_or(String::new(), age_text);
+            // The text does not change with the time, so that it is logged once.
             if fresh.is_too_old {
                 Some(format!(
-                    "list {name}: too old: built {} ago, max_age is {}; is it still downloaded and compiled? (systemctl list-timers 'blocklist-*')",
-                    approximate(fresh.age_s),
+                    "list {name}: too old: built {}, max_age is {}; is it still downloaded and compiled? (systemctl list-timers 'blocklist-*')",
+                    minute(now_s.saturating_sub(fresh.age_s)),
                     limit(settings.max_age_s)
                 ))
             } else if fresh.is_unchanged_too_long {
                 Some(format!(
-                    "list {name}: the same entries for {}, max_unchanged is {}; is its feed still updated?",
-                    approximate(fresh.unchanged_s),
+                    "list {name}: the same entries since {}, max_unchanged is {}; is its feed still updated?",
+                    minute(now_s.saturating_sub(fresh.unchanged_s)),
                     limit(settings.max_unchanged_s)
                 ))
             } else {

@@ -13,7 +13,7 @@
 //! that is built from scratch after its file was lost has another seed and generation 1; then the build time decides.
 //! A build time in the future is ignored, because a clock was wrong.
 
-use crate::config::{Percent, SafetySettings};
+use crate::config::SafetySettings;
 use crate::filter::Filter;
 
 /// Lists with fewer entries than this may shrink and grow without limit.
@@ -42,88 +42,47 @@ impl Facts {
     }
 }
 
-/// Why a valid filter must not replace the one in effect without a restart.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Objection {
-    /// It was built earlier.
-    #[error(
-        "it is generation {found} (built {}), older than generation {running} in effect (built {}); build it again, or restart the daemon to go back",
-        time(*found_built), time(*running_built)
-    )]
-    Older {
-        /// Its generation.
-        found: u64,
-        /// When it was built, in seconds since 1970.
-        found_built: u64,
-        /// The generation in effect.
-        running: u64,
-        /// When that was built.
-        running_built: u64,
-    },
-    /// It has the name of another list.
-    #[error(
-        "this filter is named {found:?}, the one in effect {running:?}; build it with --name {running}, or restart the daemon to use it"
-    )]
-    Renamed {
-        /// Its name.
-        found: String,
-        /// The name in effect.
-        running: String,
-    },
-    /// It has far fewer entries.
-    #[error(
-        "the new filter has {found} entries, the one in effect has {running}: it shrank by more than max_shrink allows; if that is right, restart the daemon"
-    )]
-    Shrunk {
-        /// Its entries.
-        found: u64,
-        /// The entries in effect.
-        running: u64,
-    },
-    /// It has far more entries.
-    #[error(
-        "the new filter has {found} entries, the one in effect has {running}: it grew by more than max_growth allows; if that is right, restart the daemon"
-    )]
-    Grown {
-        /// Its entries.
-        found: u64,
-        /// The entries in effect.
-        running: u64,
-    },
-}
-
-/// Compares a new filter with the one in effect; `now` is in seconds since 1970.
+/// Compares a new filter with the one that was last in effect; `now` is in seconds since 1970.
+///
+/// # Errors
+/// Why it must not replace that one without a restart.
 pub(super) fn compare(
     found: &Facts,
     running: &Facts,
     safety: &SafetySettings,
     now: u64,
-) -> Result<(), Objection> {
+) -> Result<(), String> {
     if found.name != running.name {
-        return Err(Objection::Renamed {
-            found: found.name.clone(),
-            running: running.name.clone(),
-        });
+        return Err(format!(
+            "this filter is named {:?}, the one in effect {:?}; build it with --name {}, or restart the daemon to use it",
+            found.name, running.name, running.name
+        ));
     }
     if is_older(found, running, now) {
-        return Err(Objection::Older {
-            found: found.generation,
-            found_built: found.built,
-            running: running.generation,
-            running_built: running.built,
-        });
+        return Err(format!(
+            "it is generation {} (built {}), older than generation {} in effect (built {}); build it again, or restart the daemon to go back",
+            found.generation,
+            time(found.built),
+            running.generation,
+            time(running.built)
+        ));
     }
-    if running.entries >= COMPARED_FROM {
-        let (found, running) = (found.entries, running.entries);
-        let changed = u128::from(found.abs_diff(running)) * 100;
-        let exceeds = |most: Percent| changed > u128::from(running) * u128::from(most.0);
-        if found < running && exceeds(safety.max_shrink) {
-            return Err(Objection::Shrunk { found, running });
-        }
-        if found > running && exceeds(safety.max_growth) {
-            return Err(Objection::Grown { found, running });
-        }
+    let (found, running) = (found.entries, running.entries);
+    let changed = u128::from(found.abs_diff(running)) * 100;
+    let (why, most) = match found < running {
+        true => (
+            "it shrank by more than max_shrink allows; if that is right, restart the daemon",
+            safety.max_shrink,
+        ),
+        false => (
+            "it grew by more than max_growth allows; if that is right, restart the daemon",
+            safety.max_growth,
+        ),
+    };
+    if running >= COMPARED_FROM && changed > u128::from(running) * u128::from(most.0) {
+        return Err(format!(
+            "the new filter has {found} entries, the one in effect has {running}: {why}"
+        ));
     }
     Ok(())
 }
@@ -148,6 +107,7 @@ fn time(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Percent;
 
     const NOW: u64 = 1_800_000_000;
 
@@ -253,6 +213,6 @@ mod tests {
             ..facts(1, 6, NOW, 10)
         };
         let refused = compare(&other, &facts(1, 5, NOW, 10), &safety(100, 1000), NOW);
-        assert!(matches!(refused, Err(Objection::Renamed { .. })));
+        assert!(refused.is_err_and(|why| why.contains("--name spam")));
     }
 }

@@ -1,36 +1,35 @@
 //! The snapshot in effect, its replacement, and the state that survives a reload: counters, the circuit breaker.
 
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
+use super::assemble::{Assembled, Files, Start};
 use super::copies::Copies;
-use super::differences::report_changes;
 use super::lease::Shelf;
-use super::loss::{Loss, REST, Rest};
-use super::trouble::{Reloads, Trouble};
-use super::{Complaint, Counters, Error, Lease, Snapshot, Tried};
-use crate::base::access;
+use super::problems::{Problems, Reloads};
+use super::whitelists::{REST, Waiting};
+use super::{Counters, Lease, Problem, Snapshot};
 use crate::base::clock::now_s;
 use crate::base::memory;
 use crate::base::numbers::counted;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::policy::{Change, CircuitBreaker};
+
+/// How long to wait after a reload that has refused a file before the next attempt, if no file changes.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
 
 /// The snapshot in effect, and the state that survives a reload.
 pub struct Live {
     shelf: Shelf,
     config_path: Option<PathBuf>,
-    /// Allows one reload at a time. Contains filters that were read for a refused reload.
-    reloading: Mutex<Tried>,
-    /// Since when the files whose change removes something have not changed.
-    rest: Mutex<Option<Rest>>,
+    /// Allows one reload at a time.
+    reloading: Mutex<Reloading>,
     /// Never locked while a file is read, so that status queries do not wait for it.
-    trouble: Mutex<Trouble>,
+    problems: Mutex<Problems>,
     copies: Mutex<Copies>,
     /// Counts since the start.
     pub counters: Counters,
@@ -41,37 +40,67 @@ pub struct Live {
     has_room_for: fn(u64) -> bool,
 }
 
+/// What is known of the files, and when they are to be read again even if none changes.
+#[derive(Debug)]
+struct Reloading {
+    files: Files,
+    again: Option<Instant>,
+    /// Whether that is soon, because a removal waits.
+    waiting: Vec<String>,
+}
+
 /// The result of a reload.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Reloaded {
-    /// Something new is in effect.
-    Changed,
-    /// Nothing had changed.
-    Same,
-    /// Refused for this reason: the old snapshot stays in effect.
-    Kept(String),
-    /// The change removes something, and the files may still be being written. The old snapshot stays in effect
-    /// until the files have not changed for `REST`; [`Live::upkeep`] checks this.
-    Waits,
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Reloaded {
+    /// Whether something new is in effect.
+    pub changed: bool,
+    /// Why files are not in effect as they are, one line each.
+    pub refused: Vec<String>,
+    /// The removals that take effect when their files have not changed for some time.
+    pub waiting: Vec<String>,
 }
 
 impl Live {
     /// Puts a snapshot into effect. If there is a path, a reload reads the configuration from it.
-    pub fn new(mut snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
+    pub fn new(snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
+        Self::with(Files::default(), snapshot, config_path)
+    }
+
+    /// Puts all that is good into effect.
+    pub fn start(start: Start) -> Self {
+        let mut files = Files::default();
+        let path = start.path().to_owned();
+        let assembled = files.start(start, Instant::now());
+        let live = Self::with(files, assembled.snapshot, Some(path));
+        report_changes(&live.snapshot(), None);
+        {
+            let mut problems = lock(&live.problems);
+            problems.note_files(&assembled.faults);
+            problems.look(&live.snapshot(), live.started);
+        }
+        live
+    }
+
+    fn with(mut files: Files, mut snapshot: Snapshot, config_path: Option<PathBuf>) -> Self {
         let counters = Counters::default();
         snapshot.counts = counters.of(&snapshot.policy);
-        let mut tried = Tried::default();
-        tried.remember(snapshot.files());
+        files.filters.remember(snapshot.files());
+        let started = Instant::now();
+        // Files may have changed since they were read.
+        let reloading = Reloading {
+            files,
+            again: Some(started),
+            waiting: Vec::new(),
+        };
         Self {
             shelf: Shelf::new(snapshot),
             config_path,
-            reloading: Mutex::new(tried),
-            rest: Mutex::default(),
-            trouble: Mutex::default(),
+            reloading: Mutex::new(reloading),
+            problems: Mutex::default(),
             copies: Mutex::default(),
             counters,
             circuit_breaker: CircuitBreaker::default(),
-            started: Instant::now(),
+            started,
             cases: AtomicU64::new(0),
             failure_reported_s: AtomicU64::new(0),
             has_room_for: memory::has_room_for,
@@ -130,156 +159,111 @@ impl Live {
         }
     }
 
-    /// Reads configuration, filters and whitelists again, and puts them into effect if all checks succeed.
-    /// An administrator asked for this reload, so the removal of lists or whitelist entries is intended.
+    /// Reads configuration, filters and whitelists again, and puts into effect what is good. An administrator asked for
+    /// this reload, so the removal of lists or whitelist entries is intended.
     ///
     /// Blocks while it reads files; do not call it in an async task.
     pub fn reload(&self) -> Reloaded {
-        self.reload_as(true, Instant::now())
+        self.reload_at(true, Instant::now())
     }
 
-    /// The same, because files have changed. If a change removes something, a file may be incomplete (`loss`).
-    pub fn reload_changed(&self) -> Reloaded {
-        self.reload_as(false, Instant::now())
+    /// The same, because files have changed at or before `now`. What a file no longer has may be missing because it is
+    /// still being written.
+    pub fn reload_changed(&self, now: Instant) -> Reloaded {
+        self.reload_at(false, now)
     }
 
-    fn reload_as(&self, is_asked: bool, now: Instant) -> Reloaded {
-        let mut tried = lock(&self.reloading);
+    /// Whether a file has changed since it was read, or must be read again now.
+    pub fn is_out_of_date(&self, now: Instant) -> bool {
+        let reloading = lock(&self.reloading);
+        reloading.again.is_some_and(|again| again <= now) || reloading.files.states.have_changed()
+    }
+
+    fn reload_at(&self, is_asked: bool, now: Instant) -> Reloaded {
+        let mut reloading = lock(&self.reloading);
+        // In case of a panic.
+        reloading.again = Some(now + TRY_AGAIN);
         let old = self.snapshot();
         let began = Instant::now();
-        let new = match &self.config_path {
-            Some(path) if let Some(fault) = fault_of_pipe(path) => Err(fault.into()),
-            Some(path) => match Config::load_what_is_good(path) {
-                (config, None) => Snapshot::rebuild(config, &old, &mut tried),
-                // There was no valid configuration before, so there is none to keep.
-                (config, Some(fault)) if old.is_without_config() => {
-                    Ok(Snapshot::without_config(config, fault))
-                }
-                (_, Some(fault)) => Err(fault.into()),
-            },
-            None => Snapshot::rebuild(old.config.clone(), &old, &mut tried),
-        };
-        let loss = match &new {
-            Ok(new) if !is_asked => Loss::of(new, &old),
-            _ => None,
-        };
-        let new = match loss {
-            Some(loss) if loss.is_total => Err(Error::Loss(loss.to_string())),
-            Some(loss) if !self.have_rested(&old, &loss, now) => return Reloaded::Waits,
-            _ => new,
-        };
-        let new = new.and_then(|new| {
-            if !new.is_same(&old) {
-                self.load_pages(&new)?;
-            }
-            Ok(new)
-        });
-        match new {
-            Ok(new) => {
-                // A file that is still bad need not be read again until it changes.
-                match new.is_as_configured() {
-                    true => tried.clear(),
-                    false => tried.tidy(),
-                }
-                *lock(&self.rest) = None;
-                if lock(&self.trouble).accept() {
-                    info!(
-                        "configuration, filters and whitelists can be loaded again: the problem is solved"
-                    );
-                }
-                if new.is_same(&old) {
-                    return Reloaded::Same;
-                }
-                tried.remember(new.files());
-                self.replace(new, old, began);
-                Reloaded::Changed
-            }
-            Err(doubt) => {
-                let doubt = doubt.to_string();
-                tried.tidy();
-                *lock(&self.rest) = None;
-                self.counters.reloads_refused.increment();
-                lock(&self.trouble).refuse(&doubt);
-                Reloaded::Kept(doubt)
-            }
+        let path = self.config_path.as_deref();
+        let assembled = reloading.files.reload(path, &old, is_asked, now);
+        let Assembled {
+            snapshot: new,
+            faults,
+            waiting,
+        } = assembled;
+        reloading.files.filters.finish();
+        let changed = !new.is_same(&old);
+        reloading.wait(waiting, !faults.is_empty(), now);
+        lock(&self.problems).note_files(&faults);
+        if !faults.is_empty() {
+            self.counters.reloads_refused.increment();
         }
-    }
-
-    /// Whether the text files have not changed for [`REST`]. Otherwise records their present state.
-    fn have_rested(&self, old: &Snapshot, loss: &Loss, now: Instant) -> bool {
-        let paths = self.texts(old);
-        let mut rest = lock(&self.rest);
-        match &*rest {
-            Some(known) if known.is_of(&paths) => known.is_over(now),
-            _ => {
-                *rest = Some(Rest::begin(&paths, now));
-                info!(
-                    "a change {loss}: it takes effect when the files have not changed for {} s, or by \
-                     blocklist-milter reload",
-                    REST.as_secs()
-                );
-                false
-            }
+        if changed {
+            self.load_pages(&new);
+            reloading.files.filters.remember(new.files());
+            self.replace(new, old, began);
         }
-    }
-
-    /// The configuration and the whitelists.
-    fn texts(&self, snapshot: &Snapshot) -> Vec<PathBuf> {
-        let whitelist = &snapshot.config.whitelist;
-        (self.config_path.iter())
-            .chain(&whitelist.files)
-            .chain(&whitelist.correspondents)
-            .cloned()
-            .collect()
+        let mut problems = lock(&self.problems);
+        problems.look(&self.snapshot(), now);
+        Reloaded {
+            changed,
+            refused: problems.of_files(),
+            waiting: reloading.waiting.clone(),
+        }
     }
 
     /// Loads the pages of new filters into memory if there is enough memory for both the old and the new ones.
-    fn load_pages(&self, new: &Snapshot) -> Result<(), Error> {
+    fn load_pages(&self, new: &Snapshot) {
         let lacking = new.lacking_pages();
         let bytes = lacking.iter().map(|filter| filter.memory_bytes()).sum();
         // First, free the snapshots that old messages still hold.
         if (self.has_room_for)(bytes) || (self.take_back() && (self.has_room_for)(bytes)) {
-            for filter in lacking {
-                filter
-                    .load_pages()
-                    .map_err(|source| Error::Pages { source })?;
-            }
+            self.load_lacking_pages(new);
         }
-        Ok(())
     }
 
     /// Puts a snapshot into effect. If its pages do not fit into memory together with the old ones, look-ups read
     /// them from disk until the old ones are freed.
     fn replace(&self, mut new: Snapshot, old: Arc<Snapshot>, began: Instant) {
-        report_changes(&new, &old, began);
+        report_changes(&new, Some(&old));
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        info!(
+            lists = new.policy.lists().len(),
+            whitelist = new.policy.whitelist.len(),
+            correspondents = new.policy.correspondents.len(),
+            ms,
+            "reloaded"
+        );
         new.counts = self.counters.of(&new.policy);
         drop(old);
         let new = Arc::new(new);
         self.shelf.replace(Arc::clone(&new));
         self.counters.reloads.increment();
-        lock(&self.trouble).reloads.good_s = Some(now_s());
+        lock(&self.problems).reloads.good_s = Some(now_s());
         if !new.lacking_pages().is_empty() {
             info!(
                 "not enough memory for old and new pages: look-ups read from disk until the new pages are loaded"
             );
             self.take_back();
-            self.load_lacking_pages(&new);
         }
     }
 
-    /// Loads pages that are still on disk into memory; `false` if there is not enough memory.
+    /// Loads pages that are still on disk into memory, as far as there is room. Returns whether there were any.
     fn load_lacking_pages(&self, snapshot: &Snapshot) -> bool {
+        let mut is_loaded = false;
         for filter in snapshot.lacking_pages() {
             if !(self.has_room_for)(filter.memory_bytes()) {
-                return false;
+                break;
             }
-            if let Err(failure) = filter.load_pages() {
-                error!(reason = %failure, "cannot load the pages into memory, look-ups read from disk");
-                return false;
+            match filter.load_pages() {
+                Ok(()) => is_loaded = true,
+                Err(failure) => {
+                    error!(reason = %failure, "cannot load the pages into memory, look-ups read from disk");
+                }
             }
-            info!(list = filter.spec().name, "pages are in memory");
         }
-        true
+        is_loaded
     }
 
     /// Revokes all old snapshots from the messages that hold them, and frees them.
@@ -296,76 +280,64 @@ impl Live {
         true
     }
 
-    /// Regular work: frees old snapshots, checks the parts of filters that a start has not read, puts changes into
-    /// effect that had to wait until the files were unchanged for a while, makes copies of good filters, and logs
-    /// current problems again every hour. `false`: not finished, call again soon.
+    /// Regular work: frees old snapshots, checks the parts of filters that a start has not read, makes copies of what is
+    /// in effect, and logs current problems again every hour. `false`: not finished, call again soon.
     ///
     /// Do not call it in an async task, as for [`reload`](Self::reload).
     pub fn upkeep(&self, now: Instant) -> bool {
-        let rested = lock(&self.rest).as_ref().map(|rest| rest.is_over(now));
-        if rested == Some(true) {
-            self.reload_as(false, now);
-        }
-        let freed = self.shelf.tidy() && rested != Some(false);
+        self.read_unread(now);
+        let freed = self.shelf.tidy();
+        let waits = !lock(&self.reloading).waiting.is_empty();
         let snapshot = self.snapshot();
-        let is_checked = std::mem::replace(&mut lock(&self.trouble).start_is_checked, true);
-        if !is_checked {
-            self.check_start(&snapshot);
+        if self.load_lacking_pages(&snapshot) {
+            info!("pages that were on disk are in memory");
         }
-        let snapshot = self.snapshot();
-        self.load_lacking_pages(&snapshot);
         let mut copies = lock(&self.copies);
-        let mut trouble = lock(&self.trouble);
-        let is_copied = copies.update(&snapshot, |filter| !trouble.is_damaged(filter), now);
-        trouble.note_copies(&copies.problems);
-        trouble.look(&snapshot, now);
-        freed && is_copied
+        let is_copied = copies.update(&snapshot, self.config_path.as_deref(), now);
+        let mut problems = lock(&self.problems);
+        problems.copies.clone_from(&copies.problems);
+        problems.look(&snapshot, now);
+        freed && is_copied && !waits
     }
 
-    /// Reads the filters of a start completely. If one is damaged, its last good copy is put into effect.
-    fn check_start(&self, snapshot: &Snapshot) {
-        let mut bad = Vec::new();
-        for (settings, file) in snapshot.config.enabled_lists().zip(&snapshot.loaded) {
-            let Some(file) = file else { continue };
-            // With one thread only, because mail is served at the same time.
-            if let Err(fault) = file.filter.check(1) {
-                error!(reason = %fault, "a filter in effect is damaged");
-                lock(&self.trouble).damage(&file.filter, fault.to_string());
-                let list = settings.terms.name.clone();
-                let fault = Error::Filter {
-                    list: list.clone(),
-                    source: fault,
-                };
-                bad.push((list, fault.to_string()));
-            }
-        }
-        let _alone = lock(&self.reloading);
-        let began = Instant::now();
-        let old = self.snapshot();
-        let still = bad.into_iter().filter(|(list, _)| {
-            let before = snapshot.filter_of(list);
-            before.is_some_and(|before| old.files().any(|now| Arc::ptr_eq(&now.filter, before)))
-        });
-        if let Some(new) = old.with_copies(still) {
-            self.replace(new, old, began);
+    /// Reads the filters of a start completely. One that is damaged is replaced by a better one, if there is one.
+    fn read_unread(&self, now: Instant) {
+        let snapshot = self.snapshot();
+        let unread = snapshot.files().filter(|file| file.is_whole().is_none());
+        let damaged = unread.filter(|file| file.read_whole().is_err());
+        if damaged.count() > 0 {
+            self.reload_at(false, now);
         }
     }
 
     /// The current problems, the worst first. Never waits for a reload or a check.
-    pub fn complaints(&self) -> Vec<Complaint> {
-        lock(&self.trouble).complaints(&self.snapshot())
+    pub fn problems(&self) -> Vec<Problem> {
+        lock(&self.problems).all(&self.snapshot())
+    }
+
+    /// What happens to mail, and since when if it is not checked as configured.
+    pub fn mail(&self) -> String {
+        let unchecked = lock(&self.problems).mail();
+        unchecked.unwrap_or_else(|| match self.snapshot().policy.lists().is_empty() {
+            true => "all mail is accepted: no list is enabled".to_owned(),
+            false => "mail is checked".to_owned(),
+        })
     }
 
     /// The last reloads.
     pub fn last_reloads(&self) -> Reloads {
-        lock(&self.trouble).reloads.clone()
+        lock(&self.problems).reloads.clone()
     }
 
     /// The state in one line, for `systemctl status`.
     pub fn status(&self) -> String {
         let snapshot = self.snapshot();
-        if let Some(first) = self.complaints().into_iter().next() {
-            return first.text;
+        let unchecked = lock(&self.problems).mail();
+        let first = self.problems().into_iter().next().map(|first| first.text);
+        match (unchecked, first) {
+            (Some(mail), Some(problem)) => return format!("{mail}: {problem}"),
+            (Some(text), None) | (None, Some(text)) => return text,
+            (None, None) => {}
         }
         let lists = snapshot.policy.lists();
         let entries: u64 = snapshot.files().map(|file| file.filter.entries()).sum();
@@ -377,25 +349,56 @@ impl Live {
         )
     }
 
-    /// The files whose changes require a [`reload`](Self::reload).
+    /// The files whose changes require a [`reload`](Self::reload): those that were last read or looked for.
     pub fn files(&self) -> Vec<PathBuf> {
-        let snapshot = self.snapshot();
-        self.config_path
-            .iter()
-            .cloned()
-            .chain(snapshot.config.files().map(Path::to_owned))
-            .collect()
+        lock(&self.reloading).files.states.paths()
     }
 }
 
-/// At a start, the configuration may be a pipe. A reload would wait for its data forever.
-fn fault_of_pipe(path: &Path) -> Option<config::Error> {
-    match access::open_regular(path) {
-        Err(source) if source.kind() == ErrorKind::InvalidInput => {
-            let path = path.to_owned();
-            Some(config::Error::Unreadable { path, source })
+impl Reloading {
+    /// Notes what waits, and when to read the files again.
+    fn wait(&mut self, waiting: Vec<Waiting>, is_refused: bool, now: Instant) {
+        let rests = waiting.iter().map(|one| one.rest);
+        let pauses = rests.chain(is_refused.then_some(TRY_AGAIN));
+        self.again = pauses.min().map(|pause| now + pause);
+        let waiting: Vec<String> = waiting.into_iter().map(|one| one.what).collect();
+        for what in waiting.iter().filter(|what| !self.waiting.contains(what)) {
+            info!(
+                "no longer in {what}: this takes effect when the file has not changed for {} s, or by blocklist-milter reload",
+                REST.as_secs()
+            );
         }
-        _ => None,
+        self.waiting = waiting;
+    }
+}
+
+/// Logs the changes.
+fn report_changes(new: &Snapshot, old: Option<&Snapshot>) {
+    for (list, choice) in new.policy.lists().iter().zip(&new.filters) {
+        let Some(file) = &choice.file else { continue };
+        let is_same = |before: &super::Loaded| Arc::ptr_eq(&before.filter, &file.filter);
+        if !old.is_some_and(|old| old.files().any(is_same)) {
+            info!(
+                list = list.name(),
+                filter = %file.path.display(),
+                action = list.terms.action.name(),
+                dry_run = list.terms.dry_run,
+                generation = file.filter.spec().generation,
+                entries = file.filter.entries(),
+                "filter in effect"
+            );
+        }
+    }
+    let restart = old.map_or_else(Vec::new, |old| new.config.needs_restart(&old.config));
+    if !restart.is_empty() {
+        warn!(
+            settings = restart.join(", "),
+            "these settings take effect only after a restart"
+        );
+    }
+    let known = old.map_or_else(Vec::new, |old| old.warnings(None));
+    for warning in new.warnings(None).iter().filter(|one| !known.contains(one)) {
+        warn!("{warning}");
     }
 }
 
@@ -407,6 +410,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
     use crate::compile::{self, Plan, Progress};
+    use std::path::Path;
 
     /// The main thread asks before it tells systemd that mail is served.
     #[test]
@@ -443,7 +447,7 @@ mod tests {
 
         live.has_room_for = |_| false;
         build("second@bad.example\n");
-        assert_eq!(live.reload(), Reloaded::Changed);
+        assert!(live.reload().changed);
         assert_eq!(old.strong_count(), 0);
         assert!(lease.snapshot().is_none());
         let new = filter(&live);

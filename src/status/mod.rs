@@ -7,9 +7,13 @@
 //!                                                    +-- a terminal     text
 //! ```
 //!
+//! `check` examines the files that a start would read, and asks the running daemon through a `file`, as `reload` does.
+//!
 //! `/healthz` answers as long as the program runs, `/readyz` only if mail is checked as configured.
 
+mod check;
 mod counts;
+mod file;
 mod history;
 mod page;
 mod prometheus;
@@ -19,11 +23,12 @@ mod text;
 mod words;
 
 use crate::daemon::Page;
+pub use crate::snapshot::{Health, Problem};
+pub use check::{CheckProblem, Checked, CheckedList, check};
 pub use counts::Counts;
+pub use file::{AskedReload, Running, StatusFile, is_running, monotonic_us};
 pub use history::Minute;
-pub use report::{
-    Connections, Durations, Filter, Health, List, Messages, Problem, Refused, Reloads, Report,
-};
+pub use report::{Connections, Durations, Filter, List, Messages, Refused, Reloads, Report};
 pub use source::Status;
 
 impl Status {
@@ -59,8 +64,10 @@ impl Status {
 
     /// Returns whether mail is checked as configured.
     fn readiness(&self) -> Page {
-        let complaints = self.live.complaints();
-        let critical = complaints.iter().filter(|complaint| complaint.is_critical);
+        let problems = self.live.problems();
+        let critical = problems
+            .iter()
+            .filter(|problem| problem.severity == Health::Critical);
         let lines: String = critical.map(|one| format!("{}\n", one.text)).collect();
         if lines.is_empty() {
             Page::text(200, "ok\n")

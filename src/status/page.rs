@@ -52,7 +52,8 @@ impl Display for Html<'_> {
              <meta name=\"color-scheme\" content=\"light dark\"><meta http-equiv=\"refresh\" content=\"60\">\
              <title>blocklist-milter: {health}</title><style>{STYLE}</style></head><body>\
              <header><h1>blocklist-milter</h1><span class=\"pill {health}\" id=\"health\">{health}</span>\
-             <span class=\"dim\">{} · up {} · process {}</span></header><main>",
+             <span class=\"dim\">{} · {} · up {} · process {}</span></header><main>",
+            Text(&report.mail),
             Text(&report.version),
             approximate(report.uptime_s),
             report.process
@@ -380,7 +381,8 @@ fn complaint(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{List, Problem, Refused};
+    use super::super::Problem;
+    use super::super::report::{List, Refused};
     use super::*;
 
     /// For any name of a list file, a source or a sender.

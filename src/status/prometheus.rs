@@ -8,7 +8,8 @@
 use std::fmt::{Display, Write as _};
 
 use super::counts::Counts;
-use super::report::{Health, List, Report};
+use super::report::{List, Report};
+use crate::snapshot::{Health, Problem};
 
 /// The prefix of all names.
 const PREFIX: &str = "blocklist_milter_";
@@ -27,7 +28,7 @@ pub(super) fn render(report: &Report) -> String {
     out.sample(&[], report.time_s.saturating_sub(report.uptime_s));
     out.gauge("problems", "Current problems; the status page names them.");
     for severity in [Health::Warning, Health::Critical] {
-        let is_such = |problem: &&super::report::Problem| problem.severity == severity;
+        let is_such = |problem: &&Problem| problem.severity == severity;
         let count = report.problems.iter().filter(is_such).count();
         out.sample(&[("severity", severity.name())], count);
     }
@@ -43,7 +44,7 @@ pub(super) fn render(report: &Report) -> String {
     out.sample(&[("result", "refused")], reloads.refused);
     out.gauge(
         "last_reload_successful",
-        "0 while the previous configuration and filters are in effect because a reload was refused.",
+        "0 while a file is faulty, and what it said before is in effect.",
     );
     out.sample(&[], u8::from(!reloads.is_old));
     out.gauge("whitelist_entries", "Entries of the whitelist.");

@@ -13,31 +13,7 @@ use crate::daemon::Cut;
 use crate::metrics::Buckets;
 use crate::policy::{Exemption, Reason};
 use crate::sender::Identity;
-use crate::snapshot::{ListCounts, Snapshot};
-
-/// Whether somebody should look, and how soon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Health {
-    /// All is well.
-    #[default]
-    Ok,
-    /// Mail is checked, but somebody should look.
-    Warning,
-    /// Mail is not checked as configured.
-    Critical,
-}
-
-impl Health {
-    /// Returns its name in JSON and text.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-}
+use crate::snapshot::{Health, ListCounts, Problem, Snapshot};
 
 /// The state of the daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -50,6 +26,9 @@ pub struct Report {
     pub time_s: u64,
     /// Seconds since the start.
     pub uptime_s: u64,
+    /// What happens to mail, in a clause.
+    #[serde(default)]
+    pub mail: String,
     /// The highest severity of the problems.
     pub health: Health,
     /// The problems, the most severe first.
@@ -72,15 +51,6 @@ pub struct Report {
     pub minutes: Vec<Minute>,
     /// The last refused senders, the newest first, if the configuration allows to show them.
     pub last_refused: Option<Vec<Refused>>,
-}
-
-/// A problem.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Problem {
-    /// Its severity.
-    pub severity: Health,
-    /// Its description.
-    pub text: String,
 }
 
 /// A list in effect.
@@ -129,7 +99,7 @@ pub struct Filter {
     pub too_old: bool,
     /// Whether its entries have been the same for longer than `max_unchanged`.
     pub unchanged_too_long: bool,
-    /// Whether this is the last good copy, because the file is damaged or missing.
+    /// Whether it is older than the file, because that is damaged, missing or refused.
     #[serde(default)]
     pub last_good_copy: bool,
 }
@@ -235,6 +205,7 @@ impl Status {
             process: std::process::id(),
             time_s,
             uptime_s: live.uptime_s(),
+            mail: live.mail(),
             health: problems
                 .iter()
                 .map(|one| one.severity)
@@ -278,20 +249,11 @@ impl Status {
     }
 
     fn problems(&self, circuit_breaker: bool) -> Vec<Problem> {
-        let complaints = self.live.complaints().into_iter();
-        let problems = complaints.map(|complaint| Problem {
-            severity: if complaint.is_critical {
-                Health::Critical
-            } else {
-                Health::Warning
-            },
-            text: complaint.text,
-        });
         let breaker = circuit_breaker.then(|| Problem {
             severity: Health::Warning,
             text: "circuit breaker: more than max_reject_share of the messages would be refused, tagging them instead".to_owned(),
         });
-        problems.chain(breaker).collect()
+        self.live.problems().into_iter().chain(breaker).collect()
     }
 
     fn last_refused(&self) -> Vec<Refused> {
@@ -326,7 +288,7 @@ fn lists(snapshot: &Snapshot, now_s: u64, hits_24h: impl Fn(&str) -> u64) -> Vec
                 unchanged_s: fresh.unchanged_s,
                 too_old: fresh.is_too_old,
                 unchanged_too_long: fresh.is_unchanged_too_long,
-                last_good_copy: snapshot.has_stand_in(list.name()),
+                last_good_copy: snapshot.has_older_filter(list.name()),
             }),
             messages: counts(&counters.verdicts, verdict_name),
             hits: counts(&counters.hits, Identity::name)

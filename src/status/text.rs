@@ -16,6 +16,7 @@ const NAME: usize = 22;
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        wrapped(f, "", &self.mail)?;
         writeln!(
             f,
             "blocklist-milter {}: {}, up {}, process {}",

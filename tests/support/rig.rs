@@ -12,7 +12,7 @@ use blocklist_milter::daemon::{Daemon, fetch};
 use blocklist_milter::demo::peer::{Answer, Change, Delivery, Peer, TestMail};
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::serve::{self, Blocklists};
-use blocklist_milter::snapshot::{Live, Snapshot};
+use blocklist_milter::snapshot::{Live, Snapshot, Start};
 use tempfile::TempDir;
 
 pub(crate) struct Rig {
@@ -26,27 +26,27 @@ impl Rig {
     /// Serves with these files and this configuration; compiles `*.list` files to `*.blf`. The
     /// configuration needs no `listen`.
     pub(crate) fn new(files: &[(&str, &str)], config: &str) -> Self {
-        Self::serving(files, config, |config| {
-            Snapshot::build(config).unwrap_or_else(|error| panic!("{error}"))
+        Self::serving(files, config, |path| {
+            let config = Config::load(path).unwrap_or_else(|error| panic!("{error}"));
+            let snapshot = Snapshot::build(config).unwrap_or_else(|error| panic!("{error}"));
+            Live::new(snapshot, Some(path.to_owned()))
         })
     }
 
     /// The same for files some of which may be missing or faulty.
     pub(crate) fn started(files: &[(&str, &str)], config: &str) -> Self {
-        Self::serving(files, config, Snapshot::start)
+        Self::serving(files, config, |path| Live::start(Start::read(path)))
     }
 
-    fn serving(files: &[(&str, &str)], config: &str, begin: fn(Config) -> Snapshot) -> Self {
+    fn serving(files: &[(&str, &str)], config: &str, begin: fn(&Path) -> Live) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         for (name, text) in files {
             write(folder.path(), name, text);
         }
         write(folder.path(), "c.toml", &with_socket(folder.path(), config));
         let path = folder.path().join("c.toml");
-        let config = Config::load(&path).unwrap_or_else(|error| panic!("{error}"));
-        let options = serve::options(&config);
-        let snapshot = begin(config);
-        let live = Arc::new(Live::new(snapshot, Some(path)));
+        let live = Arc::new(begin(&path));
+        let options = serve::options(&live.snapshot().config);
         let service =
             Arc::new(Blocklists::new(Arc::clone(&live), Arc::default()).expect("threads"));
         let daemon = Daemon::start(&options, &service);

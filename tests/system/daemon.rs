@@ -11,8 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use blocklist_milter::base::file_state::FileStates;
 use blocklist_milter::daemon::{Cause, Cut, Daemon, Error, Options, Service, Traffic};
 use blocklist_milter::endpoint::Endpoint;
 use blocklist_milter::milter::{Edit, Handler, Macros, Reply, Wanted};
@@ -67,6 +68,8 @@ impl Handler for Fragile {
 /// Watches files and reports each reload; panics if a file contains `fault`.
 struct Site {
     files: Mutex<Vec<PathBuf>>,
+    /// As they were loaded; `None`: not yet.
+    states: Mutex<Option<FileStates>>,
     reloads: Mutex<Sender<Cause>>,
     /// No reload ends while this is locked.
     hold: Mutex<()>,
@@ -83,6 +86,7 @@ impl Site {
         let (open, go) = channel();
         let site = Self {
             files: Mutex::new(files),
+            states: Mutex::default(),
             reloads: Mutex::new(reloads),
             hold: Mutex::new(()),
             gate: Arc::new(Gate {
@@ -113,7 +117,17 @@ impl Service for Site {
         self.files.lock().expect("not poisoned").clone()
     }
 
-    fn reload(&self, cause: Cause) -> bool {
+    fn is_out_of_date(&self) -> bool {
+        let states = self.states.lock().expect("not poisoned");
+        states.as_ref().is_none_or(FileStates::have_changed)
+    }
+
+    fn reload(&self, cause: Cause) {
+        let mut states = FileStates::default();
+        for file in self.watched() {
+            states.look(&file, Instant::now());
+        }
+        *self.states.lock().expect("not poisoned") = Some(states);
         // The test may be over.
         let _ = self.reloads.lock().expect("not poisoned").send(cause);
         drop(self.hold.lock().expect("not poisoned"));
@@ -121,7 +135,6 @@ impl Service for Site {
             let text = fs::read_to_string(file).unwrap_or_default();
             assert_ne!(text, "fault", "a fault, for the test");
         }
-        true
     }
 }
 

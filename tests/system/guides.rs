@@ -238,7 +238,7 @@ fn every_message_that_is_explained_exists() {
     assert!(
         !sources
             .iter()
-            .any(|source| has(source, "reload refussed, keeping"))
+            .any(|source| has(source, "the last goood filter"))
     );
 }
 

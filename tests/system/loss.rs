@@ -6,13 +6,14 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use blocklist_milter::demo::peer::TestMail;
-use blocklist_milter::snapshot::Reloaded;
 use support::rig::{Rig, verdict};
 
 const LISTS: &str =
     "[[list]]\nname = 'spam'\nfilter = 'spam.blf'\n[[list]]\nname = 'more'\nfilter = 'more.blf'\n";
 const WHITELIST: &str =
     "[whitelist]\nfiles = ['white.txt']\n[exempt]\nrecipients = ['postmaster@', 'abuse@']\n";
+const FIRST: &str = "<first@bad.example>";
+const THIRD: &str = "<third@bad.example>";
 /// Longer than the files must be unchanged.
 const LATER: Duration = Duration::from_secs(11);
 
@@ -36,70 +37,61 @@ fn is(rig: &Rig, sender: &str, expected: &str) {
     assert_eq!(verdict(&rig.deliver(&mail)), expected, "{sender}");
 }
 
-/// Fails without `Loss::is_total` in `Live::reload_changed`: the first sender is refused, and the
-/// third is accepted.
+/// Fails without `Error::NoList`: no list is in effect after some seconds.
 #[test]
-fn what_is_emptied_waits_for_somebody_to_ask() {
-    for (name, text, sender, before, after) in [
-        ("white.txt", "", "<first@bad.example>", "accept", "reject"),
-        (
-            "white.txt",
-            "# nobody\n",
-            "<first@bad.example>",
-            "accept",
-            "reject",
-        ),
-        (
-            "c.toml",
-            WHITELIST,
-            "<third@bad.example>",
-            "reject",
-            "accept",
-        ),
-    ] {
+fn a_configuration_without_lists_waits_for_somebody_to_ask() {
+    let rig = rig();
+    rig.write("c.toml", WHITELIST);
+    for now in [Instant::now(), Instant::now() + LATER] {
+        let refused = rig.live.reload_changed(now).refused.join("; ");
+        assert!(refused.contains("run blocklist-milter reload"), "{refused}");
+    }
+    is(&rig, "<third@bad.example>", "reject");
+    assert!(rig.live.reload().changed);
+    is(&rig, "<third@bad.example>", "accept");
+}
+
+/// Fails without `Waiting`: files take effect while they are written.
+#[test]
+fn what_is_taken_away_waits_until_its_file_has_rested() {
+    let (one, fewer) = LISTS.split_at(LISTS.rfind("[[list]]").expect("two lists"));
+    assert!(fewer.contains("more"));
+    let cases = [
+        ("white.txt", "@ok.example\n", FIRST, "accept", "reject"),
+        ("white.txt", "# nobody\n", FIRST, "accept", "reject"),
+        ("white.txt", "", FIRST, "accept", "reject"),
+        ("c.toml", &*config(one), THIRD, "reject", "accept"),
+    ];
+    for (name, text, sender, before, after) in cases {
         let rig = rig();
+        let now = Instant::now();
         rig.write(name, text);
-        let Reloaded::Kept(why) = rig.live.reload_changed() else {
-            panic!("{name} is taken");
-        };
-        assert!(why.contains("run blocklist-milter reload"), "{why}");
-        rig.live.upkeep(Instant::now() + LATER);
+        let waiting = rig.live.reload_changed(now).waiting.join("; ");
+        assert!(waiting.contains(name), "{waiting}");
+        assert!(!rig.live.upkeep(now), "it comes again soon");
         is(&rig, sender, before);
-        assert_eq!(rig.live.reload(), Reloaded::Changed);
+        assert!(rig.live.is_out_of_date(now + LATER));
+        rig.live.reload_changed(now + LATER);
         is(&rig, sender, after);
+        assert_eq!(rig.live.problems(), []);
     }
 }
 
-/// Fails without `Live::have_rested`: files take effect while they are written.
+/// Fails if a file rests only when the others do, too.
 #[test]
-fn what_is_taken_away_waits_until_the_files_have_rested() {
-    let (one, fewer) = LISTS.split_at(LISTS.rfind("[[list]]").expect("two lists"));
-    assert!(fewer.contains("more"));
-    for (name, text, sender, before, after) in [
-        (
-            "white.txt",
-            "@ok.example\n".to_owned(),
-            "<first@bad.example>",
-            "accept",
-            "reject",
-        ),
-        (
-            "c.toml",
-            config(one),
-            "<third@bad.example>",
-            "reject",
-            "accept",
-        ),
-    ] {
-        let rig = rig();
-        rig.write(name, &text);
-        assert_eq!(rig.live.reload_changed(), Reloaded::Waits);
-        assert!(!rig.live.upkeep(Instant::now()), "it comes again soon");
-        is(&rig, sender, before);
-        rig.live.upkeep(Instant::now() + LATER);
-        is(&rig, sender, after);
-        assert!(rig.live.complaints().is_empty());
-    }
+fn each_file_rests_by_itself() {
+    let rig = rig();
+    let now = Instant::now();
+    rig.write("white.txt", "@ok.example\n");
+    rig.live.reload_changed(now);
+    let (one, _) = LISTS.split_at(LISTS.rfind("[[list]]").expect("two lists"));
+    rig.write("c.toml", &config(one));
+    let reloaded = rig.live.reload_changed(now + LATER);
+    is(&rig, FIRST, "reject");
+    assert_eq!(reloaded.waiting.len(), 1, "{reloaded:?}");
+    is(&rig, THIRD, "reject");
+    rig.live.reload_changed(now + 2 * LATER);
+    is(&rig, THIRD, "accept");
 }
 
 /// If everything is back in time, nothing has happened.
@@ -107,14 +99,14 @@ fn what_is_taken_away_waits_until_the_files_have_rested() {
 fn what_comes_back_was_never_away() {
     let rig = rig();
     rig.write("white.txt", "@ok.example\n");
-    assert_eq!(rig.live.reload_changed(), Reloaded::Waits);
+    let now = Instant::now();
+    assert_eq!(rig.live.reload_changed(now).waiting.len(), 1);
     rig.write(
         "white.txt",
         "@ok.example\nfirst@bad.example\n@also.example\n",
     );
-    rig.live.reload_changed();
-    is(&rig, "<first@bad.example>", "accept");
-    rig.live.upkeep(Instant::now());
+    assert_eq!(rig.live.reload_changed(now + LATER).waiting.len(), 0);
+    is(&rig, FIRST, "accept");
     assert_eq!(rig.live.snapshot().policy.whitelist.len(), 3);
 }
 
@@ -124,7 +116,7 @@ fn what_is_switched_off_is_off_at_once() {
     let rig = rig();
     let off = LISTS.replace("more.blf'", "more.blf'\nenabled = false");
     rig.write("c.toml", &config(&off));
-    rig.live.reload_changed();
+    rig.live.reload_changed(Instant::now());
     is(&rig, "<third@bad.example>", "accept");
 }
 
@@ -140,12 +132,10 @@ fn a_list_that_comes_back_is_compared_with_what_it_was() {
     rig.live.reload();
     is(&rig, "<fourth@bad.example>", "reject");
     rig.write("c.toml", WHITELIST);
-    assert_eq!(rig.live.reload(), Reloaded::Changed);
+    assert!(rig.live.reload().changed);
     fs::write(rig.path("aside"), old).expect("our own folder");
     fs::rename(rig.path("aside"), rig.path("spam.blf")).expect("our own folder");
     rig.write("c.toml", &config(LISTS));
-    let Reloaded::Kept(why) = rig.live.reload() else {
-        panic!("an older generation is taken");
-    };
+    let why = rig.live.reload().refused.join("; ");
     assert!(why.contains("older than generation 2"), "{why}");
 }

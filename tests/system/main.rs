@@ -13,6 +13,7 @@ mod deltas;
 mod dependencies;
 mod digest;
 mod explain;
+mod faults;
 mod filter_bits;
 mod filter_damage;
 mod guides;

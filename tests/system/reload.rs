@@ -11,14 +11,13 @@ use std::time::Instant;
 
 use blocklist_milter::base::replacement::Replacement;
 use blocklist_milter::compile::{self, Plan, Progress, Seed};
-use blocklist_milter::config::Config;
 use blocklist_milter::daemon::Readers;
 use blocklist_milter::demo::peer::TestMail;
 use blocklist_milter::filter::{EncodedPage, Filter, Load, Spec, Writer, sizing};
 use blocklist_milter::lookup::Lookup;
 use blocklist_milter::milter::{Client, Handler, Macros, Reply};
 use blocklist_milter::screen::Screen;
-use blocklist_milter::snapshot::{Live, Reloaded, Snapshot};
+use blocklist_milter::snapshot::{Live, Reloaded, Snapshot, Start};
 use support::rig::{Rig, verdict};
 use support::until;
 
@@ -67,10 +66,8 @@ fn becomes(rig: &Rig, sender: &str, expected: &str) {
 
 /// Checks that a reload is refused with this reason, and that the first list is still in effect.
 fn is_refused(rig: &Rig, why: &str) {
-    match rig.live.reload() {
-        Reloaded::Kept(doubt) => assert!(doubt.contains(why), "{doubt} lacks {why}"),
-        other => panic!("{other:?}, although {why}"),
-    }
+    let refused = rig.live.reload().refused.join("; ");
+    assert!(refused.contains(why), "{refused:?} lacks {why}");
     assert_eq!(
         verdict(&rig.deliver(&letter("<first@bad.example>"))),
         "reject"
@@ -187,7 +184,7 @@ fn an_unchanged_filter_is_shared_not_read_again() {
     becomes_different(&rig, &before);
     let after = rig.live.snapshot();
     assert!(Arc::ptr_eq(&filter_of(&before), &filter_of(&after)));
-    assert_eq!(rig.live.reload(), Reloaded::Same);
+    assert!(!rig.live.reload().changed);
 }
 
 /// Two lists may share a filter and differ in their policies; it is in memory once for each way of
@@ -211,10 +208,10 @@ fn a_filter_of_several_lists_is_held_once() {
     let filters: Vec<_> = lists.map(|list| list.filter().unwrap()).collect();
     assert!(Arc::ptr_eq(filters[0], filters[1]) && Arc::ptr_eq(filters[2], filters[3]));
     assert!(!Arc::ptr_eq(filters[0], filters[2]));
-    assert_eq!(rig.live.reload(), Reloaded::Same);
+    assert!(!rig.live.reload().changed);
     rig.write("spam.list", "second@bad.example\n");
     becomes(&rig, "<second@bad.example>", "reject");
-    assert_eq!(rig.live.reload(), Reloaded::Same);
+    assert!(!rig.live.reload().changed);
 }
 
 fn becomes_different(rig: &Rig, before: &Arc<Snapshot>) {
@@ -230,22 +227,39 @@ fn a_faulty_configuration_stays_out() {
     is_refused(&rig, "did you mean filter?");
     rig.write("c.toml", CONFIG);
     until("the reload", || {
-        (rig.live.reload() == Reloaded::Same).then_some(())
+        (rig.live.reload() == Reloaded::default()).then_some(())
     });
 }
 
+/// The entries that it had stay, and the good new ones are added, until somebody mends it.
 #[test]
-fn a_whitelist_that_is_not_understood_stays_out() {
+fn a_whitelist_with_faulty_lines_clears_nobody_less() {
     let rig = rig();
-    rig.write("white.txt", "good@ok.example\n/^regex.*$/\n");
-    is_refused(&rig, "white.txt:2: ");
-    rig.write("white.txt", "good@ok.example REJECT\n");
-    is_refused(
-        &rig,
-        "rejects a sender; a whitelist names senders to accept",
+    let outcome = |sender: &str| verdict(&rig.deliver(&letter(sender)));
+    rig.write(
+        "spam.list",
+        "first@bad.example\nold@bad.example\nnew@bad.example\n",
     );
+    rig.write("white.txt", "old@bad.example\n");
+    rig.live.reload();
+    for (text, why) in [
+        ("new@bad.example\n/^regex.*$/\n", "white.txt:2: "),
+        (
+            "new@bad.example\nfirst@bad.example REJECT\n",
+            "rejects a sender; a whitelist names senders to accept",
+        ),
+    ] {
+        rig.write("white.txt", text);
+        is_refused(&rig, why);
+        assert_eq!(outcome("<old@bad.example>"), "accept", "{text}");
+        assert_eq!(outcome("<new@bad.example>"), "accept", "{text}");
+    }
     fs::remove_file(rig.path("white.txt")).unwrap();
     is_refused(&rig, "white.txt");
+    assert_eq!(outcome("<new@bad.example>"), "accept");
+    rig.write("white.txt", "# nobody\n");
+    assert_eq!(rig.live.reload().refused, [""; 0]);
+    assert_eq!(outcome("<new@bad.example>"), "reject");
 }
 
 #[test]
@@ -269,7 +283,7 @@ fn damaged_and_cut_filters_stay_out() {
     assert!(rig.live.counters.reloads_refused.get() >= 5);
     replace(&good);
     until("the good one", || {
-        (!matches!(rig.live.reload(), Reloaded::Kept(_))).then_some(())
+        (rig.live.reload().refused.is_empty()).then_some(())
     });
 }
 
@@ -397,7 +411,7 @@ fn a_start_without_a_filter_defers_and_takes_it_when_it_comes() {
     assert_eq!(outcome(&rig, "<friend@ok.example>"), "accept");
     assert_eq!(outcome(&rig, "<>"), "accept");
     // It reports the problem each time, and the rest can change meanwhile.
-    assert_eq!(rig.live.reload(), Reloaded::Same);
+    assert!(!rig.live.reload().changed);
     rig.write("spam.list", "first@bad.example\nsecond@bad.example\n");
     becomes(&rig, "<second@bad.example>", "reject");
     rig.write("late.list", "third@bad.example\n");
@@ -409,12 +423,12 @@ fn a_start_without_a_filter_defers_and_takes_it_when_it_comes() {
     );
     // Now there is a filter to keep.
     fs::remove_file(rig.path("late.blf")).unwrap();
-    assert!(matches!(rig.live.reload(), Reloaded::Kept(_)));
+    assert!(!rig.live.reload().refused.is_empty());
     assert_eq!(outcome(&rig, "<third@bad.example>"), "reject");
     assert!(
         rig.live
             .status()
-            .starts_with("OLD configuration and filters since ")
+            .starts_with("the last good filter is in use, generation 1")
     );
 }
 
@@ -506,8 +520,7 @@ fn damaged_records_are_reported_at_the_start() {
     let mut damaged = fs::read(rig.path("spam.blf")).unwrap();
     *damaged.last_mut().unwrap() ^= 1;
     fs::write(rig.path("spam.blf"), &damaged).unwrap();
-    let config = Config::load(&rig.path("c.toml")).unwrap();
-    let live = Live::new(Snapshot::start(config), None);
+    let live = Live::start(Start::read(&rig.path("c.toml")));
     assert!(live.status().starts_with("serving 1 list,"));
     until("upkeep is done", || {
         live.upkeep(Instant::now()).then_some(())
@@ -732,10 +745,7 @@ fn a_filter_that_misses_an_address_that_must_be_listed_stays_out() {
     // A start defers what the list would decide: an incomplete list does not show that a sender is
     // unlisted.
     rig.write("spam.list", "x@canary.example\nother@bad.example\n");
-    let live = Live::new(
-        Snapshot::start(Config::load(&rig.path("c.toml")).unwrap()),
-        None,
-    );
+    let live = Live::start(Start::read(&rig.path("c.toml")));
     assert!(live.snapshot().policy.lists()[0].filter().is_none());
     assert!(
         live.status().contains("does not list First@BAD.example"),
@@ -817,7 +827,7 @@ fn nobody_misses_a_verdict_while_filters_change() {
                 ..Plan::new(rig.path("spam.blf"), vec![list])
             };
             compile::build(&plan, &Progress::new()).unwrap();
-            assert!(!matches!(rig.live.reload(), Reloaded::Kept(_)));
+            assert!(rig.live.reload().refused.is_empty());
         }
         served.join().unwrap();
     });
@@ -835,6 +845,6 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_nobody_waits() {
         rustix::fs::mknodat(rustix::fs::CWD, rig.path(name), pipe, mode, 0).unwrap();
         is_refused(&rig, "not a regular file");
         fs::rename(&kept, rig.path(name)).unwrap();
-        assert!(!matches!(rig.live.reload(), Reloaded::Kept(_)), "{name}");
+        assert!(rig.live.reload().refused.is_empty(), "{name}");
     }
 }

@@ -351,7 +351,8 @@ fn files_in_other_folders_need_a_restart_and_the_old_ones_stay() {
         filter.display()
     );
     site.configure(&format!("status_file = \"@DIR@/status\"\n{SPAM}{other}"));
-    daemon.logged(&["reload refused", "sandbox", "restart it", &shown(&filter)]);
+    let why = "the last good configuration is in use";
+    daemon.logged(&[why, "sandbox", "restart it", &shown(&filter)]);
     assert_eq!(answer(&site, "<spammer@listed.test>"), "reject");
     assert_eq!(answer(&site, "<other@listed.test>"), "accept");
     assert!(daemon.terminate().success());

@@ -72,7 +72,7 @@ fn it_starts_with_a_faulty_configuration_and_says_what_is_wrong() {
         .arg(&other)
         .arg(few));
     fs::rename(&other, site.path().join("spam.blf")).expect("our own folder");
-    daemon.logged(&["reload refused", "max_shrink"]);
+    daemon.logged(&["the last good filter is in use", "max_shrink"]);
     let check = || {
         let config = site.path().join("milter.toml");
         let mut command = site.program("blocklist-milter");
@@ -171,7 +171,9 @@ fn a_reload_harms_no_other_process() {
         .spawn()
         .expect("sleep is there");
     let mut other = Killed(other);
-    site.write("status", &format!("{}\n-\nserving\n", other.0.id()));
+    let id = other.0.id();
+    let running = format!("{{\"process\":{id},\"status\":\"serving\",\"problems\":[]}}");
+    site.write("status", &running);
     let config = site.path().join("milter.toml");
     let number = other.0.id().to_string();
     for arguments in [&[][..], &["--pid", &number]] {

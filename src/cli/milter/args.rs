@@ -125,15 +125,16 @@ pub enum Command {
     PrintConfig,
     /// Make the running daemon load configuration, filters and whitelists again, and wait for the result.
     ///
-    /// Sends SIGHUP and reads the result from `status_file`. Exit code 0: all is in effect; 2: the reload was refused
-    /// and the previous configuration and filters stay in effect, or the daemon does not answer.
+    /// Sends SIGHUP and reads the result from `status_file`. Exit code 0: all is in effect; 2: a file is faulty and its
+    /// last good version stays in effect, or the daemon does not answer.
     #[command(after_long_help = RELOAD_EXAMPLES)]
     Reload(Reload),
     /// Show the state of the running daemon: lists, verdicts, problems.
     ///
-    /// Reads its status socket. Can be used as a monitoring check: exit code 0 if all is well, 1 for a warning (mail is
-    /// checked, but for example a reload was refused, a list is too old, or the circuit breaker is on), 2 if mail is not
-    /// checked as configured, or the daemon does not answer.
+    /// Reads its status socket. The first line says what happens to mail. Can be used as a monitoring check: exit code 0
+    /// if all is well, 1 for a warning (mail is checked, but for example the last good version of a faulty file is in
+    /// use, a list is too old, or the circuit breaker is on), 2 if mail is not checked as configured, or the daemon does
+    /// not answer.
     Status(Status),
     /// Show what would happen to a message, and why.
     ///

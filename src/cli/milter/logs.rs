@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::base::clock::{now_s, today};
 use crate::cli::{Done, Output, say};
-use crate::config::{Config, DEFAULT_PATH};
+use crate::config::{self, Config, DEFAULT_PATH};
 use crate::digest::{self, History};
 use crate::list::Day;
 use crate::screen::case_time;
@@ -122,12 +122,15 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the configuration; `None` if the log is read on another machine, which has none.
+/// Returns what is good of the configuration; `None` if the log is read on another machine, which has none.
 fn read_config(path: &Path) -> Result<Option<Config>, Box<dyn Error>> {
     if path == Path::new(DEFAULT_PATH) && !path.exists() {
         return Ok(None);
     }
-    Ok(Some(Config::load(path)?))
+    match Config::load_what_is_good(path) {
+        (_, Some(fault @ config::Error::Unreadable { .. })) => Err(fault.into()),
+        (config, _) => Ok(Some(config)),
+    }
 }
 
 /// Parses `2026-11-21`, or `7d` for seven days ago.

@@ -22,7 +22,7 @@ use crate::demo;
 use crate::explain::{self, Explainer, Mail};
 use crate::serve;
 use crate::setup_check;
-use crate::snapshot::{self, Checked};
+use crate::status::Checked;
 
 pub use args::Milter;
 use args::{Command, Explain, Replay};
@@ -85,14 +85,17 @@ struct CheckJson<'a> {
 }
 
 fn check(config: &Path, json: bool, out: &mut Output) -> Done {
-    let checked = snapshot::check(config);
+    let checked = crate::status::check(config).map_err(|problems| {
+        let texts: Vec<String> = problems.into_iter().map(|problem| problem.text).collect();
+        texts.join("\n")
+    });
     if !json {
         write!(out, "{}", checked?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let errors = match &checked {
         Ok(_) => Vec::new(),
-        Err(error) => error.to_string().lines().map(str::to_owned).collect(),
+        Err(errors) => errors.lines().map(str::to_owned).collect(),
     };
     out.json(&CheckJson {
         good: checked.is_ok(),

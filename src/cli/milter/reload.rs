@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use crate::cli::{Done, Output, whole_number};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::daemon::ask_for_reload;
-use crate::snapshot::{Running, is_running, monotonic_us};
+use crate::status::{Running, is_running, monotonic_us};
 
 /// Time between two reads of the daemon's status file.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,20 +37,32 @@ fn process(text: &str) -> Result<i32, String> {
     id.ok_or_else(|| "must be a process ID, such as 1234".to_owned())
 }
 
-pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
-    // An error here is reported without the daemon, with line and column.
-    let file = Config::load(config)?.status_file;
+pub(super) fn reload(path: &Path, args: &Reload, out: &mut Output) -> Done {
+    // The daemon says what is wrong with the configuration, but a faulty one may not say where its status is.
+    let (settings, mut fault) = Config::load_what_is_good(path);
+    let file = settings.status_file;
     let process = match args.pid {
         Some(process) if command_of(process).is_none_or(|command| command == COMMAND) => process,
         Some(process) => return Err(format!("process {process} is not a blocklist-milter").into()),
-        None => known_process(&file)?,
+        None => match fault.take_if(|fault| matches!(fault, config::Error::Unreadable { .. })) {
+            Some(unreadable) => return Err(unreadable.into()),
+            None => known_process(&file).map_err(|unknown| match fault.take() {
+                Some(fault) => fault.into(),
+                None => unknown,
+            })?,
+        },
     };
+    let is_it = |running: &Running| running.process == process;
+    fault.take_if(|_| Running::read(&file).as_ref().is_some_and(is_it));
     let asked_us = monotonic_us();
     let end = Instant::now() + Duration::from_secs(args.timeout.into());
     ask_for_reload(process).map_err(|error| format!("process {process}: {error}"))?;
+    if let Some(fault) = fault {
+        return Err(fault.into());
+    }
     let running = loop {
         sleep(PAUSE);
-        let named = Running::read(&file).filter(|running| running.process == process);
+        let named = Running::read(&file).filter(is_it);
         let began = |running: &Running| running.reload.as_ref().map(|reload| reload.began_us);
         match named {
             Some(running) if began(&running) >= Some(asked_us) => break running,
@@ -66,7 +78,7 @@ pub(super) fn reload(config: &Path, args: &Reload, out: &mut Output) -> Done {
         }
     };
     match running.reload.and_then(|reload| reload.refused) {
-        Some(reason) => Err(format!("reload refused: {reason}").into()),
+        Some(reason) => Err(format!("not every file is in effect as it is: {reason}").into()),
         None => {
             writeln!(out, "{}", running.status)?;
             Ok(ExitCode::SUCCESS)

@@ -10,7 +10,7 @@ const OTHERS_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
 /// A warning for each of these files, and each of their folders, that other users can write. Missing files are ignored.
-pub fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<String> {
+pub(crate) fn writable_by_others<'a>(files: impl Iterator<Item = &'a Path>) -> Vec<String> {
     let mut looked_at = BTreeSet::new();
     for file in files {
         looked_at.extend(

@@ -7,54 +7,69 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::{Error, Running, Snapshot, Tried};
+use super::Running;
 use crate::base::access::{Account, Obstacle, Wish};
 use crate::base::clock::today;
 use crate::base::numbers::counted;
 use crate::config::{self, Config};
 use crate::daemon::group_number;
+use crate::snapshot::{Fault, examine};
 
 /// User in `contrib/systemd/sysusers.conf`.
 const SERVICE_USER: &str = "blocklist-milter";
 
+/// An error for an administrator.
+#[derive(Clone, Debug)]
+pub struct CheckProblem {
+    /// The error, which may have several lines; about a filter, with its position in the configuration.
+    pub text: String,
+    /// The missing permission of this process or of the service, if that is the error.
+    pub obstacle: Option<Obstacle>,
+    /// The list whose filter file does not exist, if that is the error.
+    pub lacks_filter: Option<String>,
+}
+
 /// Checks configuration, filters and whitelists as at a start, for a report to an administrator.
 ///
 /// # Errors
-/// All errors; those of filters with their position in the configuration.
-pub fn check(config_path: &Path) -> Result<Checked, Error> {
-    let (config, problems) = Config::load_what_is_good(config_path);
-    let unreadable = matches!(problems, Some(crate::config::Error::Unreadable { .. }));
-    let places: Vec<_> = config
-        .enabled_lists()
-        .map(|list| (list.terms.name.clone(), list.place))
-        .collect();
-    if unreadable && let Some(problem) = problems {
-        return Err(problem.into());
-    }
-    let mut snapshot = Snapshot::assemble(config, None, Some(&mut Tried::default()), Vec::new());
-    let faults = std::mem::take(&mut snapshot.faults);
-    let with_copy = |fault: Error| match fault.list() {
-        None => fault,
-        Some(list) => match Snapshot::copy_for(&snapshot.config, list) {
-            None => fault,
-            Some(copy) => Error::Covered {
-                error: Box::new(fault),
-                copy,
-            },
-        },
+/// All errors.
+pub fn check(config_path: &Path) -> Result<Checked, Vec<CheckProblem>> {
+    let (snapshot, faults) = examine(config_path);
+    let lists = snapshot.iter().flat_map(|snapshot| &snapshot.config.lists);
+    let problem = |fault: &Fault| {
+        let list = fault.error.list();
+        let mut lists = lists.clone();
+        let list = list.and_then(|name| lists.find(|list| list.terms.name == name));
+        let place = list.map_or_else(String::new, |list| {
+            let (line, column) = list.place;
+            format!("{}:{line}:{column}: ", config_path.display())
+        });
+        let instead = fault.instead.iter();
+        let instead: String = instead
+            .map(|text| format!("; until then, {text}"))
+            .collect();
+        CheckProblem {
+            text: format!("{place}{}{instead}", fault.error),
+            obstacle: fault.error.obstacle().cloned(),
+            lacks_filter: list
+                .filter(|_| fault.error.is_missing_filter())
+                .map(|list| list.terms.name.clone()),
+        }
     };
-    snapshot.faults = faults.into_iter().map(with_copy).collect();
     // Wrong settings and missing filters are shown together, so that the user can fix them all at once.
-    snapshot.faults.splice(..0, problems.map(Error::from));
+    let mut problems: Vec<_> = faults.iter().map(problem).collect();
+    let Some(snapshot) = snapshot else {
+        return Err(problems);
+    };
     let denied = denied_to_service(config_path, &snapshot.config);
-    snapshot.faults.extend(
-        denied
-            .into_iter()
-            .map(|obstacle| Error::Denied(Box::new(obstacle))),
-    );
-    let snapshot = snapshot
-        .without_faults()
-        .map_err(|error| error.placed(config_path, &places))?;
+    problems.extend(denied.into_iter().map(|obstacle| CheckProblem {
+        text: format!("the service reads it as another user: {obstacle}"),
+        obstacle: Some(obstacle),
+        lacks_filter: None,
+    }));
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let lists = snapshot.config.lists.iter().map(|settings| {
         let terms = &settings.terms;
         let mut lists = snapshot.policy.lists().iter();
@@ -79,10 +94,10 @@ pub fn check(config_path: &Path) -> Result<Checked, Error> {
         warnings.push(format!("socket_group: {missing}"));
     }
     if let Some(running) = Running::read(&snapshot.config.status_file) {
-        let complaints = running.complaints.iter();
-        warnings.extend(complaints.map(|complaint| {
+        let problems = running.problems.iter();
+        warnings.extend(problems.map(|problem| {
             format!(
-                "the running daemon (process {}): {complaint}",
+                "the running daemon (process {}): {problem}",
                 running.process
             )
         }));

@@ -1,0 +1,359 @@
+//! From the files to a snapshot: what takes effect, what waits, and what stays in effect instead of a faulty file.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::filters::{Choice, Circumstances, Filters};
+use super::whitelists::{self, Waiting, Whitelist};
+use super::{Error, Fault, Snapshot, last_good};
+use crate::base::access;
+use crate::base::file_state::FileStates;
+use crate::config::{self, Config, ListSettings, OnError};
+use crate::policy::{Action, Policy};
+
+const LAST_CONFIG: &str = "the last good configuration is in use";
+
+/// The configuration of a start.
+#[derive(Debug)]
+pub struct Start {
+    path: PathBuf,
+    /// What is good of the file.
+    config: Config,
+    fault: Option<config::Error>,
+    last_good: Option<Config>,
+}
+
+impl Start {
+    /// Reads the configuration, and its last good copy. The folder of the copy is the one that a faulty configuration
+    /// still names, or the default.
+    pub fn read(path: &Path) -> Self {
+        let (config, fault) = Config::load_what_is_good(path);
+        let last_good = last_good::config(&config, path);
+        Self {
+            path: path.to_owned(),
+            config,
+            fault,
+            last_good,
+        }
+    }
+
+    /// The configuration to begin with; faulty settings have their defaults, if there is no good one.
+    pub fn config(&self) -> &Config {
+        let last_good = self.last_good.as_ref().filter(|_| self.fault.is_some());
+        last_good.unwrap_or(&self.config)
+    }
+
+    /// The good configurations, one of which takes effect.
+    pub fn good(&self) -> impl Iterator<Item = &Config> {
+        let config = Some(&self.config).filter(|_| self.fault.is_none());
+        config.into_iter().chain(&self.last_good)
+    }
+
+    /// Returns why there is no configuration, not even a part of one.
+    pub fn unreadable(self) -> Result<Self, Error> {
+        match self.fault {
+            Some(fault @ config::Error::Unreadable { .. }) if self.last_good.is_none() => {
+                Err(fault.into())
+            }
+            _ => Ok(self),
+        }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Reads the configuration and all files that it names, completely. Returns the snapshot of a start, if the
+/// configuration can be read at all, and all faults.
+pub fn examine(config_path: &Path) -> (Option<Snapshot>, Vec<Fault>) {
+    let start = Start::read(config_path);
+    let is_unreadable = matches!(start.fault, Some(config::Error::Unreadable { .. }));
+    let instead = start.last_good.map(|_| LAST_CONFIG.to_owned());
+    let faults = start.fault.map(|fault| Fault {
+        error: fault.into(),
+        instead,
+    });
+    if is_unreadable {
+        return (None, faults.into_iter().collect());
+    }
+    let round = Round {
+        is_start: false,
+        ..Round::first(Instant::now())
+    };
+    let read = Files::default().assemble(start.config, round);
+    let faults = faults.into_iter().chain(read.faults);
+    (Some(read.snapshot), faults.collect())
+}
+
+/// A snapshot, and the files that are not in it as they are.
+#[derive(Debug)]
+pub(super) struct Assembled {
+    pub(super) snapshot: Snapshot,
+    pub(super) faults: Vec<Fault>,
+    pub(super) waiting: Vec<Waiting>,
+}
+
+impl Assembled {
+    fn without_config(config: Config, fault: config::Error) -> Self {
+        let error = fault.into();
+        Self {
+            snapshot: Snapshot::without_config(config),
+            faults: vec![Fault {
+                error,
+                instead: None,
+            }],
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Returns why this configuration is faulty: it needs what has no good version, and `old` has one, or does not
+    /// need it.
+    fn no_worse_than(self, old: &Snapshot) -> Result<Self, Error> {
+        let is_new = |fault: &Fault| {
+            fault.instead.is_none() && fault.error.part().is_some_and(|part| !old.lacks(part))
+        };
+        let (new, known): (Vec<_>, Vec<_>) = self.faults.into_iter().partition(is_new);
+        match Error::of(new.into_iter().map(|fault| fault.error).collect()) {
+            Some(error) => Err(error),
+            None => Ok(Self {
+                faults: known,
+                ..self
+            }),
+        }
+    }
+
+    /// Adds why this configuration is in effect, and not the one of the file.
+    fn instead_of(mut self, error: Error) -> Self {
+        let instead = Some(LAST_CONFIG.to_owned());
+        self.faults.insert(0, Fault { error, instead });
+        self
+    }
+}
+
+/// The circumstances in which files are read.
+#[derive(Clone, Copy, Debug)]
+struct Round<'a> {
+    /// What is in effect.
+    old: Option<&'a Snapshot>,
+    /// Whether the daemon starts, and mail waits.
+    is_start: bool,
+    /// Whether somebody has asked for it: then removals need not wait.
+    is_asked: bool,
+    now: Instant,
+}
+
+impl Round<'_> {
+    /// The round of a start.
+    fn first(now: Instant) -> Self {
+        Self {
+            old: None,
+            is_start: true,
+            is_asked: false,
+            now,
+        }
+    }
+}
+
+/// What is known of the files.
+#[derive(Debug, Default)]
+pub(super) struct Files {
+    pub(super) states: FileStates,
+    pub(super) filters: Filters,
+}
+
+impl Files {
+    /// The snapshot of a start.
+    pub(super) fn start(&mut self, start: Start, now: Instant) -> Assembled {
+        let mut with = |config| self.assemble(config, Round::first(now));
+        match (start.fault, start.last_good) {
+            (Some(fault), None) => Assembled::without_config(start.config, fault),
+            (Some(fault), Some(last_good)) => with(last_good).instead_of(fault.into()),
+            (None, None) => with(start.config),
+            (None, Some(last_good)) => {
+                let new = with(start.config);
+                if new.faults.iter().all(|fault| fault.instead.is_some()) {
+                    return new;
+                }
+                let old = with(last_good);
+                match new.no_worse_than(&old.snapshot) {
+                    Ok(new) => new,
+                    Err(error) => old.instead_of(error),
+                }
+            }
+        }
+    }
+
+    /// The snapshot that replaces `old`.
+    pub(super) fn reload(
+        &mut self,
+        config_path: Option<&Path>,
+        old: &Snapshot,
+        is_asked: bool,
+        now: Instant,
+    ) -> Assembled {
+        let round = Round {
+            old: Some(old),
+            is_start: false,
+            is_asked,
+            now,
+        };
+        self.states.begin();
+        self.filters.begin();
+        let Some(path) = config_path else {
+            return self.assemble(old.config.clone(), round);
+        };
+        let (_, rested) = self.states.look(path, now);
+        let (config, fault) = read_config(path, &old.config);
+        let is_free = is_asked || !old.is_configured;
+        let (error, waiting) = match fault {
+            Some(fault) if !old.is_configured => return Assembled::without_config(config, fault),
+            Some(fault) => (Some(fault.into()), None),
+            None if is_free => (None, None),
+            None if config.lists.is_empty() && !old.config.lists.is_empty() => {
+                (Some(Error::NoList(path.to_owned())), None)
+            }
+            None => {
+                let removed = config.removes(&old.config);
+                let what = removed.map(|what| format!("{}: {what}", path.display()));
+                let waiting = what.and_then(|what| Waiting::for_rest(what, rested));
+                (None, waiting)
+            }
+        };
+        let error = match error {
+            None if waiting.is_none() => match self.assemble(config, round).no_worse_than(old) {
+                Ok(new) => return new,
+                Err(error) => Some(error),
+            },
+            error => error,
+        };
+        let mut kept = self.assemble(old.config.clone(), round);
+        kept.waiting.extend(waiting);
+        match error {
+            Some(error) => kept.instead_of(error),
+            None => kept,
+        }
+    }
+
+    /// The snapshot with this configuration.
+    fn assemble(&mut self, config: Config, round: Round<'_>) -> Assembled {
+        let mut policy = Policy::new();
+        let (mut filters, mut whitelists) = (Vec::new(), Vec::new());
+        let (mut faults, mut waiting) = (Vec::new(), Vec::new());
+        let circumstances = Circumstances {
+            config: &config,
+            in_effect: &round.old.map_or_else(Vec::new, |old| old.files().collect()),
+            is_start: round.is_start,
+        };
+        for (index, list) in config.enabled_lists().enumerate() {
+            let (state, _) = self.states.look(&list.filter, round.now);
+            let (choice, fault) = self.filters.choose(list, state, &circumstances);
+            let reason = fault.as_ref().map(|fault| fault.error.to_string().into());
+            let terms = Arc::clone(&list.terms);
+            // It fails only if there are too many lists, which the configuration does not allow: the address rules of
+            // a chosen filter are known.
+            let _ = match choice.filter() {
+                Some(filter) => policy.add_list(terms, Arc::clone(filter)),
+                None => policy.add_unavailable(terms, reason.clone().unwrap_or_default()),
+            };
+            if let (Some(Error::MustMiss { .. }), Some(reason), false) = (
+                fault.as_ref().map(|fault| &fault.error),
+                reason,
+                choice.is_good,
+            ) {
+                policy.doubt(index, reason);
+            }
+            filters.push(choice);
+            faults.extend(fault);
+        }
+        for (path, names) in whitelists::files(&config.whitelist) {
+            let (_, rested) = self.states.look(path, round.now);
+            let mut old = round.old.iter().flat_map(|old| &old.whitelists);
+            let old = old.find(|file| file.path == path && file.names == names);
+            let rested = (!round.is_asked).then_some(rested);
+            let (file, read, wait) = Whitelist::read(path, names, old, rested);
+            whitelists.push(file);
+            faults.extend(read.err());
+            waiting.extend(wait);
+        }
+        (policy.whitelist, policy.correspondents) = whitelists::united(&config, &whitelists);
+        policy.whitelist_is_incomplete = whitelists.iter().any(|file| !file.is_whole);
+        configure(&mut policy, &config);
+        let snapshot = Snapshot {
+            config,
+            policy,
+            counts: Vec::new(),
+            filters,
+            whitelists,
+            is_configured: true,
+        };
+        Assembled {
+            snapshot,
+            faults,
+            waiting,
+        }
+    }
+}
+
+impl Snapshot {
+    /// Opens all files that a configuration names.
+    ///
+    /// # Errors
+    /// All errors found.
+    pub fn build(config: Config) -> Result<Self, Error> {
+        let assembled = Files::default().assemble(config, Round::first(Instant::now()));
+        let errors = assembled.faults.into_iter().map(|fault| fault.error);
+        match Error::of(errors.collect()) {
+            None => Ok(assembled.snapshot),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// The snapshot without a valid configuration: every sender is undecided.
+    fn without_config(mut config: Config) -> Self {
+        config.lists = vec![ListSettings::unknown("configuration")];
+        let mut policy = Policy::new();
+        for settings in &config.lists {
+            let reason = "the configuration is faulty".into();
+            // It fails only if there are too many lists, and this is the only one.
+            let _ = policy.add_unavailable(settings.terms.clone(), reason);
+        }
+        configure(&mut policy, &config);
+        Self {
+            filters: vec![Choice::NONE; config.lists.len()],
+            config,
+            policy,
+            counts: Vec::new(),
+            whitelists: Vec::new(),
+            is_configured: false,
+        }
+    }
+}
+
+/// Applies the settings that concern all lists.
+fn configure(policy: &mut Policy, config: &Config) {
+    policy.whitelist_wants_dkim = config.whitelist.require_dkim;
+    policy.correspondents_want_dkim = config.whitelist.correspondents_require_dkim;
+    policy
+        .exempt_recipients
+        .clone_from(&config.exempt.recipients.entries);
+    policy.mixed_recipients = config.mixed_recipients;
+    policy.undecided = Some(match config.on_error {
+        OnError::Tempfail => Action::Tempfail,
+        OnError::Accept => Action::Log,
+    });
+}
+
+/// Reads what is good of a configuration. At a start, it may be a pipe; a reload would wait for its data forever.
+fn read_config(path: &Path, old: &Config) -> (Config, Option<config::Error>) {
+    match access::open_regular(path) {
+        Err(source) if source.kind() == ErrorKind::InvalidInput => {
+            let path = path.to_owned();
+            let fault = config::Error::Unreadable { path, source };
+            (old.clone(), Some(fault))
+        }
+        _ => Config::load_what_is_good(path),
+    }
+}

@@ -1,0 +1,374 @@
+//! Choosing the filter of each list: the file at its path if it is good, else the one in effect, else the last good copy.
+//!
+//! If a file is unchanged (device, inode, size, time of change), the open filter is shared. A new file is opened with
+//! its pages on disk, compared with the one in effect (`gate`), and read completely: every checksum, every record. The
+//! result is remembered, so another attempt costs nothing until the file changes. A filter is also refused if its pages
+//! match more than twice as often as declared (a file that matches every key can be well-formed), if it was compiled
+//! with other address rules than those of this program, or if it contradicts `must_hit` or `must_miss`.
+//!
+//! At a start, mail waits. So the pages are loaded into memory at once, and the rest is checked while mail is served
+//! (see [`super::Live`]).
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::error::{Error, Fault};
+use super::gate::{self, Facts};
+use super::last_good;
+use crate::address::Canonical;
+use crate::base::access;
+use crate::base::clock::{minute, now_s};
+use crate::base::file_state::FileState;
+use crate::base::memory;
+use crate::config::{Config, ListSettings};
+use crate::filter::{self, Filter, Load};
+use crate::lookup::{self, Lookup, Outcome, Reads};
+
+/// Number of random keys that are looked up at a start in a filter whose pages stay on disk. Each may need a read, so
+/// there are few; they are enough to find a file that matches a noticeable share of all mail.
+const PROBES: u64 = 2_000;
+
+/// An opened filter and the file it comes from.
+#[derive(Clone, Debug)]
+pub(super) struct Loaded {
+    /// Its path in the configuration.
+    pub(super) path: PathBuf,
+    /// The path at which it was opened: the same, or that of a copy.
+    at: PathBuf,
+    state: Option<FileState>,
+    load: Load,
+    pub(super) filter: Arc<Filter>,
+    /// When it was built, or one before with the same entries, in seconds since 1970.
+    pub(super) unchanged_since_s: u64,
+    /// The result of reading it completely, if that was done.
+    read: Arc<OnceLock<Result<(), Arc<filter::Error>>>>,
+}
+
+impl Loaded {
+    /// Reads the filter completely, unless this was already done.
+    pub(super) fn read_whole(&self) -> Result<(), Arc<filter::Error>> {
+        // With one thread only, because mail is served at the same time.
+        let read = || self.filter.check(1).map_err(Arc::new);
+        self.read.get_or_init(read).clone()
+    }
+
+    /// Whether it was read completely, and is good; `None`: it was not read.
+    pub(super) fn is_whole(&self) -> Option<bool> {
+        self.read.get().map(Result::is_ok)
+    }
+
+    /// Whether its pages should be in memory, but are not.
+    pub(super) fn lacks_pages(&self) -> bool {
+        self.load == Load::Memory && !self.filter.is_in_memory()
+    }
+
+    fn description(&self) -> String {
+        let spec = self.filter.spec();
+        let (generation, built) = (spec.generation, minute(spec.built));
+        format!("the last good filter is in use, generation {generation}, built {built}")
+    }
+}
+
+/// The filter chosen for a list.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// `None`: there is none that can be read.
+    pub(super) file: Option<Loaded>,
+    /// Whether it is the file at its path.
+    pub(super) is_newest: bool,
+    /// Whether it decides what the configuration says; if not, there is none that does.
+    pub(super) is_good: bool,
+}
+
+impl Choice {
+    /// No filter at all.
+    pub(super) const NONE: Self = Self {
+        file: None,
+        is_newest: false,
+        is_good: false,
+    };
+
+    pub(super) fn filter(&self) -> Option<&Arc<Filter>> {
+        self.file.as_ref().map(|file| &file.filter)
+    }
+
+    /// What distinguishes it from others.
+    pub(super) fn identity(&self) -> (Option<*const Filter>, bool, bool) {
+        let filter = self.filter().map(Arc::as_ptr);
+        (filter, self.is_newest, self.is_good)
+    }
+}
+
+/// The circumstances of a choice.
+pub(super) struct Circumstances<'a> {
+    pub(super) config: &'a Config,
+    /// The filters in effect.
+    pub(super) in_effect: &'a [&'a Loaded],
+    /// Whether the daemon starts, and mail waits.
+    pub(super) is_start: bool,
+}
+
+/// What is known about filters beside those in effect.
+#[derive(Debug, Default)]
+pub(super) struct Filters {
+    /// Those that were opened in this round of choosing, and in the one before.
+    opened: Vec<Loaded>,
+    before: Vec<Loaded>,
+    /// The filter that was last in effect at each path, also at paths that the configuration does not name at present:
+    /// if a list comes back, its filter is compared with the last one.
+    last: BTreeMap<PathBuf, Facts>,
+}
+
+impl Filters {
+    /// Begins another round.
+    pub(super) fn begin(&mut self) {
+        self.before = std::mem::take(&mut self.opened);
+        // The next attempt may succeed.
+        let is_lasting = |error: &filter::Error| !matches!(error, filter::Error::Io { .. });
+        (self.before).retain(|file| match file.read.get() {
+            Some(Err(error)) => is_lasting(error),
+            Some(Ok(())) | None => true,
+        });
+    }
+
+    /// Ends the round: no filter of the one before is in memory because of it.
+    pub(super) fn finish(&mut self) {
+        self.before.clear();
+    }
+
+    /// Notes which filters are put into effect.
+    pub(super) fn remember<'a>(&mut self, files: impl Iterator<Item = &'a Loaded>) {
+        for file in files {
+            self.last.insert(file.path.clone(), Facts::of(&file.filter));
+        }
+    }
+
+    /// Chooses the filter of a list, whose file is in this state.
+    pub(super) fn choose(
+        &mut self,
+        list: &ListSettings,
+        state: Option<FileState>,
+        now: &Circumstances<'_>,
+    ) -> (Choice, Option<Fault>) {
+        let must_miss = &now.config.safety.must_miss;
+        let newest = self.newest(list, state, now);
+        let (newest, error) = match newest {
+            Err(error) => (None, error),
+            Ok(file) => match check_addresses(list, must_miss, &file) {
+                Err(error) => (Some(file), error),
+                Ok(()) => {
+                    let choice = Choice {
+                        file: Some(file),
+                        is_newest: true,
+                        is_good: true,
+                    };
+                    return (choice, None);
+                }
+            },
+        };
+        let is_good = |file: &Loaded| {
+            file.is_whole() != Some(false) && check_addresses(list, must_miss, file).is_ok()
+        };
+        let at_path = || now.in_effect.iter().filter(|file| file.path == list.filter);
+        let older = at_path().find(|file| is_good(file)).copied().cloned();
+        let older = older.or_else(|| self.copy(list, now).filter(is_good));
+        let instead = older.as_ref().map(Loaded::description);
+        let choice = Choice {
+            is_newest: false,
+            is_good: older.is_some(),
+            file: match (older, &error) {
+                (Some(older), _) => Some(Loaded {
+                    load: list.load,
+                    ..older
+                }),
+                // Its hits are doubtful, but all others are not.
+                (None, Error::MustMiss { .. }) => newest,
+                // It may be damaged in a few places only, and each read is checked.
+                (None, _) => at_path()
+                    .find(|file| file.is_whole() == Some(false))
+                    .copied()
+                    .cloned(),
+            },
+        };
+        (choice, Some(Fault { error, instead }))
+    }
+
+    /// The file at the path of a list, if it can be vouched for.
+    fn newest(
+        &mut self,
+        list: &ListSettings,
+        state: Option<FileState>,
+        now: &Circumstances<'_>,
+    ) -> Result<Loaded, Error> {
+        let path = &list.filter;
+        let file = self.open(list, path, state, now)?;
+        let is_same = |known: &&Loaded| Arc::ptr_eq(&known.filter, &file.filter);
+        if now.in_effect.iter().any(is_same) && file.is_whole() != Some(false) {
+            return Ok(file);
+        }
+        if let Some(last) = self.last.get(path)
+            && let Err(why) =
+                gate::compare(&Facts::of(&file.filter), last, &now.config.safety, now_s())
+        {
+            return Err(unfit(list, why));
+        }
+        vouch(list, &file, now.is_start)?;
+        Ok(file)
+    }
+
+    /// The last good copy for a list, if there is one that can be vouched for.
+    fn copy(&mut self, list: &ListSettings, now: &Circumstances<'_>) -> Option<Loaded> {
+        let at = last_good::filter(now.config, &list.filter)?;
+        let state = FileState::of(&at).ok();
+        let file = self.open(list, &at, state, now).ok()?;
+        vouch(list, &file, now.is_start).ok()?;
+        Some(file)
+    }
+
+    /// Opens a file, or shares the filter if it is already open.
+    fn open(
+        &mut self,
+        list: &ListSettings,
+        at: &Path,
+        state: Option<FileState>,
+        now: &Circumstances<'_>,
+    ) -> Result<Loaded, Error> {
+        let is_same = |known: &&Loaded| {
+            (&*known.at, known.load, known.state) == (at, list.load, state) && state.is_some()
+        };
+        let known = now.in_effect.iter().copied().chain(&self.opened);
+        let known = known.chain(&self.before).find(is_same).cloned();
+        let file = match known {
+            Some(file) => file,
+            None => {
+                let filter = Filter::open(at, Load::Disk);
+                let filter = filter.map_err(|error| unreadable(list, with_advice(error)))?;
+                let before = now.in_effect.iter().find(|before| {
+                    before.path == list.filter
+                        && filter.header().has_entries_of(before.filter.header())
+                });
+                Loaded {
+                    path: list.filter.clone(),
+                    at: at.to_owned(),
+                    state,
+                    load: list.load,
+                    unchanged_since_s: before
+                        .map_or_else(|| filter.spec().built, |before| before.unchanged_since_s),
+                    filter: Arc::new(filter),
+                    read: Arc::default(),
+                }
+            }
+        };
+        self.opened.push(file.clone());
+        Ok(file)
+    }
+}
+
+fn unfit(list: &ListSettings, reason: String) -> Error {
+    Error::Unfit {
+        list: list.terms.name.clone(),
+        path: list.filter.clone(),
+        reason,
+    }
+}
+
+fn unreadable(list: &ListSettings, error: impl Into<lookup::Error>) -> Error {
+    Error::Filter {
+        list: list.terms.name.clone(),
+        source: error.into(),
+    }
+}
+
+/// Checks that a filter lists all addresses of `must_hit`, and matches none of `must_miss`. They are looked up like
+/// senders of a message, which shows that the compiler and this program make the same keys.
+fn check_addresses(list: &ListSettings, must_miss: &[String], file: &Loaded) -> Result<(), Error> {
+    let lookup = Lookup::new(Arc::clone(&file.filter)).map_err(|error| unreadable(list, error))?;
+    let mut form = Canonical::new();
+    let mut lists = |address: &&String| {
+        form.read(address.as_bytes(), lookup.rules()).is_ok() && {
+            let mut reads = Reads::Now;
+            // On day 0 nothing has expired.
+            let found = lookup.visit(&form, 0, &mut reads, |_, _, outcome| match outcome {
+                Outcome::Listed(_) | Outcome::Unproved => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            });
+            found.is_break()
+        }
+    };
+    if let Some(address) = list.must_hit.iter().find(|address| !lists(address)) {
+        return Err(unfit(
+            list,
+            format!(
+                "does not list {address}, which must_hit requires: the list is wrong or incomplete, or was made by another program; build it again, or correct must_hit"
+            ),
+        ));
+    }
+    match must_miss.iter().find(|address| lists(address)) {
+        None => Ok(()),
+        Some(address) => Err(Error::MustMiss {
+            list: list.terms.name.clone(),
+            path: list.filter.clone(),
+            address: address.clone(),
+        }),
+    }
+}
+
+/// Adds which user may not read a file, and the command that changes this; or how to compile a missing filter.
+fn with_advice(error: filter::Error) -> filter::Error {
+    let filter::Error::Io {
+        path,
+        action,
+        source,
+    } = error
+    else {
+        return error;
+    };
+    let mut source = access::explained(&path, source);
+    if source.kind() == io::ErrorKind::NotFound {
+        let advice = format!(
+            "{source}; compile it with blocklist-compile build -o {} LIST",
+            path.display()
+        );
+        source = io::Error::new(source.kind(), advice);
+    }
+    filter::Error::Io {
+        path,
+        action,
+        source,
+    }
+}
+
+/// Reads a file completely. At a start, loads its pages into memory, or looks up random keys if the pages stay on disk.
+fn vouch(list: &ListSettings, file: &Loaded, is_start: bool) -> Result<(), Error> {
+    if !is_start {
+        let read = file.read_whole();
+        return read.map_err(|error| unreadable(list, lookup::Error::Filter(error)));
+    }
+    if file.load == Load::Memory && memory::has_room_for(file.filter.memory_bytes()) {
+        let loaded = file.filter.load_pages();
+        return loaded.map_err(|error| unreadable(list, error));
+    }
+    let found = file.filter.measured_rate(PROBES);
+    let found = found.map_err(|error| unreadable(list, error))?;
+    let declared = file.filter.spec().fpr;
+    if found > rate_bound(declared, PROBES) {
+        return Err(unfit(
+            list,
+            format!(
+                "matches {found:.1e} of random addresses, more than twice the declared {declared:.1e}: the file is damaged; build it again"
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Twice the declared rate, plus six standard deviations of a Poisson count, which is the possible effect of chance.
+fn rate_bound(declared: f64, probes: u64) -> f64 {
+    #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
+    let probes = probes as f64;
+    let expected = 2.0 * declared * probes;
+    (expected + 6.0 * expected.sqrt() + 6.0) / probes
+}
