@@ -15,7 +15,6 @@ S3, Google Cloud Storage, Azure and HDFS.
 """
 
 import argparse
-import array
 import datetime
 import json
 import os
@@ -33,7 +32,6 @@ from pyspark import SparkConf, SparkContext, SparkFiles, TaskContext
 
 COMPILER = "blocklist-compile"
 BLOCK_BYTES = 1 << 20
-MOST_PAGES = 1 << 40
 # Parts and filters contain the seed.
 UMASK = 0o027
 # The compiler decompresses these files. They cannot be split into pieces.
@@ -58,8 +56,6 @@ def arguments():
     add("--piece", type=size, default=size("256M"), metavar="SIZE",
         help="bytes of text in a piece [default: 256M]")
     add("--memory", default="512M", metavar="SIZE", help="memory of the compiler in a task [default: 512M]")
-    add("--merge-shares", type=int, default=0, metavar="N",
-        help="merge in N shares on the executors, for 10^10 entries and more [default: on the driver alone]")
     add("--max-rejects", type=int, metavar="N", help="write nothing if more lines than this are rejected")
     add("--report", metavar="FILE", help="write the report of the merge to this file, as JSON")
     add("--statistics", metavar="FILE", help="write time and size of each piece to this file, as JSON")
@@ -70,8 +66,6 @@ def arguments():
     # URIs are visible on Spark's pages and in the process list.
     if any(re.search("://[^/@]*:[^/@]*@", place) for place in [*args.input, args.parts]):
         parser.error("a URI must not contain a password: use environment variables or configuration files of the provider")
-    if not 0 <= args.merge_shares <= 65536:
-        parser.error("--merge-shares: must be between 0 and 65536")
     args.source = args.source or args.input[0]
     args.format = args.format or ("plain" if args.column else None)
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
@@ -312,91 +306,15 @@ def store(local, folder, name):
         system.move(hidden, f"{inside}/{name}")
 
 
-# ---------------------------------------------------------------- one share of the merge, on a worker
-
-
-def merge_share(number, step, job):
-    """Makes the counts or the pages of a share, stores them, and returns a description of them."""
-    os.umask(UMASK)
-    before, own = resource.getrusage(resource.RUSAGE_CHILDREN), time.process_time()
-    system, inside = file_system(job["parts"])
-    name = f"{number:06}.{TaskContext.get().taskAttemptId()}.{step}"
-    with tempfile.TemporaryDirectory(prefix="blocklist-") as folder:
-        is_local = isinstance(system, pyarrow.fs.LocalFileSystem)
-        # Run in the folder of the parts, or of their copies, so that names are short.
-        here, output = (inside, name) if is_local else (folder, f"{step}.here")
-        if not is_local:
-            for file in job["counts"]:
-                fetch(below(job["parts"], file), os.path.join(folder, file))
-            for file in job["files"]:
-                fetch_share(below(job["parts"], file), os.path.join(folder, file), number, job)
-        report = json.loads(run([
-            compiler_here(), "merge", f"--{step}", f"{number}/{job['shares']}", "--json", "--date", job["date"],
-            "--threads", "1", "--memory", job["memory"], "-o", output, *job["counts"], *job["files"],
-        ], here))
-        if not is_local:
-            store(os.path.join(folder, output), job["parts"], name)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "file": name,
-        "entries": report["share"]["entries"],
-        "bytes": report["share"]["bytes"],
-        "compiler_cpu_s": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        "python_cpu_s": time.process_time() - own,
-    }
-
-
-def fetch_share(path, local, number, job):
-    """Copies only what a share of the merge reads of a part: header, directory, sources, the first records, and those
-    of the share. The rest of the copy is a hole. contrib/filter-format.md describes the file. The compiler checks
-    what it reads, so a hole in the wrong place would cause an error."""
-    system, inside = file_system(path)
-    with system.open_input_file(inside) as source, open(local, "wb") as target:
-        header = source.read(4096)
-        blocks = number_at(header, 64)
-        (directory, length), (records, records_length) = (
-            (number_at(header, at), number_at(header, at + 8)) for at in (96 + 24 * 2, 96 + 24 * 4))
-        target.write(header)
-        copy(source, target, len(header), records)
-        target.truncate(records + records_length)
-        source.seek(directory)
-        rows = array.array("Q", source.read(length))
-        if sys.byteorder == "big":
-            rows.byteswap()
-        ends = [0, *rows[::2]]
-        # The pages of a share begin up to one page before its keys.
-        page_blocks = blocks // job["least_pages"] + 2
-        first = max(blocks * (number - 1) // job["shares"] - page_blocks, 0)
-        last = min(blocks * number // job["shares"] + 2, blocks)
-        filled = next((block for block in range(blocks) if ends[block + 1] > 0), 0)
-        for start, end in [(filled, filled + 1), (first, last)]:
-            copy(source, target, records + ends[start], records + ends[end])
-
-
-def number_at(header, at):
-    return int.from_bytes(header[at:at + 8], "little")
-
-
-def copy(source, target, start, end):
-    source.seek(start)
-    target.seek(start)
-    while start < end:
-        block = source.read(min(BLOCK_BYTES, end - start))
-        if not block:
-            raise RuntimeError("a part ends before its records")
-        target.write(block)
-        start += len(block)
-
-
 # ---------------------------------------------------------------- the driver
 
 
-def watch(context, what, total, ended):
+def watch(context, total, ended):
     """Prints a progress line every ten seconds."""
     while not ended.wait(10):
         stages = map(context.statusTracker().getStageInfo, context.statusTracker().getActiveStageIds())
         done = sum(stage.numCompletedTasks for stage in stages if stage)
-        print(f"{what}: {done} of {total}", file=sys.stderr, flush=True)
+        print(f"parts: {done} of {total}", file=sys.stderr, flush=True)
 
 
 def make_parts(context, args, folder):
@@ -408,37 +326,19 @@ def make_parts(context, args, folder):
         "seed_file": args.seed_file, "source": args.source, "date": args.date, "memory": args.memory,
         "format": args.format, "options": args.option, "column": args.column, "parts": folder,
     }
-    return on_executors(context, args, "parts", pieces, lambda piece: compile_piece(piece, job))
-
-
-def on_executors(context, args, what, items, task):
-    """Runs a task for each item on the executors. Returns the results."""
-    context.setJobGroup(what, f"blocklist {args.source}: {len(items)} {what}")
+    context.setJobGroup("parts", f"blocklist {args.source}: {len(pieces)} parts")
     ended = threading.Event()
-    watcher = threading.Thread(target=watch, args=(context, what, len(items), ended), daemon=True)
+    watcher = threading.Thread(target=watch, args=(context, len(pieces), ended), daemon=True)
     watcher.start()
     try:
-        return context.parallelize(items, len(items)).map(task).collect()
+        return context.parallelize(pieces, len(pieces)).map(lambda piece: compile_piece(piece, job)).collect()
     finally:
         ended.set()
 
 
-def make_shares(context, args, folder, done):
-    """Merges the parts in shares on the executors. Returns the counts, and the pages, which must still be joined."""
-    numbers = range(1, args.merge_shares + 1)
-    job = {
-        "shares": args.merge_shares, "parts": folder, "date": args.date, "memory": args.memory,
-        "files": [part["file"] for part in done], "counts": [], "least_pages": MOST_PAGES,
-    }
-    counts = on_executors(context, args, "counts", numbers, lambda number: merge_share(number, "count", job))
-    # Every false positive rate needs at least 1.44 bits for each entry; a page has 32768 bits.
-    entries = sum(share["entries"] for share in counts)
-    job = {**job, "counts": [share["file"] for share in counts], "least_pages": max(entries * 144 // 3276800, 1)}
-    return counts, on_executors(context, args, "pages", numbers, lambda number: merge_share(number, "pages", job))
-
-
-def merge(args, folder, done, files):
-    """Merges the files that the tasks reported: all parts, or the pages of all shares."""
+def merge(args, folder, done):
+    """Merges the parts that the tasks reported."""
+    files = [part["file"] for part in done]
     with tempfile.TemporaryDirectory(prefix="blocklist-", dir=os.path.dirname(os.path.abspath(args.output))) as local:
         system, inside = file_system(folder)
         here = inside
@@ -479,23 +379,20 @@ def main():
             print(f"refused   {rejected} rejected lines; {args.output} is unchanged", file=sys.stderr)
             return 1
         began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
-        counts, pages = make_shares(context, args, folder, done) if args.merge_shares else ([], [])
-        status = merge(args, folder, done, [made["file"] for made in pages or done])
+        status = merge(args, folder, done)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         merge_cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        shares_cpu_s = sum(share["compiler_cpu_s"] + share["python_cpu_s"] for share in [*counts, *pages])
         totals = {key: sum(part[key] for part in done)
                   for key in ("lines", "bytes", "compiler_cpu_s", "python_cpu_s")}
         lines = max(totals["lines"], 1)
-        cpu_s = totals["compiler_cpu_s"] + totals["python_cpu_s"] + merge_cpu_s + shares_cpu_s
+        cpu_s = totals["compiler_cpu_s"] + totals["python_cpu_s"] + merge_cpu_s
         print(f"pieces    {len(done)} on {len({part['host'] for part in done})} hosts, {parts_s:.1f} s; "
               f"merge {time.monotonic() - began:.1f} s\n"
               f"cost      {cpu_s / lines * 1e9:.0f} CPU ns a line, "
               f"{totals['bytes'] / lines:.1f} bytes of parts a line", file=sys.stderr)
         if args.statistics:
             with open(args.statistics, "w", encoding="utf-8") as file:
-                json.dump({"parts_s": parts_s, "merge_cpu_s": merge_cpu_s, "shares_cpu_s": shares_cpu_s, **totals,
-                           "pieces": done, "counts": counts, "pages": pages}, file, indent=1)
+                json.dump({"parts_s": parts_s, "merge_cpu_s": merge_cpu_s, **totals, "pieces": done}, file, indent=1)
         return status
     finally:
         if not args.keep_parts:

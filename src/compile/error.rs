@@ -49,14 +49,6 @@ pub enum Error {
         /// The output.
         path: PathBuf,
     },
-    /// The output exists, but is not a share of a merge of this kind.
-    #[error("{}: exists but is not the {kind} of a share; move it away, or replace it with --overwrite", path.display())]
-    NotAShare {
-        /// The output.
-        path: PathBuf,
-        /// What was to be written.
-        kind: filter::ShareKind,
-    },
     /// The output exists, but is not a delta.
     #[error("{}: exists but is not a delta; move it away, or name another file", path.display())]
     NotADelta {

@@ -6,7 +6,7 @@ use super::Error;
 use super::plan::Seed;
 use crate::base::file_state::is_same_file;
 use crate::base::replacement::is_missing;
-use crate::filter::{self, Filter, Load, Part, ShareKind, Source, share_kind_at};
+use crate::filter::{self, Filter, Load, Part, Source};
 
 /// What a new filter takes over from the existing filter at the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,23 +87,6 @@ pub(crate) fn check_not_input(
             path: output.to_path_buf(),
         }),
         None => Ok(()),
-    }
-}
-
-/// Checks that a share of a merge may be written to `output`: it replaces only a share of its kind.
-///
-/// # Errors
-/// When something else is there (unless it may be overwritten).
-pub(crate) fn check_share(output: &Path, kind: ShareKind, overwrite: bool) -> Result<(), Error> {
-    match share_kind_at(output) {
-        Ok(Some(found)) if found == kind => Ok(()),
-        Err(_) if is_missing(output) => Ok(()),
-        Ok(_) | Err(_) if overwrite => Ok(()),
-        Err(error @ filter::Error::Io { .. }) => Err(error.into()),
-        Ok(_) | Err(_) => Err(Error::NotAShare {
-            path: output.to_path_buf(),
-            kind,
-        }),
     }
 }
 

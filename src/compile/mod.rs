@@ -58,14 +58,12 @@ pub use edit::{
 pub use edited_list::line_of;
 pub use error::Error;
 pub use merge::merge;
-pub use parts::{Expected, count_share, is_part, is_share, join, join_shares, write_share};
+pub use parts::{Expected, is_part, join};
 pub use plan::{DEFAULT_FPR, MIN_MEMORY_BYTES, Plan, Seed, day_of, list_name, source_date};
 pub use progress::{Phase, Progress, State};
 pub(crate) use read::open as open_input;
 pub use read::{Block, Input, Line, inputs};
-pub use report::{
-    FilterReport, InputReport, Mended, PartReport, Reject, Report, ShareReport, Skipped,
-};
+pub use report::{FilterReport, InputReport, Mended, PartReport, Reject, Report, Skipped};
 pub use update::{Changes, changeable, update};
 pub use wording::KindCount;
 pub(crate) use wording::{

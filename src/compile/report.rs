@@ -10,7 +10,7 @@ use super::read::{Counts, Example, Input, Opened, name_of, text};
 use super::wording::{KindCount, bits_per_entry, digest_shown};
 use super::write::{Changed, Sources};
 use crate::base::numbers::counted;
-use crate::filter::{Header, Share, ShareKind, Source, sizing};
+use crate::filter::{Header, Source, sizing};
 use crate::lookup::rate_per_sender;
 
 /// The result of a compilation.
@@ -56,8 +56,6 @@ pub struct Report {
     pub filter: Option<FilterReport>,
     /// The part of a list, if one was written instead of a filter.
     pub part: Option<PartReport>,
-    /// The share of a merge, if one was written instead of a filter.
-    pub share: Option<ShareReport>,
     /// Duration in seconds.
     pub seconds: f64,
     /// Number of bytes that did not fit into memory.
@@ -232,43 +230,6 @@ impl PartReport {
     }
 }
 
-/// The written share of a merge.
-#[derive(Clone, Debug, Serialize)]
-pub struct ShareReport {
-    /// Its content: "counts" or "pages".
-    pub kind: String,
-    /// Its number, from 1.
-    pub number: u32,
-    /// Number of shares.
-    pub of: u32,
-    /// Distinct entries in it.
-    pub entries: u64,
-    /// Size of the file.
-    pub bytes: u64,
-    /// Whether all users can read the file, and the seed in it; `false` for counts, which
-    /// contain no seed.
-    pub world_readable: bool,
-    #[serde(skip)]
-    pub(crate) makes: ShareKind,
-}
-
-impl ShareReport {
-    /// Returns the report for the share that was written to `output`.
-    pub(crate) fn new(kind: ShareKind, share: Share, entries: u64, output: &Path) -> Self {
-        let meta = output.metadata().ok();
-        let mode = meta.as_ref().map_or(0, MetadataExt::mode);
-        Self {
-            kind: kind.to_string(),
-            number: share.number(),
-            of: share.of(),
-            entries,
-            bytes: meta.map_or(0, |meta| meta.len()),
-            world_readable: mode & 0o004 != 0 && kind == ShareKind::Pages,
-            makes: kind,
-        }
-    }
-}
-
 /// The result of reading, for the sources in the filter and for the report.
 #[derive(Debug, Default)]
 pub(crate) struct ReadReport {
@@ -414,7 +375,6 @@ impl Report {
             changed: None,
             filter: None,
             part: None,
-            share: None,
             seconds: 0.0,
             spilled_bytes,
         }

@@ -7,7 +7,6 @@ use super::limits::SMALL;
 use super::report::Report;
 use super::wording::{bits_shown, kinds_shown, rate_in_people};
 use crate::base::numbers::{counted, grouped, size};
-use crate::filter::ShareKind;
 
 /// Number of inputs and reasons shown in the text; JSON has all of them.
 const SHOWN: usize = 8;
@@ -126,25 +125,6 @@ impl fmt::Display for Report {
                 )?;
             }
         }
-        if let Some(share) = &self.share {
-            writeln!(
-                f,
-                "share     {}: {} of share {} of {}: {}, {}",
-                self.output.display(),
-                share.kind,
-                share.number,
-                share.of,
-                counted(share.entries, "entry", "entries"),
-                size(share.bytes)
-            )?;
-            if share.world_readable {
-                writeln!(
-                    f,
-                    "warning   all users can read {0}, including its secret hash seed; use chmod o= {0}",
-                    self.output.display()
-                )?;
-            }
-        }
         if let Some(filter) = &self.filter {
             if self.inputs.is_empty() && filter.entries == 0 && self.changed.is_none() {
                 writeln!(
@@ -225,14 +205,6 @@ impl fmt::Display for Report {
         }
         if self.part.is_some() {
             return f.write_str("\nnext      blocklist-compile merge -o FILE PART...");
-        }
-        if let Some(share) = &self.share {
-            return f.write_str(match share.makes {
-                ShareKind::Counts => {
-                    "\nnext      blocklist-compile merge --pages I/N -o FILE COUNTS... PART..."
-                }
-                ShareKind::Pages => "\nnext      blocklist-compile merge -o FILE PAGES...",
-            });
         }
         write!(
             f,

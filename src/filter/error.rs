@@ -94,9 +94,9 @@ pub enum Fault {
     /// A filter in place of a part.
     #[error("not a part of a list; make one with blocklist-compile build --part")]
     NotAPart,
-    /// A share of a merge in place of a filter.
+    /// A share of a merge, which earlier builds of this program wrote.
     #[error(
-        "one share of a merge, not a filter; join the pages of all shares with blocklist-compile merge"
+        "one share of a merge, which this version no longer makes; merge the parts with one blocklist-compile merge"
     )]
     Share,
     /// A version of the layout that this program does not know.
@@ -228,28 +228,6 @@ pub enum Fault {
         found: u32,
         /// The version that this program reads.
         known: u32,
-    },
-    /// Another file in place of the counts of a share of a merge.
-    #[error("not the counts of a share; make them with blocklist-compile merge --count")]
-    NotCounts,
-    /// Another file in place of the pages of a share of a merge.
-    #[error("not the pages of a share; make them with blocklist-compile merge --pages")]
-    NotPages,
-    /// A version of the layout of shares that this program does not know.
-    #[error(
-        "share version {found}, but this program reads {known}: make all shares with the same version of the program"
-    )]
-    ShareVersion {
-        /// The version found.
-        found: u32,
-        /// The version that this program reads.
-        known: u32,
-    },
-    /// A share has a form that no writer writes.
-    #[error("{what}: the share is damaged; copy it again, or make it again")]
-    DamagedShare {
-        /// What is wrong.
-        what: &'static str,
     },
     /// A delta has a form that no writer writes.
     #[error("{what}: the delta is damaged; copy it again, or use the whole filter")]

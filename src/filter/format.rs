@@ -45,8 +45,8 @@ pub const FORMAT_VERSION: u32 = 1;
 /// that a transfer as text is noticed at once (the idea is from PNG).
 pub const MAGIC: [u8; 8] = *b"\x89blf\r\n\x1a\n";
 
-/// First bytes of a [share](super::share) of a merge, which is not a filter.
-pub(crate) const SHARE_MAGIC: [u8; 8] = *b"\x89bls\r\n\x1a\n";
+/// First bytes of a share of a merge, which earlier builds of this program wrote.
+const SHARE_MAGIC: [u8; 8] = *b"\x89bls\r\n\x1a\n";
 
 /// Size of the header.
 pub const HEADER_BYTES: usize = PAGE_BYTES;
@@ -180,18 +180,7 @@ impl Sections {
     /// Returns the only valid order and size of the sections for this many pages of bits and blocks
     /// of records. The caller must set the sums.
     pub(super) fn lay_out(pages: u64, blocks: u64, sources: u64, records_bytes: u64) -> Self {
-        Self::lay_out_behind(HEADER_BYTES as u64, pages, blocks, sources, records_bytes)
-    }
-
-    /// Returns the same after a head of `head_bytes`.
-    pub(super) fn lay_out_behind(
-        head_bytes: u64,
-        pages: u64,
-        blocks: u64,
-        sources: u64,
-        records_bytes: u64,
-    ) -> Self {
-        let mut offset = head_bytes;
+        let mut offset = HEADER_BYTES as u64;
         let mut next = |length| {
             let section = Section {
                 offset,

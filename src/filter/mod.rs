@@ -25,7 +25,6 @@
 //! | `part`       | a part of a list: records without pages, on their way to a filter |
 //! | `part_excerpt` | some blocks of a part, without its whole directory |
 //! | `writer`     | encoding pages on any thread, writing them in order |
-//! | `share`      | the part of a merge that one of several machines does |
 //! | `delta`      | the changes that make one filter from another |
 //! | `digest`     | SHA-256 of files |
 //! | `stats`      | fill, estimated entries, rates, page loads |
@@ -46,7 +45,6 @@ mod part;
 mod part_excerpt;
 mod record;
 mod records;
-mod share;
 pub mod sizing;
 pub mod sources;
 mod stats;
@@ -72,11 +70,6 @@ pub use part::Part;
 pub(crate) use part::Run;
 pub(crate) use part_excerpt::{Excerpt, ExcerptMemory};
 pub use record::Record;
-pub(crate) use share::{
-    Basis, Counts, MAX_PARTS, PagesHead, SharedPages, SourceCounts, kind_at as share_kind_at,
-    verify as verify_share,
-};
-pub use share::{MAX_SHARES, Share, ShareKind};
 pub use sizing::Shape;
 pub use sources::Source;
 pub use stats::Stats;

@@ -3,7 +3,7 @@
 //! | file | about |
 //! |---|---|
 //! | `query` | who is listed, by which entry, from which list, since when |
-//! | `info`, `part`, `share` | overviews: of a filter; of a part of a list; of a share of a merge |
+//! | `info`, `part` | overviews: of a filter; of a part of a list |
 //! | `shared` | the number of entries that several filters share, counted or estimated |
 //! | `compare`, `overlap`, `picture` | two filters; several filters in pairs; the same as a picture |
 //! | `known_good` | looks up senders that are known to be good |
@@ -15,7 +15,6 @@ mod overlap;
 mod part;
 mod picture;
 mod query;
-mod share;
 mod shared;
 
 pub use compare::{Comparison, compare};
@@ -24,4 +23,3 @@ pub use known_good::{KnownGood, false_positives};
 pub use overlap::{Overlap, overlap};
 pub use part::{PartInfo, part_info};
 pub use query::{Finding, Match, Query};
-pub use share::{ShareInfo, SharedFilter, check_share, share_info};

@@ -152,16 +152,6 @@ fn spark_gives_the_bytes_of_one_build() {
         "parts are removed"
     );
 
-    // The same with a merge in shares, on the executors.
-    site.run(&mut site.submit(
-        "local[2]",
-        &format!("{text} --output shared.blf --merge-shares 5 --statistics shares.json"),
-    ));
-    assert!(site.read("shared.blf") == site.read("one.blf"));
-    let shares: serde_json::Value = serde_json::from_slice(&site.read("shares.json")).unwrap();
-    assert_eq!(shares["pages"].as_array().unwrap().len(), 5, "{shares}");
-    assert_eq!(fs::read_dir(site.path("parts")).unwrap().count(), 0);
-
     // Rejected lines of all pieces together; the filter stays.
     let refused = site
         .submit(
@@ -250,16 +240,13 @@ fn lists_and_parts_may_lie_in_s3() {
 
     let words = "--input s3://lists/in --format plain --source big.txt --piece 20K --parts s3://lists/parts \
                  --statistics pieces.json";
-    // In shares, each of which reads the necessary part of each part from the bucket.
-    for (output, more) in [("all.blf", ""), ("shared.blf", "--merge-shares 7")] {
-        let mut submit = site.submit("local[2]", &format!("{words} --output {output} {more}"));
-        submit
-            .env("AWS_ACCESS_KEY_ID", "a")
-            .env("AWS_SECRET_ACCESS_KEY", "b")
-            .env("AWS_REGION", "us-east-1")
-            .env("AWS_ENDPOINT_URL", format!("http://{endpoint}"));
-        site.run(&mut submit);
-    }
+    let mut submit = site.submit("local[2]", &format!("{words} --output all.blf"));
+    submit
+        .env("AWS_ACCESS_KEY_ID", "a")
+        .env("AWS_SECRET_ACCESS_KEY", "b")
+        .env("AWS_REGION", "us-east-1")
+        .env("AWS_ENDPOINT_URL", format!("http://{endpoint}"));
+    site.run(&mut submit);
     let pieces: serde_json::Value = serde_json::from_slice(&site.read("pieces.json")).unwrap();
     assert!(pieces["pieces"].as_array().unwrap().len() > 3, "{pieces}");
     fs::remove_dir_all(site.path("lists/_temporary")).unwrap();
@@ -267,7 +254,6 @@ fn lists_and_parts_may_lie_in_s3() {
         "build -q --seed-from seed.blf --date {DATE} --name x --source big.txt --format plain -o one.blf lists"
     ));
     assert!(site.read("all.blf") == site.read("one.blf"));
-    assert!(site.read("shared.blf") == site.read("one.blf"));
     let left = site.in_s3(&endpoint, LEFT_IN_S3, &[]);
     let expected = format!("lists/in/_temporary/half.txt,lists/in/{odd},lists/in/more.txt.gz\n");
     assert_eq!(left, expected, "parts are removed");
@@ -380,67 +366,4 @@ fn a_killed_worker_changes_no_byte() {
         "build -q --seed-from seed.blf --date {DATE} --name x --source big.txt --format plain -o one.blf lists"
     ));
     assert!(site.read("all.blf") == site.read("one.blf"));
-}
-
-/// Copies parts for each share with the job's own code, and prints how much of them is not in the
-/// copies.
-const SHARE_COPIES: &str = "\
-import os, sys
-sys.path.insert(0, sys.argv[1])
-sys.dont_write_bytecode = True
-import blocklist_spark
-shares, least_pages, holes = 5, int(sys.argv[2]), 0
-for number in range(1, shares + 1):
-    os.makedirs(f'{number}', exist_ok=True)
-    for file in sys.argv[3:]:
-        job = {'shares': shares, 'least_pages': least_pages}
-        blocklist_spark.fetch_share(os.path.abspath(file), f'{number}/{file}', number, job)
-        made = os.stat(f'{number}/{file}')
-        holes += made.st_size - made.st_blocks * 512
-print(holes)
-";
-
-/// From object storage, a task copies of each part only what its share reads; it reads no more.
-#[test]
-fn a_share_needs_only_its_own_blocks_of_a_part() {
-    let Some(spark) = spark() else { return };
-    let site = Site::new(spark, 10);
-    let parts = ["a.part", "b.part"];
-    for (part, range) in parts.into_iter().zip([0..60_000, 40_000..90_000]) {
-        fs::write(site.path("rows.txt"), addresses(range)).unwrap();
-        site.compile(&format!(
-            "build -q --part={part} --seed-from seed.blf --date {DATE} --source rows.txt -o {part} rows.txt"
-        ));
-    }
-    let parts = parts.join(" ");
-    let copy = |least_pages: u64| {
-        let contrib = Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib/spark");
-        let mut python = Command::new(site.spark.join("bin/python"));
-        python.args(["-c", SHARE_COPIES]).arg(contrib);
-        python.arg(least_pages.to_string()).args(parts.split(' '));
-        let holes = String::from_utf8(site.run(&mut python).stdout).unwrap();
-        assert!(holes.trim().parse::<i64>().unwrap() > 500_000, "{holes}");
-    };
-    let step = |step: &str, number: u32, before: &str| {
-        let inputs = |folder: &str| -> String {
-            let named = parts.split(' ').map(|part| format!(" {folder}{part}"));
-            named.collect()
-        };
-        let merge = format!("merge -q --date {DATE} --{step} {number}/5");
-        let copies = inputs(&format!("{number}/"));
-        site.compile(&format!("{merge} -o {number}.{step} {before}{copies}"));
-        site.compile(&format!("{merge} -o whole.{step} {before}{}", inputs("")));
-        let made =
-            [format!("{number}.{step}"), format!("whole.{step}")].map(|name| site.read(&name));
-        assert!(made[0] == made[1], "{step} {number}");
-    };
-    copy(1 << 40);
-    for number in 1..=5 {
-        step("count", number, "");
-    }
-    // As the job calculates it for 90,000 entries.
-    copy(90_000 * 144 / 3_276_800);
-    for number in 1..=5 {
-        step("pages", number, "1.count 2.count 3.count 4.count 5.count");
-    }
 }

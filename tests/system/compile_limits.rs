@@ -88,7 +88,7 @@ fn a_limit_of_file_sizes_is_an_error_like_a_full_disk() {
 }
 
 /// Commands that write, and their outputs.
-const COMMANDS: [(&str, &str); 7] = [
+const COMMANDS: [(&str, &str); 6] = [
     (
         "build -q --threads 4 --part --seed 5eed -o list.part many.txt",
         "list.part",
@@ -98,11 +98,7 @@ const COMMANDS: [(&str, &str); 7] = [
         "all.blf",
     ),
     (
-        "merge -q --threads 4 --date 2026-10-01 --pages 1/2 -o new.pages 1.count 2.count many.part",
-        "new.pages",
-    ),
-    (
-        "merge -q --threads 4 --date 2026-10-01 -o joined.blf 1.pages 2.pages",
+        "merge -q --threads 4 --date 2026-10-01 -o joined.blf many.part",
         "joined.blf",
     ),
     ("update -q --threads 4 few.blf --add many.txt", "few.blf"),
@@ -131,10 +127,6 @@ fn prepared() -> tempfile::TempDir {
     for words in [
         "delta -q -o next.delta many.blf more.blf",
         "build -q --part --seed 5eed --date 2026-10-01 -o many.part many.txt",
-        "merge -q --date 2026-10-01 --count 1/2 -o 1.count many.part",
-        "merge -q --date 2026-10-01 --count 2/2 -o 2.count many.part",
-        "merge -q --date 2026-10-01 --pages 1/2 -o 1.pages 1.count 2.count many.part",
-        "merge -q --date 2026-10-01 --pages 2/2 -o 2.pages 1.count 2.count many.part",
     ] {
         let words: Vec<_> = words.split(' ').collect();
         let done = support::command(&words).current_dir(dir).status();

@@ -31,8 +31,6 @@ mod restart;
 mod sandbox;
 mod sender_differential;
 mod service;
-mod share_format;
-mod shares;
 mod sizing;
 mod status;
 mod system_calls;

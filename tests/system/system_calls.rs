@@ -48,15 +48,6 @@ const PART: Writer = compile(
     &["list.part"],
 );
 const MERGE: Writer = compile("merge -q -o all.blf a.part b.part", &["all.blf"]);
-const COUNT: Writer = compile(
-    "merge -q --count 1/2 -o new.count a.part b.part",
-    &["new.count"],
-);
-const PAGES: Writer = compile(
-    "merge -q --pages 2/2 -o new.pages 1.count 2.count a.part b.part",
-    &["new.pages"],
-);
-const JOIN: Writer = compile("merge -q -o all.blf 1.pages 2.pages", &["all.blf"]);
 const UPDATE: Writer = compile(
     "update -q out.blf --add more.txt --remove few.txt",
     &["out.blf"],
@@ -175,10 +166,6 @@ impl Trial {
             "build -q --part --seed 4711 -o b.part list.txt",
             "build -q --part --seed 4711 -o list.part few.txt",
             "merge -q -o all.blf a.part",
-            "merge -q --count 1/2 -o 1.count a.part b.part",
-            "merge -q --count 2/2 -o 2.count a.part b.part",
-            "merge -q --pages 1/2 -o 1.pages 1.count 2.count a.part b.part",
-            "merge -q --pages 2/2 -o 2.pages 1.count 2.count a.part b.part",
             "delta -q -o next.delta out.blf next.blf",
         ] {
             let words: Vec<_> = words.split(' ').collect();
@@ -440,39 +427,6 @@ fn merge_is_disturbed_at_every_call() {
 }
 
 #[test]
-fn count_of_a_share_is_disturbed() {
-    disturb(COUNT, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn count_of_a_share_is_disturbed_at_every_call() {
-    disturb(COUNT, u32::MAX);
-}
-
-#[test]
-fn pages_of_a_share_are_disturbed() {
-    disturb(PAGES, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn pages_of_a_share_are_disturbed_at_every_call() {
-    disturb(PAGES, u32::MAX);
-}
-
-#[test]
-fn join_of_shares_is_disturbed() {
-    disturb(JOIN, SOME);
-}
-
-#[test]
-#[ignore = "some minutes: tests/run --long"]
-fn join_of_shares_is_disturbed_at_every_call() {
-    disturb(JOIN, u32::MAX);
-}
-
-#[test]
 fn update_is_disturbed() {
     disturb(UPDATE, SOME);
 }
@@ -595,9 +549,6 @@ fn short_and_interrupted_reads_and_writes_change_nothing() {
         BUILD,
         PART,
         MERGE,
-        COUNT,
-        PAGES,
-        JOIN,
         UPDATE,
         ADD,
         REMOVE,

@@ -10,7 +10,6 @@ use super::values::{Expires, day, expires, hexadecimal, rate, regular_file, shri
 use crate::cli::whole_number;
 use crate::compile;
 use crate::config::Percent;
-use crate::filter::Share;
 use crate::list::{Day, Format};
 
 /// Builds filter files for blocklist-milter from text blocklists, and queries them.
@@ -73,8 +72,6 @@ pub enum Command {
     /// The parts of a list (see build --part) give, in any order, the same file, byte for byte, as one build of
     /// the whole list with the same seed, date and --source. Of two equal parts of one piece, one is used; two
     /// different ones are refused.
-    ///
-    /// Several machines can merge the parts of a list together: see --count and --pages.
     #[command(after_long_help = examples::MERGE)]
     Merge(Merge),
     /// Write the changes from one filter to the next, for hosts that have the first.
@@ -359,25 +356,9 @@ pub struct EditArgs {
 /// Options of `merge`.
 #[derive(Debug, Args)]
 pub struct Merge {
-    /// The file to write: a filter, except with --count or --pages.
+    /// Filter file to write.
     #[arg(short, long, value_name = "FILE", value_parser = regular_file())]
     pub output: PathBuf,
-    /// Parts only: only count the entries in share I of N of the keys, such as 3/8.
-    ///
-    /// For lists that one machine merges too slowly: count all N shares, on any machines; then write all shares of
-    /// the pages (--pages); then merge the pages. All three steps need the same --date.
-    #[arg(
-        long,
-        value_name = "I/N",
-        conflicts_with_all = ["pages", "name", "fpr", "max_shrink", "max_growth"]
-    )]
-    pub count: Option<Share>,
-    /// Parts only: write share I of N of the pages, such as 3/8, to be merged into the filter.
-    ///
-    /// The inputs are the counts of all shares and all parts. merge then makes the filter of the pages of all
-    /// shares, given in any order.
-    #[arg(long, value_name = "I/N", conflicts_with_all = ["name", "max_shrink", "max_growth"])]
-    pub pages: Option<Share>,
     /// Name of the list in logs and replies [default: the output file's name without .blf].
     #[arg(long)]
     pub name: Option<String>,
@@ -408,7 +389,7 @@ pub struct Merge {
     /// NAME as given to build --source. A part of another list, or a list without a part, is an error.
     #[arg(long, value_name = "NAME")]
     pub source: Vec<String>,
-    /// The filters or parts to merge, or the pages of all shares.
+    /// The filters or parts to merge.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Resources and reports.

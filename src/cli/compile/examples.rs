@@ -40,10 +40,7 @@ Example:
 pub(super) const MERGE: &str = "\
 Examples:
   blocklist-compile merge -o all.blf spammers.blf disposable.blf
-  blocklist-compile merge -o big.blf --source big.txt --expect pieces.txt parts/*.part
-  blocklist-compile merge --count 3/8 -o 3.count parts/*.part
-  blocklist-compile merge --pages 3/8 -o 3.pages *.count parts/*.part
-  blocklist-compile merge -o big.blf *.pages";
+  blocklist-compile merge -o big.blf --source big.txt --expect pieces.txt parts/*.part";
 
 pub(super) const DELTA: &str = "\
 Example:

@@ -25,7 +25,7 @@ use crate::base::file_state::is_same_file;
 use crate::base::numbers::counted;
 use crate::compile::{self, Changes, Error, Expected, Input, Plan, Progress, Report, Seed};
 use crate::filter::Filter;
-use crate::filter::format::{MAGIC, SHARE_MAGIC};
+use crate::filter::format::MAGIC;
 use crate::inspect;
 use crate::list::Day;
 
@@ -167,22 +167,12 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
         sources: args.source.clone(),
     };
     work(&plan, &args.work, &args.files, out, |plan, progress| {
-        if let Some(share) = args.count {
-            return compile::count_share(plan, share, &expected, progress);
-        }
-        if let Some(share) = args.pages {
-            return compile::write_share(plan, share, args.fpr, &expected, progress);
-        }
-        // Filters, parts and shares cannot be mixed: the error names the first file of another
-        // kind.
-        let (is_share, is_part) = match plan.inputs.first() {
-            Some(first) if compile::is_share(first)? => (true, false),
-            Some(first) => (false, compile::is_part(first)?),
-            None => (false, false),
+        // Filters and parts cannot be mixed: the error names the first file of another kind.
+        let is_part = match plan.inputs.first() {
+            Some(first) => compile::is_part(first)?,
+            None => false,
         };
-        if is_share {
-            compile::join_shares(plan, args.fpr, &expected, progress)
-        } else if is_part || expected.is_some() {
+        if is_part || expected.is_some() {
             compile::join(plan, args.fpr, &expected, progress)
         } else {
             compile::merge(plan, args.fpr, progress)
@@ -191,9 +181,6 @@ fn merge(args: &Merge, out: &mut Output) -> Done {
 }
 
 fn info(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
-    if let Some(share) = inspect::share_info(file)? {
-        return Ok(out.show(&share, json)?);
-    }
     if compile::is_part(file)? {
         return Ok(out.show(&inspect::part_info(file)?, json)?);
     }
@@ -351,23 +338,6 @@ fn false_positives(file: &Path, known_good: &[PathBuf], json: bool, out: &mut Ou
 }
 
 fn verify(file: &Path, json: bool, out: &mut Output) -> Result<(), Box<dyn std::error::Error>> {
-    if let Some((share, entries)) = inspect::check_share(file)? {
-        if json {
-            out.json(&serde_json::json!({
-                "file": file,
-                "share": share,
-                "entries": entries,
-                "good": true,
-            }))?;
-            return Ok(());
-        }
-        let entries = counted(entries, "entry", "entries");
-        out.line(format_args!(
-            "{}: OK: {share} of a merge, {entries}; all checksums are correct",
-            file.display()
-        ))?;
-        return Ok(());
-    }
     let header = Filter::verify(file)?;
     if json {
         out.json(&serde_json::json!({
@@ -445,5 +415,5 @@ fn is_filter(file: &Path) -> bool {
     // Opening a FIFO would block until somebody writes to it.
     file.is_file()
         && File::open(file).is_ok_and(|mut file| file.read_exact(&mut start).is_ok())
-        && [MAGIC, SHARE_MAGIC].contains(&start)
+        && start == MAGIC
 }

@@ -17,18 +17,12 @@
 //! | `read` | the records of all parts in a range of keys, sorted |
 //! | `count` | the number of entries; those that stay in memory |
 //! | `pages` | pages in file order |
-//! | `totals` | the counts of all shares of a merge |
-//! | `shares` | counts and pages of one share of a merge, on one of several machines |
-//! | `shared` | the pages of all shares joined |
 
 mod count;
 mod pages;
 mod pieces;
 mod ranges;
 mod read;
-mod shared;
-mod shares;
-mod totals;
 
 use std::path::Path;
 use std::time::Instant;
@@ -47,8 +41,6 @@ use crate::base::replacement::Replacement;
 use crate::filter::{Key, Part, Spec, Writer, sizing};
 
 pub use self::pieces::Expected;
-pub use self::shared::join_shares;
-pub use self::shares::{count_share, is_share, write_share};
 
 /// Assumed bytes of a line of text with an entry. Used to divide memory in the same way as for a build.
 const LINE_BYTES: u64 = 16;

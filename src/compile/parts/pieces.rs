@@ -21,7 +21,7 @@ use crate::compile::read::text;
 use crate::compile::wording::digest_shown;
 use crate::compile::write::Sources;
 use crate::compile::{Error, Progress};
-use crate::filter::{Digest, Header, Part, Source, Spec};
+use crate::filter::{Header, Part, Source, Spec};
 use crate::lookup;
 
 /// How many names a message shows; the others are only counted.
@@ -174,8 +174,6 @@ impl Pieces {
             return Err(Error::Plan("no part to merge".to_owned()));
         }
         expected.check(pieces.iter().map(Piece::known))?;
-        // Shares of a merge count records part by part, whatever the order in which they are given.
-        pieces.sort_by(|a, b| (a.name(), a.header.part).cmp(&(b.name(), b.header.part)));
         let mut sources = Sources::default();
         for piece in &pieces {
             sources.add_counts(&piece.header.spec.sources);
@@ -198,30 +196,6 @@ impl Pieces {
             sources: self.sources.clone().into_list(),
             ..self.pieces[0].header.spec.clone()
         }
-    }
-
-    /// Name and digest of each piece, in the order of the parts.
-    pub(super) fn names(&self) -> Vec<(String, u128)> {
-        let name = |piece: &Piece| (piece.name().to_owned(), piece.digest());
-        self.pieces.iter().map(name).collect()
-    }
-
-    /// A digest of the content of these parts and of how their keys were made.
-    pub(super) fn digest(&self) -> Digest {
-        let spec = &self.pieces[0].header.spec;
-        let mut bytes = Vec::new();
-        bytes.extend_from_slice(&spec.seed.to_le_bytes());
-        bytes.extend_from_slice(&spec.rules_version.to_le_bytes());
-        bytes.push(spec.rules);
-        for piece in &self.pieces {
-            bytes.extend_from_slice(&(piece.name().len() as u64).to_le_bytes());
-            bytes.extend_from_slice(piece.name().as_bytes());
-            bytes.extend_from_slice(&piece.digest().to_le_bytes());
-            for sum in piece.header.record_sums() {
-                bytes.extend_from_slice(&sum.to_le_bytes());
-            }
-        }
-        Digest::of(&bytes)
     }
 
     /// For each part, the index of each of its sources among the sources of all parts.

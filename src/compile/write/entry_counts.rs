@@ -44,11 +44,6 @@ impl EntryCounts {
         }
     }
 
-    /// Returns the number of entries whose record names this source, by kind.
-    pub(crate) fn kinds_of_source(&self, source: u32) -> [u64; 4] {
-        self.by_source.get(&source).copied().unwrap_or_default()
-    }
-
     /// Adds the counts of another worker.
     pub(crate) fn add(&mut self, other: &Self) {
         for (source, kinds) in &other.by_source {
