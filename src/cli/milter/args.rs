@@ -175,11 +175,13 @@ pub enum Command {
     /// reported several times; a report on a later day renews the expiry. The entries take effect with the next
     /// build of the list.
     Junk(Junk),
-    /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message
-    /// through the milter.
+    /// Check how this machine is set up: units, sockets, Postfix or Sendmail, filters; then ask the mail server
+    /// over SMTP whether it asks the milter.
     ///
-    /// Shows each finding and, for each fault, the command or setting that fixes it. Changes nothing. Run it as
-    /// root, so that all files and sockets are accessible. Exit code 1: something is wrong.
+    /// Shows each finding and, for each fault, the command or setting that fixes it. Connects to every milter that the
+    /// mail server names, and to the mail server itself, which gets a sender that is used once, the recipient
+    /// postmaster, and no message: nothing is delivered or counted. Changes nothing. Only for root. Exit code 1:
+    /// something is wrong; 2: nothing was checked.
     SetupCheck(SetupCheck),
     /// Show how the milter works, without an installation.
     ///

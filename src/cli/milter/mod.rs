@@ -57,6 +57,9 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::Junk(args)) => return junk::junk(config, &args, out),
         Some(Command::Case(args)) => return logs::case(config, &args, out),
         Some(Command::SetupCheck(args)) => {
+            if !rustix::process::geteuid().is_root() {
+                return Err("setup-check: only root can see what the mail server and the daemon see: run it as root".into());
+            }
             let findings = setup_check::run(&args.places(config));
             out.show(&findings, args.json)?;
             if findings.is_wrong() {
