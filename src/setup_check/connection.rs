@@ -4,18 +4,14 @@ use std::fs;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::os::unix::fs::FileTypeExt;
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
 
 use super::findings::Findings;
+use super::program::{PATIENCE, within};
 use crate::demo::peer::{Answer, Delivery, Peer, TestMail};
 use crate::endpoint::Endpoint;
 use crate::screen::Trial;
 
 const ABOUT: &str = "socket";
-/// A server that needs longer does not work.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut Findings) {
     for socket in sockets {
@@ -38,7 +34,7 @@ pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut Findings) 
 pub(super) fn play(sockets: &[Endpoint], findings: &mut Findings) {
     for socket in sockets {
         let to = socket.clone();
-        let asked = within(move || {
+        let asked = within(PATIENCE, move || {
             let trial = Trial::random()?;
             let delivery = ask_daemon(&to, &trial)?;
             let outcome = match delivery.recipients.first() {
@@ -84,7 +80,7 @@ fn ask_daemon(socket: &Endpoint, trial: &Trial) -> io::Result<Delivery> {
 /// Finds out whether a milter answers at this address.
 pub(super) fn answers(socket: &Endpoint) -> io::Result<()> {
     let socket = socket.clone();
-    within(move || connect(&socket)?.leave())
+    within(PATIENCE, move || connect(&socket)?.leave())
 }
 
 fn connect(socket: &Endpoint) -> io::Result<Peer> {
@@ -95,19 +91,4 @@ fn connect(socket: &Endpoint) -> io::Result<Peer> {
             Peer::tcp(address.ok_or(io::ErrorKind::NotFound)?)
         }
     }
-}
-
-/// Waits for the result, but not for ever; what hangs then hangs until the program ends.
-pub(super) fn within<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let (send, receive) = mpsc::channel();
-    // The receiver is gone if this took too long.
-    thread::Builder::new().spawn(move || drop(send.send(work())))?;
-    receive.recv_timeout(PATIENCE).unwrap_or_else(|_| {
-        let seconds = PATIENCE.as_secs();
-        Err(io::Error::other(format!(
-            "no answer within {seconds} seconds"
-        )))
-    })
 }

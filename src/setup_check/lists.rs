@@ -1,9 +1,8 @@
 //! Checks whether the service's user can read configuration, filters and whitelists, and whether
 //! filters are older than their text lists.
 
-use std::fmt;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::SystemTime;
 
 use super::findings::Findings;
@@ -42,15 +41,13 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
     }
     check_access(config_path, config, units, &mut denied, findings);
     for stray in stray_lists(config_path) {
-        findings.wrong(ABOUT, stray.to_string(), stray.remedy());
+        findings.wrong(ABOUT, stray, "");
     }
     if units.has_junk && config.whitelist.authserv_ids.is_empty() {
         findings.wrong(
             ABOUT,
-            "a unit blocklist-junk@ reads reported messages, but authserv_ids is empty, so that nobody knows which \
-             senders are forged: none is listed",
-            "authserv_ids = [\"NAME\"] in [whitelist] of blocklist-milter.toml, where NAME begins the header \
-             Authentication-Results of delivered mail",
+            "a unit blocklist-junk@ reads reported messages, but authserv_ids is empty: any sender may be forged, none is listed",
+            "authserv_ids = [\"NAME\"] in [whitelist], as in the header Authentication-Results: NAME; ... of delivered mail",
         );
     }
     let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
@@ -92,44 +89,18 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
     }
 }
 
-/// A file where only folders are lists, so that no unit compiles it.
-#[derive(Debug)]
-pub struct StrayList(PathBuf);
-
-impl StrayList {
-    fn remedy(&self) -> String {
-        let file = self.0.display();
-        format!(
-            "mkdir {0}/NAME && mv {file} {0}/NAME/",
-            self.0.parent().unwrap_or_else(|| Path::new(".")).display()
-        )
-    }
-}
-
-impl fmt::Display for StrayList {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = self.0.display();
-        write!(
-            f,
-            "{file} is in no list: a list is a folder of files, such as lists/NAME/own.txt"
-        )
-    }
-}
-
-/// Returns the files beside the folders of lists.
-pub fn stray_lists(config_path: &Path) -> Vec<StrayList> {
-    let lists = config_path.with_file_name("lists");
-    let entries = fs::read_dir(lists).into_iter().flatten().flatten();
-    let is_list = |path: &Path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        path.is_file() && !name.starts_with('.') && !name.starts_with("README")
+/// Returns what is wrong with the files beside the folders of lists: no unit compiles them.
+pub fn stray_lists(config_path: &Path) -> Vec<String> {
+    let folder = config_path.with_file_name("lists");
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let text = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_list = entry.path().is_file() && !name.starts_with(['.', '~']) && name != "README";
+        let lists = folder.display();
+        is_list
+            .then(|| format!("{lists}/{name} is in no list: move it into a folder, {lists}/NAME"))
     };
-    let mut files: Vec<PathBuf> = entries
-        .map(|entry| entry.path())
-        .filter(|path| is_list(path))
-        .collect();
-    files.sort();
-    files.into_iter().map(StrayList).collect()
+    entries.filter_map(text).collect()
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.

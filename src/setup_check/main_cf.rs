@@ -20,14 +20,9 @@ pub(super) struct MilterOf {
 impl MilterOf {
     /// Returns the same without blanks, as `master.cf` requires it.
     pub(super) fn without_blanks(&self) -> String {
-        if self.settings.is_empty() {
-            return self.address.clone();
-        }
-        let settings = self.settings.iter();
-        let settings: Vec<String> = settings
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        format!("{{{},{}}}", self.address, settings.join(","))
+        Self::written(&self.address, self.settings.clone())
+            .text
+            .replace(' ', "")
     }
 
     /// Returns the same with another value of one of its own settings.

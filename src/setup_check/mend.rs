@@ -53,10 +53,8 @@ impl Mend {
 
     /// Returns whether the mend replaces this milter, because it was meant to be the daemon.
     pub(super) fn replaces(&self, other: &MilterOf) -> bool {
-        !self
-            .milters
-            .iter()
-            .any(|milter| milter.address == other.address)
+        let mut milters = self.milters.iter();
+        milters.all(|milter| milter.address != other.address)
     }
 
     /// Returns the commands for `main.cf`, or for one service.
@@ -150,14 +148,13 @@ fn socket_in_queue(milter: &Milter<'_>, queue: &Path) -> String {
         .ancestors()
         .nth(2)
         .unwrap_or_else(|| Path::new("/usr/local"));
+    let (prefix, queue) = (prefix.display(), queue.display());
     match milter.has_units {
         true => format!(
-            "{}/lib/blocklist-milter/set-up --postfix\nsystemctl restart blocklist-milter.socket\n",
-            prefix.display()
+            "{prefix}/lib/blocklist-milter/set-up --postfix\nsystemctl restart blocklist-milter.socket\n"
         ),
         false => format!(
-            "# First: listen = [\"unix:{}/{IN_QUEUE}\"] in the configuration; restart the daemon\n",
-            queue.display()
+            "# First: listen = [\"unix:{queue}/{IN_QUEUE}\"] in the configuration; restart the daemon\n"
         ),
     }
 }
@@ -187,24 +184,23 @@ mod tests {
     use super::*;
     use crate::config::Config;
 
-    /// The list that a mend writes, with these settings in `[whitelist]`.
-    fn mended(whitelist: &str, sockets: &[&str], named: &str, in_chroot: bool) -> (String, String) {
+    const RUN: &str = "unix:/run/blocklist-milter/milter.sock";
+    const QUEUE: &str = "unix:/nonexistent/queue/blocklist-milter/milter.sock";
+
+    /// The list that a mend writes, and whether a socket has to be made first.
+    fn mended(whitelist: &str, sockets: &[&str], named: &str, in_chroot: bool) -> (String, bool) {
         let text = format!("[whitelist]\n{whitelist}");
-        let config = Config::parse(&text, Path::new("c.toml")).expect("valid");
-        let sockets: Vec<Endpoint> = sockets
-            .iter()
-            .map(|socket| socket.parse().expect("an address"))
-            .collect();
+        let sockets = sockets.iter().map(|socket| socket.parse());
         let milter = Milter {
-            config: &config,
-            sockets: &sockets,
+            config: &Config::parse(&text, Path::new("c.toml")).expect("valid"),
+            sockets: &sockets.collect::<Result<Vec<_>, _>>().expect("addresses"),
             start: "",
             has_units: true,
         };
         let queue = Path::new("/nonexistent/queue");
         let mend = Mend::new(&milter, queue, &milters(named), in_chroot);
         let list: Vec<&str> = mend.milters.iter().map(|one| one.text.as_str()).collect();
-        (mend.before, list.join(", "))
+        (list.join(" "), mend.before.contains("set-up --postfix"))
     }
 
     #[test]
@@ -215,71 +211,41 @@ mod tests {
             ("authserv_ids = \"mx\"\ncorrespondents = \"c.txt\"", false),
             ("authserv_ids = \"mx\"", true),
         ] {
-            let (_, list) = mended(
-                whitelist,
-                &["inet:8891@127.0.0.1"],
-                "inet:127.0.0.1:8892",
-                false,
-            );
-            assert_eq!(
-                !list.starts_with("inet:127.0.0.1:8892"),
-                is_first,
-                "{whitelist}"
-            );
+            let (list, _) = mended(whitelist, &[RUN], "inet:127.0.0.1:1", false);
+            assert_eq!(list.ends_with("inet:127.0.0.1:1"), is_first, "{whitelist}");
         }
     }
 
     /// What is misspelt is replaced, with its own settings; what belongs to others stays.
     #[test]
     fn a_mend_repeats_no_misspelling() {
-        let ours = format!("{{ unix:blocklist-milter/milter.sock, {ADVICE} }}");
-        let queue = "unix:/nonexistent/queue/blocklist-milter/milter.sock";
-        let run = "unix:/run/blocklist-milter/milter.sock";
-        for (sockets, in_chroot, named, expected) in [
-            (&[run, queue][..], true, "", ours.clone()),
+        let tcp = "inet:8891@127.0.0.1";
+        let ours = "unix:blocklist-milter/milter.sock";
+        let advised = |address| format!("{{ {address}, {ADVICE} }}");
+        for (sockets, named, expected) in [
+            (&[RUN, QUEUE][..], "", advised(ours)),
+            (&[RUN, QUEUE], "unix:blocklist/milter.sock", ours.to_owned()),
             (
-                &[run, queue],
-                true,
-                "unix:blocklist/milter.sock",
-                "unix:blocklist-milter/milter.sock".to_owned(),
+                &[RUN, QUEUE],
+                "{unix:blocklist-milter/x.sock,a=b},inet:h:1",
+                format!("{{ {ours}, a=b }} inet:h:1"),
             ),
             (
-                &[run, queue],
-                true,
-                "{ unix:blocklist-milter/miltr.sock, default_action=accept }, inet:127.0.0.1:1",
-                "{ unix:blocklist-milter/milter.sock, default_action=accept }, inet:127.0.0.1:1"
-                    .to_owned(),
+                &[RUN, QUEUE],
+                "unix:dkim/dkim.sock",
+                format!("{} unix:dkim/dkim.sock", advised(ours)),
             ),
-            (
-                &[run, queue],
-                true,
-                "unix:opendkim/opendkim.sock",
-                format!("{ours}, unix:opendkim/opendkim.sock"),
-            ),
+            (&[RUN, tcp], "", advised("inet:127.0.0.1:8891")),
             // Not to be seen from a chroot.
-            (
-                &[run],
-                true,
-                "unix:/run/blocklist-milter/milter.sock",
-                "unix:blocklist-milter/milter.sock".to_owned(),
-            ),
-            (&[run], false, "", format!("{{ {run}, {ADVICE} }}")),
-            (
-                &[run, "inet:8891@127.0.0.1"],
-                true,
-                "",
-                format!("{{ inet:127.0.0.1:8891, {ADVICE} }}"),
-            ),
+            (&[RUN], RUN, ours.to_owned()),
         ] {
-            let (before, list) = mended("", sockets, named, in_chroot);
-            assert_eq!(list, expected, "{sockets:?} {named}");
-            let needs_socket = in_chroot && sockets == [run];
             assert_eq!(
-                before.contains("set-up --postfix"),
-                needs_socket,
-                "{before}"
+                mended("", sockets, named, true),
+                (expected, sockets == [RUN]),
+                "{named}"
             );
         }
+        assert_eq!(mended("", &[RUN], "", false), (advised(RUN), false));
     }
 
     #[test]

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 pub use findings::{Finding, Findings, State};
-pub use lists::{StrayList, stray_lists};
+pub use lists::stray_lists;
 use milter::Milter;
 
 /// Where to look. Files that are not given are searched in their usual places.

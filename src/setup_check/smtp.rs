@@ -10,8 +10,8 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 
-use super::connection::within;
 use super::findings::Findings;
+use super::program::{PATIENCE, within};
 use crate::screen::Trial;
 
 /// Longest reply that is read.
@@ -42,7 +42,7 @@ pub(super) struct Server<'a> {
 /// Finds out whether the mail server at `address` (`host:port`) asks the daemon.
 pub(super) fn check(address: &str, server: &Server<'_>, findings: &mut Findings) {
     let (about, to) = (server.about, address.to_owned());
-    let outcome = match within(move || transaction(&to, &Trial::random()?)) {
+    let outcome = match within(PATIENCE, move || transaction(&to, &Trial::random()?)) {
         Ok(outcome) => outcome,
         Err(error) => {
             let text = format!("{address}: no mail is accepted here: {error}");

@@ -48,7 +48,7 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
     if args.socket.is_none() {
         // What no daemon reads, and nobody would miss until a listed sender passes.
         for stray in stray_lists(config) {
-            report.warn(stray.to_string());
+            report.warn(stray);
         }
     }
     if args.json {
