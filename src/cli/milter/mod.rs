@@ -119,7 +119,7 @@ fn explain(
     let address = args
         .address
         .clone()
-        .or(meant.map(|path| path.display().to_string()));
+        .or_else(|| meant.map(|path| path.display().to_string()));
     let mut mail = match (&address, &args.message) {
         (Some(address), _) => Mail::from_address(address),
         (None, Some(path)) => Mail::open(path)?,
