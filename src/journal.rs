@@ -10,6 +10,7 @@
 use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use jiff::civil::Date;
 use serde::Deserialize;
@@ -176,8 +177,33 @@ fn seconds(day: Day, (hour, minute, second): (i64, i64, i64)) -> i64 {
 ///
 /// # Errors
 /// The log cannot be opened or read.
-pub fn each_line(path: &Path, mut each: impl FnMut(&str)) -> io::Result<()> {
-    let mut input = BufReader::with_capacity(256 << 10, list::open(path)?);
+pub fn each_line(path: &Path, each: impl FnMut(&str)) -> io::Result<()> {
+    lines(list::open(path)?, each)
+}
+
+/// Calls `each` with every line that a unit has written to the journal of this machine since a
+/// time, in seconds since 1970.
+///
+/// # Errors
+/// journalctl(1) cannot be run or fails; it has said why.
+pub fn each_line_of_unit(unit: &str, since: i64, each: impl FnMut(&str)) -> io::Result<()> {
+    let mut journalctl = Command::new("journalctl");
+    journalctl.args(["--quiet", "--output=json", "--unit", unit, "--since"]);
+    journalctl.arg(format!("@{since}")).stdin(Stdio::null());
+    journalctl.arg("--output-fields=MESSAGE,SYSLOG_IDENTIFIER");
+    let about = |error| io::Error::new(io::Error::kind(&error), format!("journalctl: {error}"));
+    let mut child = journalctl.stdout(Stdio::piped()).spawn().map_err(about)?;
+    if let Some(output) = child.stdout.take() {
+        lines(output, each)?;
+    }
+    match child.wait()? {
+        status if status.success() => Ok(()),
+        status => Err(io::Error::other(format!("journalctl: {status}"))),
+    }
+}
+
+fn lines(input: impl Read, mut each: impl FnMut(&str)) -> io::Result<()> {
+    let mut input = BufReader::with_capacity(256 << 10, input);
     let mut line = Vec::new();
     loop {
         line.clear();

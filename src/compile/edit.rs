@@ -9,13 +9,14 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::edited_list::{EditedList, read_line};
 use super::guard::Guard;
 use super::read::is_allowlist;
 use super::{Error, Plan};
-use crate::address::{Entry, escaped};
+use crate::address::{Canonical, Entry, Kinds, escaped};
 use crate::list::{Format, Row};
 
 /// What was done about each entry, in the order given.
@@ -27,6 +28,8 @@ pub struct Edited {
     pub entries: Vec<(String, Done)>,
     /// Entries to remove that stay on some line, each with the first such line.
     pub kept: Vec<(String, u64)>,
+    /// Entries that were not found, each with an entry that lists them all the same, and its line.
+    pub covered: Vec<(String, String, u64)>,
 }
 
 /// What was done about one entry.
@@ -82,7 +85,12 @@ impl fmt::Display for Edited {
                         "{entry}: removed from {list}, {lines} lines from line {line}"
                     )?;
                 }
-                Done::NotFound => write!(f, "{entry}: not in {list}")?,
+                Done::NotFound => {
+                    write!(f, "{entry}: not in {list}")?;
+                    for (_, by, line) in self.covered.iter().filter(|(of, ..)| of == entry) {
+                        write!(f, "; line {line}, {by}, lists it all the same")?;
+                    }
+                }
             }
         }
         Ok(())
@@ -204,6 +212,7 @@ pub fn remove_lines(
     let mut removed_lines = HashSet::new();
     let mut done = Vec::new();
     let mut kept = Vec::new();
+    let mut covered = Vec::new();
     for (written, entry) in &wanted {
         let lines = known.get(entry.as_bytes()).into_iter().flatten();
         let (lines, staying): (Vec<u64>, Vec<u64>) =
@@ -220,6 +229,17 @@ pub fn remove_lines(
                 )));
             }
         }
+        if lines.is_empty()
+            && staying.is_empty()
+            && let Ok(sender) = Canonical::parse(written.as_bytes(), plan.rules)
+        {
+            let _ = sender.lookups(Kinds::ALL, |_, by| {
+                if let Some(&line) = known.get(by).and_then(|lines| lines.first()) {
+                    covered.push((written.clone(), escaped(by).to_string(), line));
+                }
+                ControlFlow::<()>::Continue(())
+            });
+        }
         done.push(match lines.as_slice() {
             [] => Done::NotFound,
             [line, ..] => Done::Removed {
@@ -230,7 +250,12 @@ pub fn remove_lines(
         removed_lines.extend(lines);
     }
     let text = edited.text_without(&removed_lines);
-    finish(edited, &text, wanted, done).map(|edited| Edited { kept, ..edited })
+    let edited = finish(edited, &text, wanted, done)?;
+    Ok(Edited {
+        kept,
+        covered,
+        ..edited
+    })
 }
 
 /// Replaces the list, if the text changes it.
@@ -240,6 +265,7 @@ fn finish(list: EditedList, text: &[u8], wanted: Wanted, done: Vec<Done>) -> Res
         list: list.path().to_owned(),
         entries: written.zip(done).collect(),
         kept: Vec::new(),
+        covered: Vec::new(),
     };
     if edited.changed() {
         list.replace(text)?;

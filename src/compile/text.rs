@@ -191,8 +191,8 @@ impl fmt::Display for Report {
         }
         let seconds = Duration::from_secs_f64(self.seconds.max(1e-3)).as_secs_f64();
         write!(f, "took      {seconds:.2} s")?;
-        // A very short duration gives no meaningful speed.
-        if seconds >= 0.1 {
+        // A small list or a very short duration gives no meaningful speed.
+        if seconds >= 0.1 && self.rows >= 100_000 {
             #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
             let per_second = self.rows as f64 / seconds / 1e6;
             write!(f, ", {per_second:.2} million entries a second")?;

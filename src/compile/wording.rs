@@ -85,9 +85,13 @@ pub(crate) fn rate_in_people(rate: f64, records: bool) -> String {
     } else {
         "each of them is listed: there are no records to confirm a match"
     };
+    let exactly = match rate > 0.0 {
+        true => format!("({rate:.2e}); "),
+        false => String::new(),
+    };
     // Two lines: one would be longer than a terminal is wide.
     format!(
-        "of 100,000 unlisted senders {matches} match the Bloom filter\n          ({rate:.2e}); {end}"
+        "of 100,000 unlisted senders {matches} match the Bloom filter\n          {exactly}{end}"
     )
 }
 
@@ -103,5 +107,6 @@ mod tests {
     #[test]
     fn a_rate_is_shown_for_people() {
         assert!(rate_in_people(1e-6, true).contains("about 0.10 match"));
+        assert!(!rate_in_people(0.0, true).contains("e0"));
     }
 }

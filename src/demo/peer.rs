@@ -355,6 +355,15 @@ impl Peer {
         }
     }
 
+    /// Ends the session without waiting for the milter.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn leave(mut self) -> io::Result<()> {
+        self.put(b'Q', &[]);
+        self.flush()
+    }
+
     fn macros(&mut self, step: u8, macros: &[(&str, &str)]) {
         let mut payload = vec![step];
         for (name, value) in macros {

@@ -7,12 +7,11 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::Error;
 use super::line::{Decision, What, parse};
+use super::{Error, each_line};
 use crate::address::{Canonical, escaped};
-use crate::journal;
 use crate::policy::{Action, Entries, Exemption, Reason};
-use crate::screen::Field;
+use crate::screen::{Field, case_time};
 
 /// A decision from the log. Fields that the log does not have are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -66,23 +65,26 @@ pub struct Case {
 pub fn find_case(id: &str, logs: &[PathBuf], now: i64) -> Result<Option<Case>, Error> {
     let mut found: Option<Case> = None;
     let finder = memchr::memmem::Finder::new(id);
-    for log in logs {
-        journal::each_line(log, |line| {
-            if finder.find(line.as_bytes()).is_none() {
+    let mut is_known = false;
+    // The decision may have been made before the id, and is written after it.
+    let since = case_time(id).map_or(0, |made| made - 60);
+    each_line(logs, since, |line| {
+        let has_id = finder.find(line.as_bytes()).is_some();
+        if is_known && !has_id {
+            return true;
+        }
+        let is_ours = parse(line, now, |line| {
+            let What::Decision(decision) = &line.what else {
                 return;
+            };
+            if has_id && decision.get(Field::Case) == id {
+                let case = found.get_or_insert_with(|| Case::new(decision, line.at));
+                case.add_recipient(decision.get(Field::Recipient));
             }
-            parse(line, now, |line| {
-                let What::Decision(decision) = &line.what else {
-                    return;
-                };
-                if decision.get(Field::Case) == id {
-                    let case = found.get_or_insert_with(|| Case::new(decision, line.at));
-                    case.add_recipient(decision.get(Field::Recipient));
-                }
-            });
-        })
-        .map_err(Error::of(log))?;
-    }
+        });
+        is_known |= is_ours;
+        is_ours
+    })?;
     Ok(found)
 }
 

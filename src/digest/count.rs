@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::Error;
 use super::history::History;
 use super::line::{Decision, Level, LogLine, What, parse};
+use super::{Error, each_line};
 use crate::config::Config;
 use crate::filter::{Filter, Load};
 use crate::journal;
@@ -126,10 +126,10 @@ pub struct Idle {
     pub last_hit: Option<String>,
 }
 
-/// Counts the decisions in these logs, and adds them to the history.
+/// Counts the decisions in these logs, or in the journal if there are none, and adds them to the history.
 ///
 /// # Errors
-/// When one of them cannot be read.
+/// When one of them cannot be read, or none has a line of the daemon.
 pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Result<Digest, Error> {
     let today = journal::day(options.now).unwrap_or(Day(0));
     let mut sums = Sums {
@@ -150,14 +150,13 @@ pub fn digest(logs: &[PathBuf], options: &Options, history: &mut History) -> Res
         entries: HashMap::new(),
         problems: VecDeque::new(),
     };
-    for log in logs {
-        journal::each_line(log, |line| {
-            if !parse(line, options.now, |line| sums.add(&line)) && !line.trim().is_empty() {
-                sums.digest.other_lines += 1;
-            }
-        })
-        .map_err(Error::of(log))?;
-    }
+    each_line(logs, 0, |line| {
+        let is_ours = parse(line, options.now, |line| sums.add(&line));
+        if !is_ours && !line.trim().is_empty() {
+            sums.digest.other_lines += 1;
+        }
+        is_ours
+    })?;
     Ok(sums.finish())
 }
 

@@ -30,13 +30,15 @@ use super::packet::write_packet;
 use super::protocol::Command;
 
 /// Most bytes of a history. What would exceed it is lost.
-const HISTORY_BYTES_MAX: usize = RECIPIENTS_BYTES_MAX + (512 << 10);
+const HISTORY_BYTES_MAX: usize = RECIPIENTS_BYTES_MAX + (256 << 10);
 /// With more bytes, further recipients are refused, if possible. This is enough for a thousand with
 /// the longest addresses that SMTP allows (256 bytes, RFC 5321 section 4.5.3.1.3), each as the client
 /// and as the server writes it.
-const RECIPIENTS_BYTES_MAX: usize = 1 << 20;
+const RECIPIENTS_BYTES_MAX: usize = 640 << 10;
 /// A buffer that a message has made larger than this is freed.
-const HISTORY_BYTES_KEPT: usize = 1 << 10;
+const HISTORY_BYTES_KEPT: usize = 512;
+/// A larger buffer grows by this much: doubled, it would be the largest part of a connection.
+const GROWTH_BYTES: usize = 64 << 10;
 
 /// The packets that still matter.
 #[derive(Debug, Default)]
@@ -160,6 +162,13 @@ impl History {
     }
 
     fn push(&mut self, command: Command, payload: &[&[u8]]) {
+        let bytes = payload.iter().map(|part| part.len()).sum::<usize>() + 5;
+        if self.packets.capacity() >= GROWTH_BYTES {
+            let free = self.packets.capacity() - self.packets.len();
+            if free < bytes {
+                self.packets.reserve_exact(bytes.max(GROWTH_BYTES));
+            }
+        }
         write_packet(&mut self.packets, command.code(), payload);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::progress::Progress;
+use super::trial::Trial;
 use super::workspace::Workspace;
 use crate::address::escaped;
 use crate::milter::{Client, Edit, Family, Macros};
@@ -64,6 +65,7 @@ pub(super) struct Message {
     /// Whether the client is authenticated.
     pub(super) is_authenticated: bool,
     pub(super) exemption: Option<Exemption>,
+    pub(super) trial: Option<Trial>,
     pub(super) circuit_breaker: bool,
     /// Its senders; `None` before MAIL and after the verdict.
     pub(super) workspace: Option<Box<Workspace>>,

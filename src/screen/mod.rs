@@ -31,6 +31,7 @@ mod observer;
 mod progress;
 mod record;
 mod state;
+mod trial;
 mod workspace;
 
 use std::borrow::Cow;
@@ -54,6 +55,7 @@ use message::{Decided, Step};
 pub use observer::{Decision, Observer};
 use progress::Part;
 pub use state::Screen;
+pub use trial::Trial;
 
 /// The header that informs later programs about a hit.
 pub const TAG_HEADER: &str = "X-Sender-Blocklist";
@@ -138,6 +140,11 @@ impl<O: Observer> Screen<O> {
         let verdict = snapshot
             .policy
             .decide(&self.message.hits, &[lists], softening);
+        if let Some(trial) = &self.message.trial {
+            let reply = trial.reply(verdict);
+            self.end();
+            return reply;
+        }
         if !verdict.refuses() {
             if self.needs_own_transaction(snapshot, lists) {
                 return self.defer(snapshot, argument);
@@ -270,9 +277,13 @@ impl<O: Observer> Handler for Screen<O> {
         self.note_queue_id(macros);
         let (lease, snapshot) = self.live.lease();
         let shows_all = self.shows_all();
-        let exemption = self.exemption(&snapshot, macros);
+        let trial = Trial::of(argument).filter(|_| !shows_all);
+        let exemption = self
+            .exemption(&snapshot, macros)
+            .filter(|_| trial.is_none());
         let message = &mut self.message;
         message.exemption = exemption;
+        message.trial = trial;
         // For an exempt client, the sender is needed only for the log.
         if shows_all || exemption.is_some() || snapshot.policy.checks(Identity::MailFrom) {
             let senders = &mut message.workspace().senders;
@@ -304,8 +315,12 @@ impl<O: Observer> Handler for Screen<O> {
             written: argument,
             understood: macros.get("rcpt_addr"),
         };
+        let is_trial = self.message.trial.is_some();
         let scratch = &mut self.message.workspace().scratch;
-        let lists = snapshot.policy.reach(recipient, scratch);
+        let lists = match is_trial {
+            true => u64::MAX,
+            false => snapshot.policy.reach(recipient, scratch),
+        };
         match self.look_up(&snapshot, Part::Envelope) {
             Looked::Done => self.decide_recipient(&snapshot, argument, lists),
             Looked::Later => {

@@ -1,4 +1,4 @@
-//! Checks the sockets as a mail server finds them, and sends one message over each.
+//! Asks milters as a mail server does: whether they answer, and what the daemon answers.
 
 use std::fs;
 use std::io;
@@ -6,13 +6,12 @@ use std::net::ToSocketAddrs;
 use std::os::unix::fs::FileTypeExt;
 
 use super::findings::Findings;
-use crate::demo::peer::{Answer, Peer, TestMail};
+use super::program::{PATIENCE, within};
+use crate::demo::peer::{Answer, Delivery, Peer, TestMail};
 use crate::endpoint::Endpoint;
+use crate::screen::Trial;
 
 const ABOUT: &str = "socket";
-
-/// RFC 2606: on no list, and nobody's address.
-const SENDER: &str = "setup-check@blocklist-milter.invalid";
 
 pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut Findings) {
     for socket in sockets {
@@ -31,59 +30,65 @@ pub(super) fn check(sockets: &[Endpoint], start: &str, findings: &mut Findings) 
     }
 }
 
-/// Sends a message from nobody to nobody: it must be accepted, and soon.
+/// Sends the sender of a test transaction over each socket: the daemon must answer, and accept it.
 pub(super) fn play(sockets: &[Endpoint], findings: &mut Findings) {
     for socket in sockets {
-        match message_over(socket) {
-            Ok((answer, ms)) if !answer.refuses() => {
-                findings.good(ABOUT, format!("{socket}: a test message was accepted in {ms} ms"));
+        let to = socket.clone();
+        let asked = within(PATIENCE, move || {
+            let trial = Trial::random()?;
+            let delivery = ask_daemon(&to, &trial)?;
+            let outcome = match delivery.recipients.first() {
+                Some(Answer::Text(text)) => trial.outcome(text),
+                _ => None,
+            };
+            Ok((outcome, delivery.time.as_millis()))
+        });
+        match asked {
+            Ok((Some(true), ms)) => {
+                findings.good(
+                    ABOUT,
+                    format!("{socket}: a test sender was accepted in {ms} ms"),
+                );
             }
-            Ok((answer, _)) => findings.wrong(
+            Ok((Some(false), _)) => findings.wrong(
                 ABOUT,
-                format!("{socket}: a test message from the unlisted {SENDER}: {}", said(&answer)),
-                "journalctl -u blocklist-milter.service   # it says which list is undecided, and why",
+                format!("{socket}: the daemon refuses even unlisted senders"),
+                "blocklist-milter status",
             ),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => findings.notice(
+            Ok((None, _)) => findings.wrong(
                 ABOUT,
-                format!("{socket}: this user may not connect, so no test message was sent"),
-                "run setup-check as root",
+                format!("{socket}: another milter answers, or another version of this one"),
+                "systemctl restart blocklist-milter.service",
             ),
             Err(error) => findings.wrong(
                 ABOUT,
-                format!("{socket}: no test message can be sent: {error}"),
+                format!("{socket}: the daemon cannot be asked: {error}"),
                 "systemctl status blocklist-milter.socket blocklist-milter.service",
             ),
         }
     }
 }
 
-fn message_over(socket: &Endpoint) -> io::Result<(Answer, u128)> {
-    let mut peer = match socket {
-        Endpoint::Unix(path) => Peer::unix(path)?,
-        Endpoint::Inet { host, port, .. } => {
-            let address = (host.as_str(), *port).to_socket_addrs()?.next();
-            Peer::tcp(address.ok_or(io::ErrorKind::NotFound)?)?
-        }
-    };
+fn ask_daemon(socket: &Endpoint, trial: &Trial) -> io::Result<Delivery> {
+    let mut peer = connect(socket)?;
     peer.stranger()?;
-    let letter = TestMail::new(
-        &format!("<{SENDER}>"),
-        &["<setup-check@localhost>"],
-        &[&format!("From: {SENDER}"), "Subject: setup-check"],
-    );
-    let outcome = peer.deliver(&letter)?;
+    let delivery = peer.deliver(&TestMail::new(&trial.mail_from(), &["<postmaster>"], &[]))?;
     peer.quit()?;
-    let refused = outcome.recipients.iter().find(|answer| answer.refuses());
-    let answer = refused.cloned().or(outcome.message);
-    Ok((answer.unwrap_or(Answer::Reject), outcome.time.as_millis()))
+    Ok(delivery)
 }
 
-fn said(answer: &Answer) -> String {
-    match answer {
-        Answer::Continue | Answer::Accept => "accepted".to_owned(),
-        Answer::Reject => "refused".to_owned(),
-        Answer::Tempfail => "refused for now (4xx)".to_owned(),
-        Answer::Discard => "deleted".to_owned(),
-        Answer::Text(text) => format!("{text:?}"),
+/// Finds out whether a milter answers at this address.
+pub(super) fn answers(socket: &Endpoint) -> io::Result<()> {
+    let socket = socket.clone();
+    within(PATIENCE, move || connect(&socket)?.leave())
+}
+
+fn connect(socket: &Endpoint) -> io::Result<Peer> {
+    match socket {
+        Endpoint::Unix(path) => Peer::unix(path),
+        Endpoint::Inet { host, port, .. } => {
+            let address = (host.as_str(), *port).to_socket_addrs()?.next();
+            Peer::tcp(address.ok_or(io::ErrorKind::NotFound)?)
+        }
     }
 }

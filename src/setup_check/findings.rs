@@ -21,7 +21,7 @@ pub enum State {
 /// One thing that was checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The subject: `config`, `units`, `socket`, `postfix`, `sendmail`, `message`.
+    /// The subject: `config`, `units`, `socket`, `postfix`, `sendmail`.
     pub about: &'static str,
     /// The result.
     pub state: State,
@@ -34,8 +34,7 @@ pub struct Finding {
 /// All findings.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Findings {
-    /// In the order in which a message passes: configuration, units, sockets, mail server, a
-    /// message.
+    /// In the order in which they were made: units, configuration, mail server, sockets.
     pub findings: Vec<Finding>,
 }
 
@@ -69,7 +68,7 @@ impl Findings {
         self.add(about, State::Wrong, text, remedy);
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         about: &'static str,
         state: State,

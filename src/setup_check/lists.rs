@@ -40,6 +40,16 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
         }
     }
     check_access(config_path, config, units, &mut denied, findings);
+    for stray in stray_lists(config_path) {
+        findings.wrong(ABOUT, stray, "");
+    }
+    if units.has_junk && config.whitelist.authserv_ids.is_empty() {
+        findings.wrong(
+            ABOUT,
+            "a unit blocklist-junk@ reads reported messages, but authserv_ids is empty: any sender may be forged, none is listed",
+            "authserv_ids = [\"NAME\"] in [whitelist], as in the header Authentication-Results: NAME; ... of delivered mail",
+        );
+    }
     let folder = config_path.parent().unwrap_or_else(|| Path::new("."));
     for list in config.enabled_lists() {
         // The units compile NAME to NAME.blf; the list may have another name.
@@ -77,6 +87,20 @@ pub(super) fn check(config_path: &Path, config: &Config, units: &Units, findings
             );
         }
     }
+}
+
+/// Returns what is wrong with the files beside the folders of lists: no unit compiles them.
+pub fn stray_lists(config_path: &Path) -> Vec<String> {
+    let folder = config_path.with_file_name("lists");
+    let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+    let text = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_list = entry.path().is_file() && !name.starts_with(['.', '~']) && name != "README";
+        let lists = folder.display();
+        is_list
+            .then(|| format!("{lists}/{name} is in no list: move it into a folder, {lists}/NAME"))
+    };
+    entries.filter_map(text).collect()
 }
 
 /// Reports why the configuration, a filter or a whitelist cannot be used.

@@ -20,14 +20,41 @@ pub(super) struct MilterOf {
 impl MilterOf {
     /// Returns the same without blanks, as `master.cf` requires it.
     pub(super) fn without_blanks(&self) -> String {
-        if self.settings.is_empty() {
-            return self.address.clone();
-        }
-        let settings = self.settings.iter();
-        let settings: Vec<String> = settings
-            .map(|(name, value)| format!("{name}={value}"))
+        Self::written(&self.address, self.settings.clone())
+            .text
+            .replace(' ', "")
+    }
+
+    /// Returns the same with another value of one of its own settings.
+    pub(super) fn with(&self, name: &str, value: &str) -> Self {
+        let mut settings = self.settings.clone();
+        settings.retain(|(key, _)| key != name);
+        settings.push((name.to_owned(), value.to_owned()));
+        Self::written(&self.address, settings)
+    }
+
+    /// Returns the same at another address.
+    pub(super) fn at(&self, address: &str) -> Self {
+        Self::written(address, self.settings.clone())
+    }
+
+    fn written(address: &str, settings: Vec<(String, String)>) -> Self {
+        let words: Vec<String> = std::iter::once(address.to_owned())
+            .chain(
+                settings
+                    .iter()
+                    .map(|(name, value)| format!("{name}={value}")),
+            )
             .collect();
-        format!("{{{},{}}}", self.address, settings.join(","))
+        let text = match settings.is_empty() {
+            true => address.to_owned(),
+            false => format!("{{ {} }}", words.join(", ")),
+        };
+        Self {
+            address: address.to_owned(),
+            settings,
+            text,
+        }
     }
 
     /// Returns one of its own settings.
@@ -117,6 +144,10 @@ mod tests {
         let short = "{unix:b/c.sock,default_action=accept,command_timeout=10s}";
         assert_eq!(last.without_blanks(), short);
         assert_eq!(milters(short)[0].settings, last.settings);
+        let other = last.at("unix:c.sock").with("command_timeout", "5s");
+        let text = "{ unix:c.sock, default_action=accept, command_timeout=5s }";
+        assert_eq!(other.text, text);
+        assert_eq!(milters(text), [other]);
         assert_eq!(milters(""), []);
         assert_eq!(milters("{").len(), 1);
     }

@@ -9,4 +9,6 @@ pub(super) struct Milter<'a> {
     pub(super) sockets: &'a [Endpoint],
     /// How to start the daemon.
     pub(super) start: &'a str,
+    /// Whether systemd manages its sockets.
+    pub(super) has_units: bool,
 }

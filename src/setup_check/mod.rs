@@ -9,10 +9,11 @@
 //! |---|---|
 //! | `units` | systemd: sockets, services, the units of each list |
 //! | `lists` | configuration, filters and whitelists, as the service's user reads them; whether text lists are newer |
-//! | `postfix`, `postconf`, `main_cf` | Postfix: findings, output of `postconf`, notation of milters |
+//! | `postfix`, `named`, `mend` | Postfix: what it asks, the milters that it names, what it should name |
+//! | `postconf`, `main_cf` | output of `postconf`, notation of milters |
 //! | `sendmail` | the settings in `sendmail.cf` |
 //! | `findings`, `milter`, `program` | the findings; what a mail server must know; running programs |
-//! | `connection` | the sockets, and one message sent over each |
+//! | `connection`, `smtp` | asking a milter, and the mail server: whether the daemon is reached |
 //!
 //! This is an administrator's command: unlike the daemon, it runs other programs.
 
@@ -20,17 +21,21 @@ mod connection;
 mod findings;
 mod lists;
 mod main_cf;
+mod mend;
 mod milter;
+mod named;
 mod postconf;
 mod postfix;
 mod program;
 mod sendmail;
+mod smtp;
 mod units;
 
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 pub use findings::{Finding, Findings, State};
+pub use lists::stray_lists;
 use milter::Milter;
 
 /// Where to look. Files that are not given are searched in their usual places.
@@ -68,6 +73,7 @@ pub fn run(places: &Places) -> Findings {
         config: &config,
         sockets: &sockets,
         start: units.start(),
+        has_units: units.known,
     };
     let mut servers = 0;
     if let Some(found) = postconf::Postconf::find(places.postfix.as_deref()) {

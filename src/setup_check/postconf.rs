@@ -1,9 +1,10 @@
 //! Runs postconf(1) for the settings of `main.cf` and of the smtpd(8) services in `master.cf`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::main_cf::{MilterOf, milters};
+use super::main_cf::{MilterOf, milters, split};
 use super::program::{output_of, program};
 
 /// The program that prints Postfix's settings.
@@ -13,8 +14,9 @@ pub(super) struct Postconf {
     folder: Option<PathBuf>,
     /// The command for an administrator to call it.
     shown: String,
-    /// The command for an administrator to make Postfix reload.
-    reload: String,
+    /// The commands for an administrator to make Postfix reload, and to start it.
+    pub(super) reload: String,
+    pub(super) start: String,
 }
 
 impl Postconf {
@@ -32,6 +34,7 @@ impl Postconf {
             folder: folder.map(Path::to_owned),
             shown: shown("postconf"),
             reload: format!("{} reload", shown("postfix")),
+            start: format!("{} start", shown("postfix")),
         };
         let works = postconf.output(&["-h", "queue_directory"]);
         let shown = postconf.shown.clone();
@@ -56,6 +59,55 @@ impl Postconf {
     pub(super) fn setting(&self, name: &str) -> String {
         let value = self.run(&["-x", "-h", name]).unwrap_or_default();
         value.trim().to_owned()
+    }
+
+    /// Returns whether a program of `master.cf` runs in a chroot, from the line of its service.
+    fn has_chroot(&self, line: &str) -> bool {
+        match line.split_whitespace().nth(4) {
+            Some("y") => true,
+            // Before Postfix 3.0, and with its compatible settings.
+            Some("-") => ["", "0"].contains(&&*self.setting("compatibility_level")),
+            _ => false,
+        }
+    }
+
+    /// Returns whether mail that is submitted locally is received in a chroot.
+    pub(super) fn has_cleanup_in_chroot(&self) -> bool {
+        let line = self.run(&["-M", "cleanup/unix"]).unwrap_or_default();
+        self.has_chroot(&line)
+    }
+
+    /// Returns the addresses where Postfix accepts mail from elsewhere, as this machine reaches
+    /// them.
+    pub(super) fn doors(&self) -> BTreeSet<String> {
+        let interfaces = self.setting("inet_interfaces");
+        let interfaces = split(&interfaces);
+        let is_loopback = |name: &str| {
+            ["all", "loopback-only", "localhost"].contains(&name) || name.starts_with("127.")
+        };
+        let loopback = match &*self.setting("inet_protocols") {
+            "ipv6" => "::1",
+            _ => "127.0.0.1",
+        };
+        let host = match interfaces.first() {
+            Some(first) if !interfaces.iter().any(|name| is_loopback(name)) => first,
+            _ => loopback,
+        };
+        let master = self.run(&["-M"]).unwrap_or_default();
+        let door = |line: &str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let [name, "inet", .., "smtpd" | "postscreen"] = *fields.get(..8)? else {
+                return None;
+            };
+            let (own, port) = name.rsplit_once(':').unwrap_or((host, name));
+            let host = own.trim_matches(['[', ']']);
+            let host = match host.contains(':') {
+                true => format!("[{host}]"),
+                false => host.to_owned(),
+            };
+            is_smtp(port).then(|| format!("{host}:25"))
+        };
+        master.lines().filter_map(door).collect()
     }
 
     /// Returns the command that changes a setting.
@@ -88,12 +140,9 @@ pub(super) struct Service {
 impl Service {
     /// Returns whether clients on other machines connect here, other than those that authenticate.
     pub(super) fn is_for_mail_from_elsewhere(&self) -> bool {
-        let port = self.name.split('/').next().unwrap_or_default();
-        port == "smtp"
-            || port == "smtpd"
-            || port == "25"
-            || port.ends_with(":25")
-            || port.ends_with(":smtp")
+        let name = self.name.rsplit_once('/').map_or("", |(name, _)| name);
+        // "smtpd" receives from postscreen(8).
+        name == "smtpd" || is_smtp(name.rsplit(':').next().unwrap_or_default())
     }
 
     /// Returns whether only this machine connects to it, such as a content filter that returns
@@ -101,6 +150,7 @@ impl Service {
     pub(super) fn is_local(&self) -> bool {
         let loopback = ["127.", "localhost:", "[::1]:", "::1:"];
         loopback.iter().any(|start| self.name.starts_with(start))
+            && !self.is_for_mail_from_elsewhere()
     }
 
     /// Returns the setting `receive_override_options` with or without `no_milters`.
@@ -119,6 +169,10 @@ impl Service {
     }
 }
 
+fn is_smtp(port: &str) -> bool {
+    ["smtp", "25"].contains(&port)
+}
+
 /// Returns the smtpd services, each with the settings that apply to it.
 pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
     let master = postconf.run(&["-M"]).unwrap_or_default();
@@ -132,17 +186,15 @@ pub(super) fn services(postconf: &Postconf, all: &[MilterOf]) -> Vec<Service> {
     };
     let maps = postconf.setting("smtpd_milter_maps");
     let options = postconf.setting("receive_override_options");
-    // Before Postfix 3.0, and with its compatible settings, "-" means a chroot.
-    let usual_chroot = ["", "0"].contains(&&*postconf.setting("compatibility_level"));
     let service = |line: &str| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let [name, kind, _, _, chroot, _, _, "smtpd", ..] = *fields else {
+        let [name, kind, _, _, _, _, _, "smtpd", ..] = *fields else {
             return None;
         };
         let name = format!("{name}/{kind}");
         let milters_of_service = own(&name, "smtpd_milters");
         Some(Service {
-            has_chroot: chroot == "y" || chroot == "-" && usual_chroot,
+            has_chroot: postconf.has_chroot(line),
             has_own_milters: milters_of_service.is_some(),
             milters: milters_of_service.map_or_else(|| all.to_vec(), |value| milters(&value)),
             milter_maps: own(&name, "smtpd_milter_maps").unwrap_or_else(|| maps.clone()),

@@ -1,45 +1,51 @@
-//! Runs programs of this machine.
+//! Runs programs of this machine, and waits for what may hang.
 
 use std::io;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A program that takes longer hangs.
-const TIMEOUT: Duration = Duration::from_secs(10);
+/// A program that needs longer hangs, and so does a server.
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Returns the output of a program; or why there is none: the last line of its error output.
 pub(super) fn output_of(command: &mut Command) -> Result<String, String> {
-    let output = output_within(command, TIMEOUT).map_err(|error| error.to_string())?;
+    output_within(PATIENCE, command).map_err(|error| error.to_string())?
+}
+
+fn output_within(patience: Duration, command: &mut Command) -> io::Result<Result<String, String>> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let child = command.stderr(Stdio::piped()).spawn()?;
+    let id = Pid::from_child(&child);
+    let output = within(patience, move || child.wait_with_output());
+    let output = output.inspect_err(|_| {
+        let _ = kill_process(id, Signal::KILL);
+    })?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() {
-        return Ok(text(&output.stdout));
+        return Ok(Ok(text(&output.stdout)));
     }
     let said = text(&output.stderr);
     let last = said.lines().rev().find(|line| !line.trim().is_empty());
-    Err(last.map_or_else(|| output.status.to_string(), str::to_owned))
+    Ok(Err(
+        last.map_or_else(|| output.status.to_string(), str::to_owned)
+    ))
 }
 
-fn output_within(command: &mut Command, timeout: Duration) -> io::Result<Output> {
-    command.stdin(Stdio::null());
-    let child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+/// Waits for the result of something, but not for ever; it goes on until the program ends.
+pub(super) fn within<T: Send + 'static>(
+    patience: Duration,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let (send, receive) = mpsc::channel();
-    // The receiver is gone if the program was too slow.
-    let wait = move || drop(send.send(child.wait_with_output()));
-    thread::Builder::new().spawn(wait)?;
-    receive.recv_timeout(timeout).unwrap_or_else(|_| {
-        if let Some(id) = id {
-            let _ = kill_process(id, Signal::KILL);
-        }
-        let seconds = timeout.as_secs();
+    // The receiver is gone if this took too long.
+    thread::Builder::new().spawn(move || drop(send.send(work())))?;
+    receive.recv_timeout(patience).unwrap_or_else(|_| {
+        let seconds = patience.as_secs();
         Err(io::Error::other(format!(
             "no answer within {seconds} seconds"
         )))
@@ -67,7 +73,7 @@ mod tests {
         assert_eq!(run("exit 3"), Err("exit status: 3".to_owned()));
         let mut hanging = Command::new("/bin/sh");
         hanging.args(["-c", "exec sleep 1000"]);
-        let error = output_within(&mut hanging, Duration::from_millis(20)).unwrap_err();
+        let error = output_within(Duration::from_millis(20), &mut hanging).unwrap_err();
         assert!(error.to_string().starts_with("no answer within"), "{error}");
     }
 }

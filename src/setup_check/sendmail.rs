@@ -1,19 +1,21 @@
-//! Checks Sendmail: the milter in `sendmail.cf`, which is built from `sendmail.mc`.
+//! Checks Sendmail: the milters in `sendmail.cf`, which is built from `sendmail.mc`.
 //!
 //! ```text
+//!   O DaemonPortOptions=Name=MTA, Addr=127.0.0.1, Port=smtp
 //!   O InputMailFilters=blocklist
 //!   Xblocklist, S=unix:/run/blocklist-milter/milter.sock, T=C:5s;S:10s;R:10s;E:1m
 //! ```
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use super::connection::answers;
 use super::findings::Findings;
 use super::main_cf::time;
 use super::milter::Milter;
-use crate::endpoint::Endpoint;
+use super::smtp;
+use crate::endpoint::{Endpoint, EndpointError};
 
 const ABOUT: &str = "sendmail";
 
@@ -23,9 +25,15 @@ pub(super) const USUAL_CF: &str = "/etc/mail/sendmail.cf";
 /// Largest file that is read.
 const CF_MAX_BYTES: u64 = 16 << 20;
 
-/// The line of `contrib/sendmail.mc`.
-const REMEDY: &str = "in sendmail.mc, before the MAILER lines; then make -C /etc/mail, and restart Sendmail:\n\
-    INPUT_MAIL_FILTER(`blocklist', `S=unix:/run/blocklist-milter/milter.sock, T=C:5s;S:10s;R:10s;E:1m')dnl";
+/// Returns how to name the daemon, as `contrib/sendmail.mc` does.
+fn remedy(milter: &Milter<'_>) -> String {
+    let usual = "unix:/run/blocklist-milter/milter.sock".to_owned();
+    let socket = milter.sockets.first().map_or(usual, ToString::to_string);
+    format!(
+        "in sendmail.mc, before the MAILER lines; then make -C /etc/mail, and restart Sendmail:\n\
+         INPUT_MAIL_FILTER(`blocklist', `S={socket}, T=C:5s;S:10s;R:10s;E:1m')dnl"
+    )
+}
 
 pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
     let size = fs::metadata(cf).map_or(0, |found| found.len());
@@ -39,95 +47,17 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
             );
         }
         Err(error) => {
-            let remedy = match error.kind() {
-                io::ErrorKind::PermissionDenied => "run setup-check as root",
-                _ => "name sendmail.cf with --sendmail",
-            };
-            return findings.notice(ABOUT, format!("{}: {error}", cf.display()), remedy);
+            let text = format!("{}: {error}", cf.display());
+            return findings.notice(ABOUT, text, "name sendmail.cf with --sendmail");
         }
     };
-    let ours = text.lines().find_map(|line| {
-        let (name, rest) = line.strip_prefix('X')?.split_once(',')?;
-        let equates: Vec<(&str, &str)> = rest
-            .split(',')
-            .filter_map(|part| part.trim().split_once('='))
-            .collect();
-        let value = |wanted: &str| {
-            equates
-                .iter()
-                .find(|(key, _)| *key == wanted)
-                .map(|(_, value)| *value)
-        };
-        let socket: Endpoint = value("S")?.parse().ok()?;
-        let found = (
-            name.trim(),
-            value("F").unwrap_or_default(),
-            value("T").unwrap_or_default(),
-        );
-        let is_ours = milter.sockets.iter().any(|ours| socket.leads_to(ours));
-        is_ours.then_some(found)
-    });
-    let Some((name, flags, times)) = ours else {
-        return findings.wrong(
-            ABOUT,
-            format!(
-                "{}: no mail filter has the milter's socket: no mail is checked",
-                cf.display()
-            ),
-            REMEDY,
-        );
+    let filters: Vec<Filter<'_>> = text.lines().filter_map(Filter::parse).collect();
+    let is_ours = |filter: &&Filter<'_>| {
+        let socket: Result<Endpoint, _> = filter.equate("S").parse();
+        let mut ours = milter.sockets.iter();
+        socket.is_ok_and(|socket| ours.any(|ours| socket.leads_to(ours)))
     };
-    let chain = text
-        .lines()
-        .find_map(|line| line.strip_prefix("O InputMailFilters="));
-    let chain: Vec<&str> = chain
-        .unwrap_or_default()
-        .split(',')
-        .map(str::trim)
-        .collect();
-    if chain.contains(&name) {
-        findings.good(
-            ABOUT,
-            format!("InputMailFilters asks {}", chain.join(", then ")),
-        );
-    } else {
-        findings.wrong(
-            ABOUT,
-            format!("InputMailFilters does not name {name}: no mail is checked"),
-            REMEDY,
-        );
-    }
-    match flags {
-        "" => findings.good(
-            ABOUT,
-            "no F= flag: while the milter is down, mail passes unchecked",
-        ),
-        "T" | "4" => findings.good(
-            ABOUT,
-            format!("F={flags}: while the milter is down, senders wait"),
-        ),
-        _ => findings.wrong(
-            ABOUT,
-            format!("F={flags}: while the milter is down, all mail is refused for good"),
-            "F=T, or no F=, in INPUT_MAIL_FILTER",
-        ),
-    }
-    // The timeout for reading an answer is 10 seconds by default.
-    let reading = times
-        .split(';')
-        .find_map(|part| part.trim().strip_prefix("R:"));
-    let drain = Duration::from_secs(milter.config.limits.drain_s);
-    if time(reading.unwrap_or("10s")).is_some_and(|reading| reading <= drain) {
-        findings.wrong(
-            ABOUT,
-            format!(
-                "T=R:{} is not more than drain_s = {}: a restart of the milter loses sessions",
-                reading.unwrap_or("10s"),
-                drain.as_secs()
-            ),
-            format!("T=R:{}s in INPUT_MAIL_FILTER", drain.as_secs() + 5),
-        );
-    }
+    check_filters(cf, &text, &filters, is_ours, milter, findings);
     let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
     if !milter
         .config
@@ -141,6 +71,142 @@ pub(super) fn check(cf: &Path, milter: &Milter<'_>, findings: &mut Findings) {
             "mail that this machine submits comes from 127.0.0.1, which networks does not exempt: refused, it is \
              bounced to a sender that may be forged",
             "networks = [\"127.0.0.1\", \"::1\"] in [exempt] of blocklist-milter.toml",
+        );
+    }
+    let server = smtp::Server {
+        about: ABOUT,
+        start: "systemctl start sendmail",
+        reload: "systemctl restart sendmail",
+        has_exceptions: false,
+    };
+    for door in doors(&text) {
+        smtp::check(&door, &server, findings);
+    }
+}
+
+/// A mail filter: `Xname, S=socket, F=T, T=R:10s`.
+struct Filter<'c> {
+    name: &'c str,
+    equates: Vec<(&'c str, &'c str)>,
+}
+
+impl<'c> Filter<'c> {
+    fn parse(line: &'c str) -> Option<Self> {
+        let (name, rest) = line.strip_prefix('X')?.split_once(',')?;
+        let name = name.trim();
+        let equates = equates(rest);
+        Some(Self { name, equates })
+    }
+
+    fn equate(&self, name: &str) -> &'c str {
+        value(&self.equates, name).unwrap_or_default()
+    }
+}
+
+fn equates(text: &str) -> Vec<(&str, &str)> {
+    let parts = text.split(',');
+    parts
+        .filter_map(|part| part.trim().split_once('='))
+        .collect()
+}
+
+fn value<'c>(equates: &[(&str, &'c str)], name: &str) -> Option<&'c str> {
+    let found = equates.iter().find(|(key, _)| *key == name);
+    found.map(|(_, value)| *value)
+}
+
+/// Returns where Sendmail accepts mail other than submission, as this machine reaches it.
+fn doors(text: &str) -> Vec<String> {
+    let lines = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("O DaemonPortOptions="));
+    let door = |line| {
+        let options = equates(line);
+        let option = |name, default| value(&options, name).unwrap_or(default);
+        let port = match option("Port", "25") {
+            "smtp" => "25",
+            "submission" | "587" | "submissions" | "smtps" | "465" => return None,
+            port => port,
+        };
+        match option("Addr", "127.0.0.1") {
+            address if address.contains(':') || option("Family", "inet") != "inet" => None,
+            "0.0.0.0" => Some(format!("127.0.0.1:{port}")),
+            address => Some(format!("{address}:{port}")),
+        }
+    };
+    lines.filter_map(door).collect()
+}
+
+/// Checks whether Sendmail asks the daemon, and whether every milter that it asks answers.
+fn check_filters(
+    cf: &Path,
+    text: &str,
+    filters: &[Filter<'_>],
+    is_ours: impl Fn(&&Filter<'_>) -> bool,
+    milter: &Milter<'_>,
+    findings: &mut Findings,
+) {
+    let chain = text
+        .lines()
+        .find_map(|line| line.strip_prefix("O InputMailFilters="));
+    let chain: Vec<&str> = chain
+        .unwrap_or_default()
+        .split(',')
+        .map(str::trim)
+        .collect();
+    let (ours, others): (Vec<_>, Vec<_>) = filters.iter().partition(is_ours);
+    for other in others {
+        let socket = other.equate("S");
+        let fault = match socket.parse() {
+            Ok(socket) => answers(&socket).err().map(|error| error.to_string()),
+            Err(error) => Some(EndpointError::to_string(&error)),
+        };
+        if let Some(fault) = fault.filter(|_| chain.contains(&other.name)) {
+            let text = format!("{}: {socket} does not answer ({fault})", other.name);
+            findings.wrong(ABOUT, text, "start it, or remove its INPUT_MAIL_FILTER");
+        }
+    }
+    let Some(ours) = ours.first() else {
+        let text = "no mail filter has the milter's socket: no mail is checked";
+        return findings.wrong(ABOUT, format!("{}: {text}", cf.display()), remedy(milter));
+    };
+    if chain.contains(&ours.name) {
+        let text = format!("InputMailFilters asks {}", chain.join(", then "));
+        findings.good(ABOUT, text);
+    } else {
+        let text = format!(
+            "InputMailFilters does not name {}: no mail is checked",
+            ours.name
+        );
+        findings.wrong(ABOUT, text, remedy(milter));
+    }
+    match ours.equate("F") {
+        "" => findings.good(
+            ABOUT,
+            "no F= flag: while the milter is down, mail passes unchecked",
+        ),
+        flags @ ("T" | "4") => findings.good(
+            ABOUT,
+            format!("F={flags}: while the milter is down, senders wait"),
+        ),
+        flags => findings.wrong(
+            ABOUT,
+            format!("F={flags}: while the milter is down, all mail is refused for good"),
+            "F=T, or no F=, in INPUT_MAIL_FILTER",
+        ),
+    }
+    // The timeout for reading an answer is 10 seconds by default.
+    let mut times = ours.equate("T").split(';');
+    let reading = times
+        .find_map(|part| part.trim().strip_prefix("R:"))
+        .unwrap_or("10s");
+    let drain = Duration::from_secs(milter.config.limits.drain_s);
+    if time(reading).is_some_and(|reading| reading <= drain) {
+        let seconds = drain.as_secs();
+        findings.wrong(
+            ABOUT,
+            format!("T=R:{reading} is not more than drain_s = {seconds}: a restart of the milter loses sessions"),
+            format!("T=R:{}s in INPUT_MAIL_FILTER", seconds + 5),
         );
     }
 }

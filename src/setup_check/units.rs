@@ -20,6 +20,8 @@ pub(super) struct Units {
     pub(super) sockets: Vec<Endpoint>,
     /// The user of the service.
     pub(super) user: Option<String>,
+    /// Whether a unit lists the senders of reported messages.
+    pub(super) has_junk: bool,
 }
 
 impl Units {
@@ -74,6 +76,7 @@ pub(super) fn check(findings: &mut Findings) -> Units {
             .get("Listen")
             .map_or_else(Vec::new, |listen| sockets(listen)),
         user: service.get("User").filter(|user| !user.is_empty()).cloned(),
+        has_junk: has_junk(),
     }
 }
 
@@ -108,6 +111,17 @@ pub(super) fn check_list(list: &str, folder: &str, findings: &mut Findings) {
             );
         }
     }
+}
+
+fn has_junk() -> bool {
+    let Some(systemctl) = program("systemctl") else {
+        return false;
+    };
+    let pattern = ["list-units", "--plain", "--no-legend", "blocklist-junk@*"];
+    let units = output_of(Command::new(systemctl).args(pattern)).unwrap_or_default();
+    units
+        .lines()
+        .any(|unit| unit.starts_with("blocklist-junk@"))
 }
 
 /// Returns properties of a unit; `None` if systemd does not answer.

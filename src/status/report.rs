@@ -53,6 +53,15 @@ pub struct Report {
     pub last_refused: Option<Vec<Refused>>,
 }
 
+impl Report {
+    /// Adds a warning.
+    pub fn warn(&mut self, text: String) {
+        let severity = Health::Warning;
+        self.health = self.health.max(severity);
+        self.problems.push(Problem { severity, text });
+    }
+}
+
 /// A list in effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct List {

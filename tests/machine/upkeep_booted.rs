@@ -53,8 +53,6 @@ fn many_changes_at_any_moment_are_compiled() {
 /// The same lines: from a user with `logger`, and from the units of mail servers.
 const CORRESPONDENTS: &str = r#"
 set -eu
-mkdir -p /run/built
-ln -s "$PROGRAMS" /run/built/release
 CARGO_TARGET_DIR=/run/built contrib/install --postfix >/dev/null
 lines() {
     $1 smtpd "$2: client=host[192.0.2.5], sasl_method=PLAIN, sasl_username=alice"
@@ -81,15 +79,10 @@ cat /var/lib/blocklist-milter/correspondents.txt
 
 #[test]
 fn a_user_of_the_machine_plants_no_correspondent() {
-    let Some(machine) = Booted::start() else {
+    let Some(machine) = Booted::turn() else {
         return;
     };
-    let programs = Path::new(PROGRAM).parent().expect("in a folder");
-    let output = machine.output(&format!(
-        "PROGRAMS={}; cd {}\n{CORRESPONDENTS}",
-        programs.display(),
-        root().display()
-    ));
+    let output = machine.output(CORRESPONDENTS);
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
     let kept: Vec<_> = said

@@ -163,6 +163,15 @@ pub(crate) fn end_processes_in(folder: &Path) {
     });
 }
 
+/// Returns whether a program with this name works in a folder or below it.
+pub(crate) fn works_in(folder: &Path, name: &str) -> bool {
+    let processes = fs::read_dir("/proc").expect("Linux has /proc").flatten();
+    processes.map(|entry| entry.path()).any(|process| {
+        fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder))
+            && fs::read_to_string(process.join("comm")).is_ok_and(|comm| comm.trim() == name)
+    })
+}
+
 /// Runs a command to its end and returns its output.
 ///
 /// # Panics

@@ -82,7 +82,7 @@ fn milter(site: &Site, arguments: &[&str], input: &[u8]) -> (Option<i32>, String
 }
 
 fn report(site: &Site, arguments: &[&str], log: &[u8]) -> Value {
-    let arguments = [&["report", "--json"], arguments].concat();
+    let arguments = [&["report", "--json"], arguments, &["-"]].concat();
     let (code, out, err) = milter(site, &arguments, log);
     assert_eq!(code, Some(0), "{err}");
     serde_json::from_str(&out).unwrap()
@@ -139,7 +139,7 @@ fn what_the_daemon_writes_is_what_the_report_counts() {
         // The text form fits into a mail.
         let (_, text, _) = milter(
             &site,
-            &["report", "--mail-to", "root@our.test"],
+            &["report", "--mail-to", "root@our.test", "-"],
             log.as_bytes(),
         );
         assert!(text.starts_with("To: root@our.test\nSubject: "), "{text}");
@@ -189,15 +189,89 @@ fn a_case_is_found_and_explained() {
             .status()
             .unwrap();
         assert!(added.success());
-        let (_, explained, _) = milter(&site, &["explain", "--address", "reject@bad.test"], b"");
+        let (_, explained, _) = milter(&site, &["explain", "reject@bad.test"], b"");
         assert!(explained.contains("whitelist"), "{explained}");
 
-        let (code, _, err) = milter(&site, &["case", "0tpxdv000"], log.as_bytes());
+        let (code, _, err) = milter(&site, &["case", "0tpxdv000", "-"], log.as_bytes());
         assert_eq!(code, Some(1));
         assert!(err.contains("it dates from 2026-"), "{err}");
+        // What the reply shows, as it is or with what stands around it.
+        for shown in [
+            format!("(case {case})"),
+            format!("550 5.7.1 a@b.test is on the sender blocklist reject (case {case})"),
+        ] {
+            let (code, text, err) = milter(&site, &["case", &shown, "-"], log.as_bytes());
+            assert!(
+                code == Some(0) && text.contains("reject@bad.test"),
+                "{shown}: {err}"
+            );
+        }
+        // The log of something else.
+        let other = b"Nov 21 14:03:22 mx postfix/smtpd[7]: connect from x\n";
+        for command in [&["case", "0tpxdv000", "-"][..], &["report", "-"]] {
+            let (code, out, err) = milter(&site, command, other);
+            assert_eq!((code, &*out), (Some(2), ""), "{err}");
+            assert!(err.contains("no line of blocklist-milter in it"), "{err}");
+        }
         let (code, _, err) = milter(&site, &["case", "x y"], b"");
         assert_eq!((code, err.lines().count()), (Some(2), 1), "{err}");
     }
+}
+
+/// Without a log, the journal is read. A program with its name replaces journalctl.
+#[test]
+fn the_journal_is_read_by_default() {
+    let (site, log) = played("text");
+    let found = report(&site, &[], log.as_bytes());
+    let case = found["most_refused"][0]["case"].as_str().unwrap();
+    let run = |journalctl: &str, arguments: &[&str]| {
+        let program = site.write("bin/journalctl", &format!("#!/bin/sh\n{journalctl}\n"));
+        fs::set_permissions(program, PermissionsExt::from_mode(0o755)).unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_blocklist-milter"))
+            .args(arguments)
+            .arg("--config")
+            .arg(site.path().join("milter.toml"))
+            .env(
+                "PATH",
+                format!("{}:/usr/bin:/bin", site.path().join("bin").display()),
+            )
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let file = site.write("daemon-copy.log", &log);
+    let unit =
+        "case \"$*\" in *' --unit blocklist-milter.service --since @'*) ;; *) exit 9 ;; esac";
+    let journal = format!("{unit}\ncat {}", file.display());
+    let (code, text, err) = run(&journal, &["case", case]);
+    assert!(code == Some(0) && text.contains("reject@bad.test"), "{err}");
+    let (code, text, err) = run(&journal, &["report", "--json"]);
+    assert_eq!(
+        (code, serde_json::from_str(&text).ok()),
+        (Some(0), Some(found.clone())),
+        "{err}"
+    );
+    let (code, _, err) = run(unit, &["report"]);
+    assert!(
+        code == Some(2) && err.contains("journal: no line of blocklist-milter in it"),
+        "{err}"
+    );
+    let (code, _, err) = run(unit, &["case", "0tpxdv000"]);
+    assert!(
+        code == Some(1) && err.contains("is not in the journal; it dates from 2026-"),
+        "{err}"
+    );
+    let (code, _, err) = run("echo no permission >&2; exit 1", &["report"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        err.contains("no permission\n") && err.contains("journal: journalctl: exit status: 1"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -233,7 +307,7 @@ fn the_state_tells_what_is_new_and_what_has_no_hits() {
     assert_eq!(from_log["from"], "2026-03-20");
     // Both lists had their last hit, or none, long before today; the quiet one is known only since
     // today.
-    let (_, text, _) = milter(&site, &["report"], log.as_bytes());
+    let (_, text, _) = milter(&site, &["report", "-"], log.as_bytes());
     assert!(text.contains("spam, last hit: 2026-03-20"), "{text}");
 }
 
@@ -336,7 +410,7 @@ fn hostile_logs_do_no_harm() {
     let found = report(&site, &[], &hostile);
     assert_eq!(found["refused"], refused);
     assert!(found["other_lines"].as_u64().unwrap() >= 2, "{found}");
-    let (code, out, _) = milter(&site, &["case", "0tpxdv000"], &hostile);
+    let (code, out, _) = milter(&site, &["case", "0tpxdv000", "-"], &hostile);
     assert_eq!((code, &*out), (Some(1), ""));
 }
 

@@ -48,6 +48,11 @@ pub(super) fn query(args: &QueryArgs, out: &mut Output) -> Done {
         }
         let mut text = Vec::new();
         let finding = query.ask(address.as_encoded_bytes())?;
+        // The null sender is no address either, but mail comes from it.
+        if finding.canonical.is_none() && address != "<>" {
+            let address = &finding.address;
+            return Err(format!("{address}: neither an address nor an entry of a list").into());
+        }
         listed |= finding.listed;
         put(&finding, args.json, &mut text);
         out.write_all(&text)?;

@@ -39,7 +39,7 @@ Example:
 
 const EXPLAIN_EXAMPLES: &str = "\
 Examples:
-  blocklist-milter explain --address spammer@bad.example
+  blocklist-milter explain spammer@bad.example
   blocklist-milter explain --mail-from a@b.example message.eml
   postcat -hq 4XyZ1 | blocklist-milter explain --json -";
 
@@ -50,12 +50,14 @@ Examples:
 
 const REPORT_EXAMPLES: &str = "\
 Examples:
-  blocklist-milter report --since 7d /var/log/mail.log /var/log/mail.log.1.gz
-  journalctl -u blocklist-milter -o cat | blocklist-milter report --json";
+  blocklist-milter report --since 7d
+  blocklist-milter report /var/log/mail.log /var/log/mail.log.1.gz
+  journalctl -u blocklist-milter --since yesterday -o json | blocklist-milter report --json -";
 
 const CASE_EXAMPLES: &str = "\
-Example:
-  blocklist-milter case 0tpxdv000 /var/log/mail.log";
+Examples:
+  blocklist-milter case 0tpxdv000
+  blocklist-milter case '(case 0tpxdv000)' /var/log/mail.log";
 
 /// Rejects mail from listed senders, as a milter of Postfix or Sendmail.
 ///
@@ -151,14 +153,14 @@ pub enum Command {
     /// Report what the daemon did, from its log, as text or JSON.
     ///
     /// Summarizes what was refused (by list and source, first time, most often), tagged or exempt; which lists
-    /// and sources have had no hit for 30 days; errors and warnings. Reads both log formats, from files, syslog
-    /// or journalctl (-o cat, short or json).
+    /// and sources have had no hit for 30 days; errors and warnings. Reads the journal of this machine, or both log formats
+    /// from files, syslog or journalctl (-o cat, short or json). A log without a line of the daemon is an error.
     #[command(after_long_help = REPORT_EXAMPLES)]
     Report(Report),
     /// Find the decision with a case id in the daemon's log, and explain it.
     ///
     /// Also says how to accept the sender. Exit code 1: the case is in none of the logs; in this case it prints
-    /// the time of the decision, which is part of the id.
+    /// the time of the decision, which is part of the id. A log without a line of the daemon is an error.
     #[command(after_long_help = CASE_EXAMPLES)]
     Case(Case),
     /// Maintain a file of addresses that your users write to, so that no list refuses them.
@@ -177,11 +179,13 @@ pub enum Command {
     /// several times; a report on a later day renews the expiry. The entries take effect with the next build of
     /// the list.
     Junk(Junk),
-    /// Check how this machine is set up: units, socket, Postfix or Sendmail, filters; then send a test message
-    /// through the milter.
+    /// Check how this machine is set up: units, sockets, Postfix or Sendmail, filters; then ask the mail server
+    /// over SMTP whether it asks the milter.
     ///
-    /// Shows each finding and, for each fault, the command or setting that fixes it. Changes nothing. Run it as
-    /// root, so that all files and sockets are accessible. Exit code 1: something is wrong.
+    /// Shows each finding and, for each fault, the command or setting that fixes it. Connects to every milter that the
+    /// mail server names, and to the mail server itself, which gets a sender that is used once, the recipient
+    /// postmaster, and no message: nothing is delivered or counted. Changes nothing. Only for root. Exit code 1:
+    /// something is wrong; 2: nothing was checked.
     SetupCheck(SetupCheck),
     /// Show how the milter works, without an installation.
     ///
@@ -227,7 +231,8 @@ pub struct Explain {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// A message file; - for standard input. Not needed with --address.
+    /// A message file; - for standard input; or the address of a sender, as with --address.
+    #[arg(value_name = "MESSAGE|ADDRESS")]
     pub message: Option<PathBuf>,
 }
 

@@ -30,8 +30,8 @@ pub struct Report {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// Log files, also compressed ones; - for standard input.
-    #[arg(value_name = "LOG", default_value = "-")]
+    /// Log files, also compressed ones; - for standard input [default: the journal of this machine].
+    #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 }
 
@@ -41,10 +41,10 @@ pub struct Case {
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
-    /// The case id, as in the reply.
+    /// The case id, such as 0tpxdv000; or the reply in quotes, which has it.
     pub id: String,
-    /// Log files, also compressed ones; - for standard input.
-    #[arg(value_name = "LOG", default_value = "-")]
+    /// Log files, also compressed ones; - for standard input [default: the journal of this machine].
+    #[arg(value_name = "LOG")]
     pub logs: Vec<PathBuf>,
 }
 
@@ -98,16 +98,19 @@ fn say_what_is_read(logs: &[PathBuf]) {
 /// # Errors
 /// A log or the configuration cannot be read.
 pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
-    let Some(made) = case_time(&args.id) else {
+    let Some((id, made)) = case_of(&args.id) else {
         return Err(format!("{:?} is not a case id, such as 0tpxdv000", args.id).into());
     };
     say_what_is_read(&args.logs);
-    let Some(mut case) = digest::find_case(&args.id, &args.logs, now_s().cast_signed())? else {
+    let Some(mut case) = digest::find_case(id, &args.logs, now_s().cast_signed())? else {
         let when = digest::shown_time(made).unwrap_or_default();
         say(format_args!(
-            "blocklist-milter: case {} is not in the given log; it dates from {when}: try an older log, such as \
-             journalctl -u blocklist-milter --since \"{when}\"",
-            args.id
+            "blocklist-milter: case {id} is not in the {}; it dates from {when}: name a log of that time",
+            if args.logs.is_empty() {
+                "journal"
+            } else {
+                "given log"
+            }
         ));
         return Ok(ExitCode::FAILURE);
     };
@@ -120,6 +123,20 @@ pub(super) fn case(config: &Path, args: &Case, out: &mut Output) -> Done {
         write!(out, "{case}")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Finds the case id in what a reply shows: the id, `(case ID)`, or the whole reply. Returns it with
+/// its time.
+fn case_of(text: &str) -> Option<(&str, i64)> {
+    let mut words = text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty());
+    let first = words.clone().next()?;
+    let id = words
+        .find(|word| *word == "case")
+        .and_then(|_| words.next())
+        .unwrap_or(first);
+    Some((id, case_time(id)?))
 }
 
 /// Returns what is good of the configuration; `None` if the log is read on another machine, which has none.

@@ -11,7 +11,7 @@ pub mod reload;
 pub mod status;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -57,6 +57,9 @@ fn run_command(config: &Path, command: Option<Command>, out: &mut Output) -> Don
         Some(Command::Junk(args)) => return junk::junk(config, &args, out),
         Some(Command::Case(args)) => return logs::case(config, &args, out),
         Some(Command::SetupCheck(args)) => {
+            if !rustix::process::geteuid().is_root() {
+                return Err("setup-check: only root can see what the mail server and the daemon see: run it as root".into());
+            }
             let findings = setup_check::run(&args.places(config));
             out.show(&findings, args.json)?;
             if findings.is_wrong() {
@@ -113,13 +116,18 @@ fn explain(
     args: &Explain,
     out: &mut Output,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let mut mail = match (&args.address, &args.message) {
+    let is_address =
+        |path: &&PathBuf| !path.exists() && path.as_os_str().as_encoded_bytes().contains(&b'@');
+    let meant = args.message.as_ref().filter(is_address);
+    let address = args
+        .address
+        .clone()
+        .or_else(|| meant.map(|path| path.display().to_string()));
+    let mut mail = match (&address, &args.message) {
         (Some(address), _) => Mail::from_address(address),
         (None, Some(path)) => Mail::open(path)?,
         (None, None) => {
-            return Err(
-                "give a stored message (- for standard input), or --address ADDRESS".into(),
-            );
+            return Err("give an address, or a stored message (- for standard input)".into());
         }
     };
     if let Some(sender) = &args.mail_from {
@@ -134,7 +142,7 @@ fn explain(
     let mut explanation = Explainer::open(config)?.explain(&mail);
     explanation.find_lines();
     let is_sender = |named: &explain::Named| named.canonical.is_some();
-    if let Some(address) = &args.address
+    if let Some(address) = &address
         && !explanation.identities.iter().any(is_sender)
     {
         let faults = explanation
@@ -142,7 +150,7 @@ fn explain(
             .iter()
             .find_map(|named| named.fault.as_deref());
         let why = faults.unwrap_or("it has no domain");
-        return Err(format!("--address {address}: not an address: {why}").into());
+        return Err(format!("{address}: not an address: {why}").into());
     }
     if args.json {
         out.json(&explanation)?;

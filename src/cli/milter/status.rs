@@ -11,6 +11,7 @@ use crate::cli::{Done, Output};
 use crate::config::Config;
 use crate::daemon::fetch;
 use crate::endpoint::Endpoint;
+use crate::setup_check::stray_lists;
 use crate::status::{Health, Report};
 
 /// Arguments of `status`.
@@ -42,11 +43,16 @@ pub(super) fn status(config: &Path, args: &Status, out: &mut Output) -> Done {
     let report: Option<Report> = (code == 200)
         .then(|| serde_json::from_slice(&body).ok())
         .flatten();
-    let report = report
+    let mut report = report
         .ok_or_else(|| format!("{endpoint}: answered with HTTP {code}, not with a status"))?;
+    if args.socket.is_none() {
+        // What no daemon reads, and nobody would miss until a listed sender passes.
+        for stray in stray_lists(config) {
+            report.warn(stray);
+        }
+    }
     if args.json {
-        out.write_all(&body)?;
-        writeln!(out)?;
+        out.json(&report)?;
     } else {
         write!(out, "{report}")?;
     }

@@ -1,0 +1,114 @@
+//! The transactions of `setup-check`, which show that the mail server asks this daemon.
+//!
+//! ```text
+//! MAIL FROM:<setup-check-5f3a09c2d41e7b68@[127.0.0.1]>    an address that is used once, and nobody's
+//! RCPT TO:<postmaster>
+//! 450 4.7.0 blocklist-milter would accept setup-check-5f3a09c2d41e7b68
+//! ```
+//!
+//! The sender is looked up for all lists and without exemptions, like that of a stranger. Every
+//! recipient is refused, so nothing can be delivered, and nobody gains by such a sender. Nothing is
+//! counted or logged. The domain is one that mail servers accept from their own machine without
+//! asking DNS.
+
+use std::io;
+
+use crate::milter::{Reply, ReplyText};
+use crate::policy::Verdict;
+
+const NAME: &str = "setup-check-";
+const DOMAIN: &str = "@[127.0.0.1]";
+const DIGITS: usize = 16;
+const WOULD_ACCEPT: &str = "blocklist-milter would accept";
+const WOULD_REFUSE: &str = "blocklist-milter would refuse";
+
+/// The sender of one such transaction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    local_part: String,
+}
+
+impl Trial {
+    /// Returns a sender that was not used before.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn random() -> io::Result<Self> {
+        Ok(Self::numbered(getrandom::u64().map_err(io::Error::other)?))
+    }
+
+    fn numbered(number: u64) -> Self {
+        Self {
+            local_part: format!("{NAME}{number:016x}"),
+        }
+    }
+
+    /// Returns the sender that the argument of MAIL names, if it is one of these.
+    pub(super) fn of(argument: &[u8]) -> Option<Self> {
+        let address = argument.strip_prefix(b"<")?.strip_suffix(b">")?;
+        let local_part = address.strip_suffix(DOMAIN.as_bytes())?;
+        let digits = local_part.strip_prefix(NAME.as_bytes())?;
+        if digits.len() != DIGITS || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return None;
+        }
+        let local_part = String::from_utf8(local_part.to_vec()).ok()?;
+        Some(Self { local_part })
+    }
+
+    /// Returns the argument of MAIL.
+    pub fn mail_from(&self) -> String {
+        format!("<{}{DOMAIN}>", self.local_part)
+    }
+
+    /// Returns the answer for each recipient.
+    pub(super) fn reply(&self, verdict: Verdict) -> Reply {
+        let text = match verdict.refuses() {
+            false => format!("{WOULD_ACCEPT} {}", self.local_part),
+            true => format!(
+                "{WOULD_REFUSE} {} ({})",
+                self.local_part,
+                verdict.reason.name()
+            ),
+        };
+        ReplyText::new(450, "4.7.0", &[&text]).map_or(Reply::Tempfail, Reply::Text)
+    }
+
+    /// Returns whether the daemon would accept this sender, if a mail server's answer is from it.
+    pub fn outcome(&self, answer: &str) -> Option<bool> {
+        let says = |text: &str| answer.contains(&format!("{text} {}", self.local_part));
+        says(WOULD_ACCEPT)
+            .then_some(true)
+            .or_else(|| says(WOULD_REFUSE).then_some(false))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_these_senders_are_trials() {
+        let trial = Trial::numbered(0xff);
+        assert_eq!(
+            trial.mail_from(),
+            "<setup-check-00000000000000ff@[127.0.0.1]>"
+        );
+        assert_eq!(Trial::of(trial.mail_from().as_bytes()), Some(trial.clone()));
+        for other in [
+            "<>",
+            "<setup-check-@[127.0.0.1]>",
+            "<setup-check-00000000000000fg@[127.0.0.1]>",
+            "<setup-check-00000000000000ff0@[127.0.0.1]>",
+            "<setup-check-00000000000000ff@[127.0.0.1].example>",
+            "<@relay:setup-check-00000000000000ff@[127.0.0.1]>",
+            "setup-check-00000000000000ff@[127.0.0.1]",
+        ] {
+            assert_eq!(Trial::of(other.as_bytes()), None, "{other}");
+        }
+        let Reply::Text(reply) = trial.reply(Verdict::UNLISTED) else {
+            panic!("a reply with a text");
+        };
+        assert_eq!(trial.outcome(&format!("{reply:?}")), Some(true));
+        assert_eq!(Trial::numbered(1).outcome(&format!("{reply:?}")), None);
+    }
+}

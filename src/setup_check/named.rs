@@ -1,0 +1,252 @@
+//! Checks every milter that Postfix names: its socket, whether it answers, and what happens to mail
+//! if it does not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use super::connection::answers;
+use super::findings::{Findings, State};
+use super::main_cf::{MilterOf, milters, time};
+use super::mend::{edit, unix_path};
+use super::postconf::Service;
+use super::postfix::{ABOUT, Postfix};
+use crate::base::access::{Account, Wish};
+use crate::endpoint::Endpoint;
+
+/// With a longer timeout, each client waits too long if the milter hangs.
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(10);
+
+impl Postfix<'_> {
+    /// Checks whether Postfix's user can open each socket where each service looks for it, and
+    /// whether a milter answers there.
+    pub(super) fn check_milters(&self, findings: &mut Findings) {
+        let mut found: BTreeMap<(&str, bool), (&MilterOf, Vec<&str>)> = BTreeMap::new();
+        let local = milters(&self.postconf.setting("non_smtpd_milters"));
+        let local_in_chroot = !local.is_empty() && self.postconf.has_cleanup_in_chroot();
+        let of_services = self
+            .services
+            .iter()
+            .filter(|service| !service.skips_milters());
+        let of_services = of_services.flat_map(|service| {
+            let milters = service.milters.iter();
+            milters.map(|milter| (milter, service.has_chroot, service.name.as_str()))
+        });
+        let of_local = local
+            .iter()
+            .map(|milter| (milter, local_in_chroot, "non_smtpd_milters"));
+        for (milter, in_chroot, who) in of_services.chain(of_local) {
+            let known = found.entry((&milter.address, in_chroot));
+            known.or_insert_with(|| (milter, Vec::new())).1.push(who);
+        }
+        for ((_, in_chroot), (milter, who)) in found {
+            let chroot = if in_chroot { " (in a chroot)" } else { "" };
+            let who = format!("{}{chroot}", who.join(", "));
+            self.check_milter(milter, &who, in_chroot, findings);
+        }
+    }
+
+    fn check_milter(&self, milter: &MilterOf, who: &str, in_chroot: bool, findings: &mut Findings) {
+        let is_ours = self.is_ours(milter);
+        let (_, effect) = self.while_down(milter);
+        let path = unix_path(&milter.address, &self.queue, in_chroot);
+        if let Some(path) = &path
+            && !path.exists()
+        {
+            let remedy = match self.mend() {
+                _ if self.milter.sockets.contains(&Endpoint::Unix(path.clone())) => {
+                    self.milter.start.to_owned()
+                }
+                // It was given before.
+                mend if mend.replaces(milter) && !self.is_daemon_named() => String::new(),
+                mend if is_ours || mend.replaces(milter) => mend.commands(self.postconf, None),
+                _ => "start it, or take it out of smtpd_milters".to_owned(),
+            };
+            let text = format!(
+                "{who}: looks for the socket at {}, where there is none: {effect}",
+                path.display()
+            );
+            return findings.wrong(ABOUT, text, remedy);
+        }
+        if let Some(path) = &path
+            && !self.may_connect(path, who, findings)
+        {
+            return;
+        }
+        // The daemon itself is asked by `connection`.
+        if is_ours {
+            return;
+        }
+        let address = match path {
+            Some(path) => Ok(Endpoint::Unix(path)),
+            None => milter.address.parse(),
+        };
+        let fault = match address {
+            Ok(address) => answers(&address).err().map(|error| error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        match fault {
+            None => findings.good(ABOUT, format!("{who}: {} answers", milter.address)),
+            Some(fault) => findings.wrong(
+                ABOUT,
+                format!(
+                    "{who}: {} does not answer ({fault}): {effect}",
+                    milter.address
+                ),
+                "start it, or take it out of smtpd_milters",
+            ),
+        }
+    }
+
+    /// Reports whether Postfix's user can open a socket.
+    fn may_connect(&self, path: &Path, who: &str, findings: &mut Findings) -> bool {
+        let owner = self.postconf.setting("mail_owner");
+        let Some(account) = Account::named(&owner) else {
+            let text = "is not in /etc/passwd: permissions are not checked";
+            findings.notice(ABOUT, format!("user {owner} (mail_owner) {text}"), "");
+            return true;
+        };
+        match account.obstacle(path, Wish::Connect) {
+            Ok(None) => {
+                let text = format!("{who}: user {owner} can open {}", path.display());
+                findings.good(ABOUT, text);
+                return true;
+            }
+            Ok(Some(obstacle)) => {
+                let text = format!("{who}: {}", obstacle.cause());
+                findings.wrong(ABOUT, text, obstacle.remedy);
+            }
+            Err(error) => findings.notice(ABOUT, format!("{}: {error}", path.display()), ""),
+        }
+        false
+    }
+
+    /// Returns a setting of a milter, or that of all milters.
+    fn value(&self, milter: &MilterOf, name: &str) -> String {
+        match milter.setting(name) {
+            Some(own) => own.to_owned(),
+            None => self.postconf.setting(&format!("milter_{name}")),
+        }
+    }
+
+    /// Returns what happens to mail while a milter is down, and whether that is acceptable.
+    fn while_down(&self, milter: &MilterOf) -> (State, &'static str) {
+        match &*self.value(milter, "default_action").to_ascii_lowercase() {
+            "accept" => (State::Good, "mail passes unchecked"),
+            "tempfail" => (State::Good, "senders wait"),
+            "quarantine" => (State::Notice, "all mail is held until you release it"),
+            "reject" => (State::Wrong, "all mail is refused for good"),
+            _ => (
+                State::Wrong,
+                "all mail is refused with 451, because Postfix does not know this default_action",
+            ),
+        }
+    }
+
+    /// Checks the settings of the daemon in `main.cf`, and where a service has its own.
+    pub(super) fn check_settings(&self, findings: &mut Findings) {
+        let own = self
+            .services
+            .iter()
+            .filter(|service| service.has_own_milters);
+        let own = own.map(|service| (Some(service), &service.milters));
+        let mut known: Vec<&MilterOf> = Vec::new();
+        for (service, list) in std::iter::once((None, &self.all)).chain(own) {
+            for ours in list.iter().filter(|milter| self.is_ours(milter)) {
+                if !known.contains(&ours) {
+                    known.push(ours);
+                    self.check_settings_of(ours, list, service, findings);
+                }
+            }
+        }
+    }
+
+    fn check_settings_of(
+        &self,
+        ours: &MilterOf,
+        list: &[MilterOf],
+        service: Option<&Service>,
+        findings: &mut Findings,
+    ) {
+        let better = |name: &str, good: &str| {
+            let with = |milter: &MilterOf| match milter == ours {
+                true => milter.with(name, good),
+                false => milter.clone(),
+            };
+            let list: Vec<MilterOf> = list.iter().map(with).collect();
+            edit(self.postconf, service, &list)
+        };
+        let action = self.value(ours, "default_action");
+        let (state, effect) = self.while_down(ours);
+        let remedy = match state {
+            State::Good => String::new(),
+            State::Notice | State::Wrong => better("default_action", "accept"),
+        };
+        let text = format!("default_action={action}: while the milter is down, {effect}");
+        findings.add(ABOUT, state, text, remedy);
+        let limits = &self.milter.config.limits;
+        let drain = Duration::from_secs(limits.drain_s);
+        let read = Duration::from_millis(limits.read_ms);
+        let text = self.value(ours, "command_timeout");
+        if let Some(command) = time(&text) {
+            if command <= drain {
+                findings.wrong(
+                    ABOUT,
+                    format!("command_timeout={text} is not more than drain_s = {}: a restart of the milter loses sessions", drain.as_secs()),
+                    better("command_timeout", &format!("{}s", drain.as_secs() + 5)),
+                );
+            } else if command <= read {
+                findings.wrong(
+                    ABOUT,
+                    format!("command_timeout={text} is not more than read_ms = {}: a slow disk decides instead of on_error", read.as_millis()),
+                    better("command_timeout", "10s"),
+                );
+            } else {
+                let text = format!("command_timeout={text}, more than drain_s and read_ms");
+                findings.good(ABOUT, text);
+            }
+        }
+        let text = self.value(ours, "connect_timeout");
+        if time(&text).is_some_and(|connect| connect > CONNECT_TIMEOUT_MAX) {
+            findings.notice(
+                ABOUT,
+                format!("connect_timeout={text}: if the milter hangs, each client waits this long"),
+                better("connect_timeout", "5s"),
+            );
+        }
+        self.check_protocol(ours, findings);
+    }
+
+    /// Checks the macros that the daemon needs.
+    fn check_protocol(&self, ours: &MilterOf, findings: &mut Findings) {
+        // With version 6 the milter requests the macros that it needs, independent of milter_*_macros.
+        let protocol = self.value(ours, "protocol");
+        if protocol.split(' ').next() == Some("6") {
+            let text = "milter_protocol = 6: the milter asks for the macros that it needs";
+            return findings.good(ABOUT, text);
+        }
+        let macros = self.postconf.setting("milter_mail_macros");
+        let needed = ["{mail_addr}", "{auth_authen}"];
+        let lacking: Vec<&str> = needed
+            .into_iter()
+            .filter(|name| !macros.contains(name))
+            .collect();
+        let (state, text) = match lacking.as_slice() {
+            [] => (State::Notice, ": the milter is written for 6".to_owned()),
+            _ => {
+                let lacking = lacking.join(", ");
+                (
+                    State::Wrong,
+                    format!(", and milter_mail_macros lacks {lacking}"),
+                )
+            }
+        };
+        let text = format!("milter_protocol = {protocol}{text}");
+        findings.add(
+            ABOUT,
+            state,
+            text,
+            self.postconf.edit("milter_protocol = 6"),
+        );
+    }
+}

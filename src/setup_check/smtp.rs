@@ -1,0 +1,151 @@
+//! One transaction over SMTP, as a client of this machine: it ends before there is a message.
+//!
+//! ```text
+//! 220 ...   EHLO [127.0.0.1]   MAIL FROM:<a sender used once>   RCPT TO:<postmaster>   RSET   QUIT
+//! ```
+//!
+//! Postfix applies no restrictions to `postmaster` without a domain (RFC 5321 section 4.5.1), so
+//! that the answer to RCPT is the daemon's, if the mail server asks it.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+
+use super::findings::Findings;
+use super::program::{PATIENCE, within};
+use crate::screen::Trial;
+
+/// Longest reply that is read.
+const REPLY_MAX_BYTES: u64 = 64 << 10;
+
+/// What became of the transaction.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The daemon has answered; whether it would accept the sender.
+    Reached(bool),
+    /// The recipient was accepted: the daemon was not asked.
+    Passed,
+    /// The mail server itself refused this step.
+    Refused(&'static str, String),
+}
+
+/// How a mail server that does not ask the daemon is reported.
+pub(super) struct Server<'a> {
+    pub(super) about: &'static str,
+    /// The command that starts it.
+    pub(super) start: &'a str,
+    /// The command that makes it read its configuration again.
+    pub(super) reload: &'a str,
+    /// Whether it asks other milters for some clients, perhaps for this one.
+    pub(super) has_exceptions: bool,
+}
+
+/// Finds out whether the mail server at `address` (`host:port`) asks the daemon.
+pub(super) fn check(address: &str, server: &Server<'_>, findings: &mut Findings) {
+    let (about, to) = (server.about, address.to_owned());
+    let outcome = match within(PATIENCE, move || transaction(&to, &Trial::random()?)) {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            let text = format!("{address}: no mail is accepted here: {error}");
+            return findings.wrong(about, text, server.start);
+        }
+    };
+    let tested = "a test transaction over SMTP";
+    match outcome {
+        Outcome::Reached(true) => {
+            findings.good(about, format!("{address}: {tested} reached the daemon"));
+        }
+        Outcome::Reached(false) => findings.wrong(
+            about,
+            format!("{address}: {tested} reached the daemon, which refuses even unlisted senders"),
+            "blocklist-milter status",
+        ),
+        Outcome::Passed if server.has_exceptions => findings.notice(
+            about,
+            format!("{address}: {tested} did not reach the daemon: perhaps smtpd_milter_maps exempts this machine"),
+            "",
+        ),
+        Outcome::Passed => findings.wrong(
+            about,
+            format!("{address}: {tested} did not reach the daemon: no mail is checked here"),
+            server.reload,
+        ),
+        Outcome::Refused(step, reply) if is_about_milters(&reply) => findings.wrong(
+            about,
+            format!("{address}: the mail server cannot use a milter, and answers {step} with {reply:?}"),
+            "see its log",
+        ),
+        Outcome::Refused(step, reply) => findings.notice(
+            about,
+            format!("{address}: it is unknown whether mail is checked: the mail server answered {step} with {reply:?}"),
+            "",
+        ),
+    }
+}
+
+/// Returns whether this is what Postfix answers if a milter fails: for default_action=tempfail and
+/// for one that it does not know; for `reject`, when the client connects and later.
+fn is_about_milters(reply: &str) -> bool {
+    [
+        "451 4.7.1 Service unavailable",
+        "451 4.3.5 ",
+        "550 5.5.0 Service unavailable",
+    ]
+    .iter()
+    .any(|start| reply.starts_with(start))
+        || reply.starts_with("554 ") && reply.ends_with(" not accepting connections")
+}
+
+fn transaction(address: &str, trial: &Trial) -> io::Result<Outcome> {
+    let address = address.to_socket_addrs()?.next();
+    let stream = TcpStream::connect(address.ok_or(io::ErrorKind::NotFound)?)?;
+    let mut input = BufReader::new(stream.try_clone()?);
+    let mut ask = |command: &str| -> io::Result<String> {
+        (&stream).write_all(command.as_bytes())?;
+        reply(&mut input)
+    };
+    let mail = format!("MAIL FROM:{}\r\n", trial.mail_from());
+    let steps = [
+        ("the connection", ""),
+        ("EHLO", "EHLO [127.0.0.1]\r\n"),
+        ("MAIL", &mail),
+    ];
+    let mut outcome = None;
+    for (step, command) in steps {
+        let answer = ask(command)?;
+        if !answer.starts_with('2') {
+            outcome = Some(Outcome::Refused(step, answer));
+            break;
+        }
+    }
+    let outcome = match outcome {
+        Some(refused) => refused,
+        None => {
+            let answer = ask("RCPT TO:<postmaster>\r\n")?;
+            match trial.outcome(&answer) {
+                Some(accepts) => Outcome::Reached(accepts),
+                None if answer.starts_with('2') => Outcome::Passed,
+                None => Outcome::Refused("RCPT", answer),
+            }
+        }
+    };
+    // The result is known, even if the server has closed the connection.
+    let _ = ask("RSET\r\n").and_then(|_| ask("QUIT\r\n"));
+    Ok(outcome)
+}
+
+/// Reads a reply: its last line, or all lines with their codes.
+fn reply(input: &mut impl BufRead) -> io::Result<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut input = input.take(REPLY_MAX_BYTES);
+    loop {
+        let mut line = Vec::new();
+        if input.read_until(b'\n', &mut line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let is_last = line.get(3) != Some(&b'-');
+        lines.push(String::from_utf8_lossy(line.trim_ascii_end()).into_owned());
+        if is_last {
+            return Ok(lines.join(" "));
+        }
+    }
+}
