@@ -549,7 +549,7 @@ _blocklist__compile() {
             return 0
             ;;
         blocklist__subcmd__compile__subcmd__merge)
-            opts="-o -q -h --output --count --pages --name --fpr --max-shrink --max-growth --overwrite --expect --source --threads --memory --date --report --json --quiet --help"
+            opts="-o -q -h --output --name --fpr --max-shrink --max-growth --overwrite --expect --source --threads --memory --date --report --json --quiet --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -560,14 +560,6 @@ _blocklist__compile() {
                     return 0
                     ;;
                 -o)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --count)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --pages)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

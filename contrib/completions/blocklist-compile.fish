@@ -100,9 +100,7 @@ complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand add"
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand remove" -l filter -d 'Also change this filter' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand remove" -l note -d 'A comment for the new lines, such as a ticket number' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand remove" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -s o -l output -d 'The file to write: a filter, except with --count or --pages' -r -F
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l count -d 'Parts only: only count the entries in share I of N of the keys, such as 3/8' -r
-complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l pages -d 'Parts only: write share I of N of the pages, such as 3/8, to be merged into the filter' -r
+complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -s o -l output -d 'Filter file to write' -r -F
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l name -d 'Name of the list in logs and replies [default: the output file\'s name without .blf]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l fpr -d 'False-positive rate, as for build [default: the lowest rate of the inputs]' -r
 complete -c blocklist-compile -n "__fish_blocklist_compile_using_subcommand merge" -l max-shrink -d 'Write nothing if a list, or the whole filter, has lost more than this share of its entries, such as 20%' -r

@@ -562,7 +562,7 @@ fn a_session_handed_on_knows_its_macros() {
 #[test]
 fn the_form_of_a_history_stays() {
     let agreed = b"\0\0\0\x06\0\0\0\x31\0\0\x53\x92";
-    let client = b"\0\0\0\x04Ch\04\0\0\0\x08DMi\0ABC\0";
+    let client = b"\0\0\0\x04Ch\x004\0\0\0\x08DMi\0ABC\0";
     let message = b"\0\0\0\x05M<a>\0\0\0\0\x05R<b>\0";
     let first = [&agreed[..], &client[..], message].concat();
     let handler = Scripted {
