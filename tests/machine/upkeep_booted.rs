@@ -65,7 +65,7 @@ as_unit() {
     printf '[Service]\nType=oneshot\nSyslogFacility=mail\nSyslogIdentifier=%s\nExecStart=cat /run/line\n' "postfix/$1" \
         >"/etc/systemd/system/$unit"
     systemctl daemon-reload
-    systemctl start "$unit"
+    systemctl restart "$unit"
 }
 lines as_user FORGED
 for unit in postfix.service postfix@-.service sendmail.service; do
