@@ -28,8 +28,7 @@ pub use mta::read_log;
 pub use sent::read_mailbox;
 
 use crate::address::{Entry, Kind};
-use crate::base::day::Day;
-use crate::list;
+use crate::list::{self, Day};
 use crate::policy::{Entries, Network};
 
 /// Why correspondents cannot be read or stored.
@@ -103,7 +102,7 @@ fn correspondent(address: &str) -> Option<String> {
     let entry = Entry::parse(address.as_bytes(), Entries::rules()).ok()?;
     let text = std::str::from_utf8(entry.as_bytes()).ok()?;
     let is_kept = entry.kind() == Kind::Mailbox
-        && list::written(text).as_deref() == Ok(text)
+        && list::is_read_as_written(text)
         && !text.starts_with("mailer-daemon@");
     is_kept.then(|| text.to_owned())
 }

@@ -11,6 +11,7 @@ mod filter_format;
 mod growth;
 mod layers;
 mod list;
+mod list_words;
 mod look_up;
 mod manuals;
 mod protocol;

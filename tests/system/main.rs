@@ -25,7 +25,6 @@ mod messages;
 mod mixed;
 mod packages;
 mod parts;
-mod player;
 mod policy;
 mod reload;
 mod restart;

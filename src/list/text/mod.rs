@@ -1,10 +1,8 @@
-//! From a file to lines, words, cells and tokens: archives, compression, charsets.
+//! From a file to lines, words and fields: archives, compression, charsets of whole files.
 
 pub(crate) mod archive;
-pub(crate) mod cells;
-pub(crate) mod charset;
+pub(crate) mod fields;
 pub(crate) mod input;
-pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod packed;
 pub(crate) mod words;
