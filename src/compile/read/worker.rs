@@ -21,9 +21,9 @@ use super::rejects::{Lines, RejectsFile};
 use crate::address::{Entry, Kind, Rules};
 use crate::base::parallel::on_threads;
 use crate::compile::guard::{Danger, Guard};
-use crate::compile::partition::{Sealed, StagedKey, Stager, Store};
+use crate::compile::partition::{Dates, Sealed, StagedKey, Stager, Store, Tag};
 use crate::compile::{Error, Progress};
-use crate::filter::{Class, Dates, Key};
+use crate::filter::Key;
 use crate::list::{self, Day, Format, Mend, Reader, RejectReason, Row, Skip};
 
 /// How lines become keys; the same for all workers.
@@ -252,8 +252,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         self.counts.begin(input, block);
     }
 
-    fn class(&self, kind: Kind, dates: Dates) -> Class {
-        Class {
+    fn tag(&self, kind: Kind, dates: Dates) -> Tag {
+        Tag {
             kind: kind as u8,
             source: self.source,
             dates,
@@ -271,8 +271,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         // line is read here at once, with the same result as by the full path; property tests
         // compare the two.
         let mut lines = 0;
-        let mailbox_class = self.class(Kind::Mailbox, self.kept(self.dates));
-        let mut is_usual = self.stager.usual() == mailbox_class;
+        let mailbox_tag = self.tag(Kind::Mailbox, self.kept(self.dates));
+        let mut is_usual = self.stager.usual() == mailbox_tag;
         let mut text = mem::take(&mut self.text);
         text.lines(block, self.options.rules, |Line { written, mailbox }| {
             lines += 1;
@@ -285,8 +285,8 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                         self.stager.push(key);
                     }
                     Ok(key) => {
-                        self.stage(key, mailbox_class);
-                        is_usual = self.stager.usual() == mailbox_class;
+                        self.stage(key, mailbox_tag);
+                        is_usual = self.stager.usual() == mailbox_tag;
                     }
                     Err(danger) => self.reject(lines, written, &danger),
                 }
@@ -294,7 +294,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
                 self.counts.skip(lines, b"", Skip::Blank);
             } else {
                 reader.read(written, true, &mut |_, row| self.row(lines, row));
-                is_usual = self.stager.usual() == mailbox_class;
+                is_usual = self.stager.usual() == mailbox_tag;
             }
         });
         self.text = text;
@@ -348,7 +348,7 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
         let dates = self.kept(dates);
         let kind = self.entry.kind();
         match self.options.key(kind, self.entry.as_bytes()) {
-            Ok(key) => self.stage(key, self.class(kind, dates)),
+            Ok(key) => self.stage(key, self.tag(kind, dates)),
             Err(danger) => self.reject(line, raw.text, &danger),
         }
     }
@@ -397,9 +397,9 @@ impl<'a, 'm, I: StagedKey> Worker<'a, 'm, I> {
     }
 
     #[inline]
-    fn stage(&mut self, key: Key, class: Class) {
+    fn stage(&mut self, key: Key, tag: Tag) {
         self.counts.listed();
-        self.stager.add(key, class);
+        self.stager.add(key, tag);
     }
 }
 

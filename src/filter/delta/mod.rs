@@ -32,7 +32,7 @@ mod read;
 mod rice;
 mod write;
 
-use super::record::Class;
+use super::class::Class;
 
 pub(crate) use head::{Head, MAX_CLASSES, is_derived};
 pub(crate) use read::{Delta, Edits};
